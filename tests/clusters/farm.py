@@ -85,6 +85,10 @@ class Train:
                 file.mktree("events", {"px": "float64"}).extend({"px": random.normal(size=self.events_per_file)})
         return self
 
+    def file(self, number: int) -> str:
+        """The path of a file, as records have it."""
+        return str(self.folder / "data" / f"f{number:02}.root")
+
     def pause(self, seconds: float) -> None:
         """Makes the wagon wait before each chunk."""
         (self.folder / "pause").write_text(str(seconds))

@@ -142,7 +142,7 @@ def test_a_killed_and_a_removed_task_are_named_and_resumed_alone(
     assert f"{FILES - 2} done, 0 running, 0 queued, 2 failed" in shown, shown
     assert "SIGKILL" in shown
     record = json.loads((train.folder / "out" / "job.json").read_text())
-    assert [one["path"] for one in record["skipped"]] == ["data/f01.root", "data/f03.root"]
+    assert [one["path"] for one in record["skipped"]] == [train.file(1), train.file(3)]
     train.pause(0)
     ended = in_pool("resume", "out")
     assert ended.stdout.strip() == "submitted again: 2 sub-jobs", ended.stderr

@@ -112,7 +112,7 @@ def test_a_killed_task_is_named_and_resumed_alone(submit: Any, train: Train, ori
     assert "0.0.2.log" in cause
     record = json.loads((submitted.out / "job.json").read_text())
     assert record["status"] == "partial"
-    assert [one["path"] for one in record["skipped"]] == ["data/f02.root"]
+    assert [one["path"] for one in record["skipped"]] == [train.file(2)]
     assert (submitted.out / "PARTIAL.txt").exists()
 
     assert submitted.resume() == 1
@@ -184,7 +184,7 @@ def test_a_task_that_dies_of_memory_comes_back_with_less(submit: Any, train: Tra
     assert submitted.wait(TIMEOUT_S).ended == "finished"
     record = json.loads((submitted.out / "job.json").read_text())
     [retry] = record["memory_retries"]
-    assert (retry["subjob"], retry["chunk_divisor"], retry["inexact"]) == ("data/f02.root", 4, ["spectra"])
+    assert (retry["subjob"], retry["chunk_divisor"], retry["inexact"]) == (train.file(2), 4, ["spectra"])
     sums, here = (json.loads((out / "results" / "spectra.json").read_text()) for out in (submitted.out, local))
     assert sums["events"] == here["events"] == record["events"]
     assert sums["sum"] == pytest.approx(here["sum"], rel=1e-12)
@@ -266,7 +266,7 @@ def test_what_may_be_missing_is_named_and_no_failure(submit: Any, train: Train) 
     submitted.wait(TIMEOUT_S)
     record = json.loads((submitted.out / "job.json").read_text())
     assert record["errors"] == []
-    assert [one["path"] for one in record["skipped"]] == ["data/f04.root"]
+    assert [one["path"] for one in record["skipped"]] == [train.file(4)]
     last = BatchFolder(submitted.out).accounts / "0.1.0.exit"
     assert last.read_text().strip() == "0"
 
@@ -350,7 +350,7 @@ def test_failures_at_the_same_place_are_one_group_in_the_record(submit: Any, tra
     record = json.loads((submitted.out / "job.json").read_text())
     [group] = record["failures"]
     assert group["subjobs"] == [1, 3]
-    assert group["files"] == ["data/f01.root", "data/f03.root"]
+    assert group["files"] == [train.file(1), train.file(3)]
     assert "Traceback" in group["example"]
     assert Path(group["log"]).is_file()
     processing = [one for one in record["activity"] if not one["stage"]]

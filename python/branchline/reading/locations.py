@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from urllib.parse import unquote_to_bytes
 
 from branchline import _core
 from branchline.base.limits import BRACE_NAMES_MAX
@@ -53,6 +54,18 @@ def with_slashes(location: str) -> str:
     if found is None or os.path.exists(location):
         return location
     return f"file://{os.path.abspath(found[1])}"
+
+
+def path_of_file_url(url: str) -> str | None:
+    """Return the path that a ``file://`` URL of this machine names, as the engine finds it: as it is written, or where
+    there is no such file with ``%XX`` decoded. None for any other URL.
+    """
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if scheme.lower() != "file" or host.lower() not in ("", "localhost") or not slash:
+        return None
+    written = slash + path
+    return written if os.path.lexists(written) else os.fsdecode(unquote_to_bytes(written))
 
 
 def split_location(location: str) -> tuple[str, str | None]:

@@ -140,7 +140,9 @@ class TrainRequest:
 
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
         """What its train will do. Raises what looking at the dataset and at its first file raises."""
-        return TrainPlan.of(self.settings, loaded, Dataset.of(self.dataset, self.tree, companions=self.companions))
+        dataset = Dataset.of(self.dataset, self.tree, companions=self.companions)
+        # Workers may be started in other directories, and results are found by these paths.
+        return TrainPlan.of(self.settings, loaded, dataset.with_absolute_paths())
 
 
 @dataclass(frozen=True)

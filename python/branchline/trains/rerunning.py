@@ -11,6 +11,7 @@ from typing import Any
 from branchline.errors import OptionError
 from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.subjob import Finished, SubJob
+from branchline.reading.datasets.data_file import absolute
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.stored_train import Learning
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
@@ -44,7 +45,8 @@ def find_share(plan: TrainPlan, which: str) -> int:
             return int(which)
         last = len(plan.shares) - 1
         raise OptionError(f"there is no sub-job {which}", hint=f"give a number from 0 to {last}, or a file")
-    found = [index for index, share in enumerate(plan.shares) if any(one.path == which for one in share.files)]
+    path = absolute(which)
+    found = [index for index, share in enumerate(plan.shares) if any(one.path == path for one in share.files)]
     if not found:
         raise OptionError(f"no sub-job reads {which}", hint="write the file as job.json does, or give a number")
     if len(found) > 1:

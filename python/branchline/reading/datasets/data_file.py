@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from branchline.reading.datasets.companions import Companion
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.datasets.samples import Sample
-from branchline.reading.locations import BETWEEN_REPLICAS, is_url, links_in
+from branchline.reading.locations import BETWEEN_REPLICAS, is_url, links_in, path_of_file_url
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,36 @@ class DataFile:
         version = f"written {status.st_mtime_ns} ns"
         return self.changed(size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino), version=version)
 
+    def with_absolute_path(self) -> DataFile:
+        """Return the same file, named by absolute paths: the same text for every way to write them, which means the
+        same file in every working directory.
+        """
+        path, location = absolute(self.path), self.location and absolute(self.location)
+        replicas = tuple(map(absolute, self.replicas))
+        if (path, location, replicas) == (self.path, self.location, self.replicas):
+            return self
+        other = self.changed(path=path, location=location, replicas=replicas)
+        # The size of what was a URL is not known yet.
+        return other.with_size() if is_url(self.path) else other
+
 
 def absolute(path: str) -> str:
-    """The full path of a file, as ``os.path.abspath`` gives it; a URL as it is."""
-    is_plain = path.startswith("/") and "/." not in path and "//" not in path and not path.endswith("/")
-    return path if is_plain or is_url(path) else os.path.abspath(path)
+    """Return the absolute path of a file, or of the one that a ``file:`` URL or the last link of a chain of fsspec
+    names; any other URL as it is.
+
+    ``..`` is only resolved where that gives the same file: behind a symbolic link the kernel resolves it otherwise.
+    """
+    if path.startswith("/") and "/." not in path and "//" not in path and not path.endswith("/"):
+        return path
+    if is_url(path):
+        *links, last = links_in(path)
+        return "::".join([*links, absolute(last)]) if links else path_of_file_url(path) or path
+    full = os.path.abspath(path)
+    if ".." in path.split("/"):
+        with suppress(OSError):
+            if not os.path.samefile(full, path):
+                return os.path.join(os.getcwd(), path)
+    return full
 
 
 def storage_element(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -71,6 +72,11 @@ class Dataset:
         from branchline.reading.datasets.server_files import with_sizes
 
         return cls(with_sizes(files))
+
+    def with_absolute_paths(self) -> Dataset:
+        """Return the same files, named by absolute paths. Raises DatasetError for a file that is then named twice."""
+        files = [one.with_absolute_path() for one in self.files]
+        return self if all(map(operator.is_, files, self.files)) else Dataset(files)
 
     def has_secrets(self) -> bool:
         """Whether the URL of a file or of a companion has a password, a token or the like."""

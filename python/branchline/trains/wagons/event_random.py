@@ -32,7 +32,7 @@ def event_random(events: Any, by: Sequence[str] | None = None, *, stream: str = 
     """Return random numbers for the events of a chunk, the same ones for any chunk size and number of workers.
 
     ``by`` names the branches that identify an event, as ``["run", "luminosityBlock", "event"]``: its numbers are then
-    the same in every file. Without it they depend on the name of the file, as the dataset has it, and the entry. They
+    the same in every file. Without it they depend on the entry and on the absolute path or the URL of the file. They
     also depend on the seed of the train, ``branchline.run(..., seed=1)``; ``stream`` names uses that are to be
     independent of each other. Raises OptionError for a part of a chunk without ``by``, and for branches that are not
     integers.

@@ -89,7 +89,7 @@ def test_a_sub_job_gives_the_kept_result_from_any_directory(
     assert kept / "out" / LEDGER_NAME in before
     ended = branchline(tmp_path_factory.mktemp("elsewhere"), "rerun", str(kept / "out"), "0")
     assert ended.returncode == 0, ended.stderr
-    assert "sub-job 0: data/f0.root, 400 000 events" in ended.stdout
+    assert f"sub-job 0: {kept}/data/f0.root, 400 000 events" in ended.stdout
     assert "sums: the same result as the kept one" in ended.stdout
     assert "fails: the same result as the kept one" in ended.stdout
     assert ended.stderr == ""
