@@ -71,9 +71,10 @@ class KeptResult:
             return
         # All wagons that ran have stopped, and the rest was not read; the others have it.
         read = {one.path for one in result.files}
-        events = {path: count for path, _, count in self.share.files}
+        kept = {path: (entries, events) for path, entries, events in self.share.files}
         for one in result.files:
-            one.events = events.get(one.path, one.events)
+            # Of a file without a chunk the record does not have the entries of the tree.
+            one.entries, one.events = kept.get(one.path, (one.entries, one.events))
         result.files += [one for one in self._files() if one.path not in read]
         result.events, result.is_whole = self.share.events, True
 

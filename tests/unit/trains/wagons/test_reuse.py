@@ -240,6 +240,36 @@ def test_a_wagon_that_fails_while_the_others_are_reused_leaves_their_events(benc
     assert reused(result)["spectrum"] == 5
 
 
+ONE_FAILS = """
+class Counts:
+    def process(self, events):
+        return len(events)
+
+
+class Fails:
+    branches = ("px",)
+
+    def process(self, events):
+        if events.metadata["filename"].endswith("f1.root"):
+            raise ValueError("not in this file")
+
+
+counts, fails = Counts(), Fails()
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_entries_of_files_are_known_where_the_only_wagon_to_run_has_stopped(bench: Bench, workers: int) -> None:
+    path = bench.folder / "one_fails.py"
+    path.write_text(ONE_FAILS)
+    # The next file is open before the last chunk of a file, here its only one, is processed.
+    settings = {"workers": workers, "step_size": 5000, "ledger": bench.folder / LEDGER_NAME}
+    first, again = [run_in_chunks(str(path), str(bench.data), **settings) for _ in range(2)]
+    assert [one.entries for one in again.record.dataset] == [one.entries for one in first.record.dataset]
+    assert (first.record.errors, again.record.errors) == ([], [])
+    assert first.exit_code == again.exit_code == 3
+
+
 def test_a_branch_that_is_touched_late_is_read_again(bench: Bench) -> None:
     bench.settings["late"] = True
     bench.compared()
