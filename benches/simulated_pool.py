@@ -143,6 +143,11 @@ class SimulatedPool:
         self.counts.flying_subjobs_max = max(self.counts.flying_subjobs_max, self._flying)
         self._give(group.number, waiting)
 
+    def exclude(self, address: str) -> bool:
+        """All workers are the same."""
+        del address
+        return False
+
     def begun_s(self, number: int) -> float | None:
         waiting = self._groups.get(number)
         return None if waiting is None else waiting.begun_s

@@ -64,10 +64,11 @@ def dask_over_tcp(folder: Path) -> Iterator[PlaceHere]:
 
 @contextmanager
 def dask_servers(
-    folder: Path, workers: int, sites: Sequence[str] = (), hosts: Sequence[str] = ()
+    folder: Path, workers: int, sites: Sequence[str] = (), hosts: Sequence[str] = (), packages: Sequence[Path] = ()
 ) -> Iterator[PlaceHere]:
-    """A scheduler and workers that were started by Dask's own commands, each at a site if there are ``sites``, and on
-    a host if there are ``hosts``. The host is in the environment of a worker as HOST_OF_WORKER.
+    """A scheduler and workers that were started by Dask's own commands, each at a site if there are ``sites``, on a
+    host if there are ``hosts``, and with a folder of packages of its own if there are ``packages``. The host is in the
+    environment of a worker as HOST_OF_WORKER.
     """
     address = f"127.0.0.1:{free_port()}"
     host, port = address.split(":")
@@ -90,7 +91,10 @@ def dask_servers(
             arguments = [f"tcp://{address}", "--host", own, "--nthreads", "1", "--no-dashboard"]
             arguments += ["--local-directory", str(folder), "--name", f"w{number}"]
             site = sites[number] if sites else ""
-            start(f"worker-{number}", lambda: True, *arguments, BRANCHLINE_SITE=site, HOST_OF_WORKER=own)
+            environment = {"BRANCHLINE_SITE": site, "HOST_OF_WORKER": own}
+            if packages:
+                environment["PYTHONPATH"] = str(packages[number])
+            start(f"worker-{number}", lambda: True, *arguments, **environment)
         yield PlaceHere({"on": f"dask=tcp://{address}"}, revives=True, servers=servers)
 
 

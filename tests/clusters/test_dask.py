@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from distributed import LocalCluster
 from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
-from tests.clusters.farm import Train, run_branchline
+from tests.clusters.farm import EVENTS_PER_FILE, Train, run_branchline
 from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import PLAIN, SLOW, write_wagons
 from tests.local_dask import local_cluster
 from tests.stores.servers import free_port
+from tests.unit.trains.wagons.test_used_inputs import install
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
 from branchline.jobs.pools.pool import PoolError
+from branchline.records.sensors.record import JobRecord
 
 FAILING = """
 import numpy as np
@@ -129,6 +131,47 @@ def test_another_version_on_the_workers_is_an_error_before_the_run(
     monkeypatch.setattr("branchline.jobs.program.importlib.metadata.version", lambda _name: "0.0.1")
     with pytest.raises(PoolError, match=r"has Branchline \d.*, the job 0\.0\.1"):
         branchline.run(write_wagons(tmp_path, PLAIN), str(data), on=empty_cluster)
+
+
+@pytest.fixture
+def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
+    """A train that imports a package, of which there are versions 1 and 2; it is planned with the first."""
+    made = Train(tmp_path, 4).make()
+    for version in (1, 2):
+        install(tmp_path / str(version) / "site-packages", version)
+    wagon = "import packageofthistest\n\n\nclass Sums:\n    name = 'sums'\n\n    def process(self, events):\n"
+    (tmp_path / "wagons.py").write_text(f"{wagon}        return len(events) * packageofthistest.SCALE\n")
+    time.sleep(0.2)  # a package that is as new as a process may have been upgraded in it
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "1" / "site-packages"))
+    return made
+
+
+def run_with_packages(train: Train, *of_workers: str, words: Sequence[str] = ()) -> tuple[int, str, JobRecord]:
+    """The exit code, the messages and the record of a train whose workers have folders of packages of their own."""
+    folders = [train.folder / name / "site-packages" for name in of_workers]
+    (train.folder / "dask").mkdir()
+    with dask_servers(train.folder / "dask", workers=len(folders), packages=folders) as place:
+        ended = run_branchline(train.folder, [*train.words, "-o", "out", "--on", place.settings["on"], *words])
+    return ended.returncode, ended.stderr, branchline.load(train.folder / "out", partial=True).record
+
+
+def test_a_worker_with_another_package_gets_no_sub_jobs_and_others_do(train: Train) -> None:
+    code, said, record = run_with_packages(train, "1", "2")
+    assert code == 0, said
+    assert branchline.load(train.folder / "out")["sums"] == 4 * EVENTS_PER_FILE
+    assert all("packageofthistest 2 (planned: 1)" in one.how for one in record.workers_lost)
+    assert record.reuse_notes == []
+
+
+@pytest.mark.parametrize(("folder", "version"), [("2", "2"), ("none", "missing")])
+def test_a_train_whose_workers_all_have_another_package_ends_with_both_versions(
+    train: Train, folder: str, version: str
+) -> None:
+    code, said, record = run_with_packages(train, folder, folder, words=["--skip-bad-files"])
+    assert code == 1, said
+    assert f"packageofthistest {version} (planned: 1)" in said
+    assert record.skipped == []
+    assert [one.error for one in record.wagons] == [None]
 
 
 def test_a_train_can_run_beside_another_on_one_client(empty_cluster: LocalCluster, data: Path, tmp_path: Path) -> None:

@@ -161,19 +161,20 @@ def test_a_run_here_goes_on_with_what_a_cancelled_train_has_done(submit: Submit,
     expect_same_as_here(train)
 
 
-def held(train: Train) -> SubmittedTrain:
+def held(train: Train, *more: str) -> SubmittedTrain:
     """The train, submitted, whose jobs wait until they are released."""
     words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "1", "--force", "--batch-option=--hold"]
-    ended = run_branchline(train.folder, words)
+    ended = run_branchline(train.folder, [*words, *more])
     assert ended.returncode == 0, ended.stderr
     return SubmittedTrain(train.folder / "out")
 
 
-def release(slurm: Slurm, submitted: SubmittedTrain) -> None:
-    [jobs] = JobsRecord.read_all(BatchFolder(submitted.out))
+def release(slurm: Slurm, submitted: SubmittedTrain) -> str:
+    """Lets the jobs that were sent last run, and says how the train ended."""
+    *_, jobs = JobsRecord.read_all(BatchFolder(submitted.out))
     for number in jobs.submitted.ids:
         slurm.command("scontrol", "release", number)
-    assert submitted.wait(TIMEOUT_S).ended == "finished"
+    return submitted.wait(TIMEOUT_S).ended
 
 
 @pytest.mark.timeout(600)
@@ -185,7 +186,7 @@ def test_the_result_of_a_file_that_was_replaced_in_the_queue_is_not_that_of_the_
     waiting = held(train)
     shutil.copyfile(train.folder / "data" / "f02.root", path)
     assert path.stat().st_size == kept.stat().st_size
-    release(slurm, waiting)
+    assert release(slurm, waiting) == "finished"
     shutil.copy2(kept, path)
     here = run_branchline(train.folder, [*train.words, "-o", "out", "--force", "--workers", "1"])
     assert here.returncode == 0, here.stderr
@@ -195,7 +196,7 @@ def test_the_result_of_a_file_that_was_replaced_in_the_queue_is_not_that_of_the_
 
 
 @pytest.mark.timeout(600)
-def test_results_of_workers_with_another_package_are_named_and_not_kept(
+def test_tasks_with_another_package_than_the_plan_refuse_their_sub_jobs_until_it_is_right(
     slurm: Slurm, submit: Submit, train: Train, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     packages = train.folder / "view" / "site-packages"
@@ -205,12 +206,17 @@ def test_results_of_workers_with_another_package_are_named_and_not_kept(
     text = wagons.read_text().replace("import numpy as np", "import numpy as np\nimport packageofthistest", 1)
     wagons.write_text(text.replace('"sum": float(', '"sum": packageofthistest.SCALE * float('))
     time.sleep(0.2)  # a package that is as new as a process may have been upgraded in it
-    waiting = held(train)
+    waiting = held(train, "--retries", "0")
     install(packages, 2)
-    release(slurm, waiting)
-    notes = json.loads((train.folder / "out" / "job.json").read_text())["reuse_notes"]
-    assert any("packageofthistest is 2 there, and 1 where the train was planned" in one for one in notes), notes
+    assert release(slurm, waiting) == "failed"
+    job = json.loads((train.folder / "out" / "job.json").read_text())
+    assert len(job["missing"]) == FILES
+    assert all("packageofthistest 2 (planned: 1)" in one["cause"] for one in job["missing"]), job["missing"]
+    assert [one["error"] for one in job["wagons"]] == [None, None]
+    status = run_branchline(train.folder, ["status", "out"])
+    assert "packageofthistest 2 (planned: 1)" in status.stdout, status
     install(packages, 1)
-    here = run_branchline(train.folder, [*train.words, "-o", "out", "--force", "--workers", "1"])
-    assert here.returncode == 0, here.stderr
+    resumed = run_branchline(train.folder, ["resume", "out"])
+    assert resumed.returncode == 0, resumed.stderr
+    assert release(slurm, waiting) == "finished"
     expect_same_as_here(train)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import selectors
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import cloudpickle
@@ -25,6 +25,7 @@ from branchline.jobs.subjob import (
     Wait,
     Work,
     WorkerDiedError,
+    packages_of,
 )
 from branchline.jobs.tail import Tail
 from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
@@ -76,7 +77,13 @@ class LocalProcesses:
         """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies and nothing is
         tried again, or is silent in a sub-job in which another one was silent.
         """
-        self._start = partial(_start, modules=self._modules, work=cloudpickle.dumps(work), begin_s=time.monotonic())
+        self._start = partial(
+            _start,
+            modules=self._modules,
+            work=cloudpickle.dumps(work),
+            begin_s=time.monotonic(),
+            packages=packages_of(work),
+        )
         self._module = type(work).__module__
         try:
             for number in range(self.workers):
@@ -269,8 +276,10 @@ class LocalProcesses:
             yield lost
 
 
-def _start(number: int, *, modules: tuple[ModuleFile, ...], work: bytes, begin_s: float) -> WorkerStart:
-    return WorkerStart(number, own_path(), modules, work, begin_s)
+def _start(
+    number: int, *, modules: tuple[ModuleFile, ...], work: bytes, begin_s: float, packages: Mapping[str, str]
+) -> WorkerStart:
+    return WorkerStart(number, own_path(), modules, work, begin_s, packages=packages)
 
 
 def _ready(processes: list[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from branchline.errors import BranchlineError
+
 INTERPRETER = "python"
 #: The version of a package that is not installed.
 MISSING = "missing"
@@ -34,6 +36,19 @@ def version_text(name: str) -> str:
     if name == INTERPRETER:
         return f"{platform.python_implementation()} {platform.python_version()}"
     return version_of(name) or MISSING
+
+
+class OtherVersionsError(BranchlineError):
+    """A worker refuses the job, which was planned with other versions of packages than it has."""
+
+
+def require_versions(planned: Mapping[str, str], host: str) -> None:
+    """Raise OtherVersionsError if this process has other versions than planned, with both of each package."""
+    differences = VersionCheck(planned).differences()
+    if differences:
+        pairs = [f"{name} {here} (planned: {planned[name]})" for name, here in sorted(differences.items())]
+        hint = "install the same versions on both sides; a worker process imports what is installed now"
+        raise OtherVersionsError(f"the worker on {host} has {', '.join(pairs)}", hint=hint, retry=True)
 
 
 class VersionCheck:

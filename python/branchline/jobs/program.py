@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import platform
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -32,7 +33,8 @@ class Program:
 
     ``load`` are those that are loaded before the callable is unpickled; all others are found when they are imported.
     ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are meant; a worker
-    enters it if it is there. ``module`` is that of the callable.
+    enters it if it is there. ``module`` is that of the callable, ``packages`` are the versions that it was planned
+    with.
     """
 
     work: bytes
@@ -40,6 +42,7 @@ class Program:
     sources: tuple[Source, ...] = ()
     directory: str = ""
     module: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -59,7 +62,7 @@ class Program:
 class WorkerStart:
     """What a worker process gets first. ``begin_s`` is when it began to be started (``time.monotonic`` of its machine),
     ``threads`` how many it may use, None where the callable knows. It works in ``directory`` if that is there, else
-    where it was started.
+    where it was started. A process with other versions of ``packages`` refuses to work.
     """
 
     number: int
@@ -69,6 +72,7 @@ class WorkerStart:
     begin_s: float
     threads: int | None = None
     directory: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -209,6 +209,12 @@ class Work(Protocol):
     """
 
     def __call__(self, context: Context) -> Iterator[Message]: ...
+
+
+def packages_of(work: Work) -> Mapping[str, str]:
+    """Return the versions of packages with which a callable was planned, its ``packages``; none for most callables."""
+    packages: Mapping[str, str] = getattr(work, "packages", {})
+    return packages
 
 
 class Place(Protocol):

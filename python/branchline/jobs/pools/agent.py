@@ -73,7 +73,8 @@ class Agent:
         modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
         path = (self._folder.name, *sys.path)
         work, begin_s = self._program.work, time.monotonic()
-        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, self._program.directory))
+        directory, packages = self._program.directory, self._program.packages
+        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, directory, packages))
         return process
 
     def _forget(self) -> None:

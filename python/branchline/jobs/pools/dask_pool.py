@@ -62,6 +62,8 @@ class DaskPool:
         self._heard_s = time.monotonic()
         self._is_closed = threading.Event()
         self._submitted_count = 0
+        # Workers that cannot work for this job.
+        self._excluded: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -158,7 +160,7 @@ class DaskPool:
 
     def _look(self) -> None:
         assert self._client is not None
-        threads = dict(self._client.nthreads())
+        threads = {one: count for one, count in self._client.nthreads().items() if one not in self._excluded}
         self._spots = {address: spot for address, spot in self._spots.items() if address in threads}
         self._threads = threads
         self._heard_s = time.monotonic()
@@ -212,12 +214,13 @@ class DaskPool:
 
     def _chosen(self, site: str | None, avoided: frozenset[str]) -> frozenset[str]:
         """The workers that may have a group; none if all may. One at a machine to avoid is worse than one far away."""
-        if site is None and not avoided:
+        is_choice = bool(avoided or self._excluded)
+        if site is None and not is_choice:
             return frozenset()
         good = {one for one in self._threads if host_of(one) not in avoided}
         spots = self._spots
         near = {one for one in good if site is not None and one in spots and spots[one].site == site}
-        return frozenset(near or (good if avoided else ()))
+        return frozenset(near or (good if is_choice else ()))
 
     def _at(self, hosts: Sequence[str]) -> frozenset[str]:
         """The workers on some machines, which are known by their names or by what is in their addresses."""
@@ -226,6 +229,12 @@ class DaskPool:
         spots = self._spots
         named = {address: {host_of(address), spots[address].host} for address in self._threads if address in spots}
         return frozenset(address for address, names in named.items() if any(is_among(one, hosts) for one in names))
+
+    def exclude(self, address: str) -> bool:
+        """Its tasks that wait come back at once."""
+        self._excluded.add(address)
+        self._threads = {one: count for one, count in self._threads.items() if one != address}
+        return bool(self._threads)
 
     def begun_s(self, number: int) -> float | None:
         """When its worker said so."""

@@ -26,7 +26,7 @@ def work_on_dask_group(group: Group) -> GroupResult:
     _say_begun(worker, group)
     memory_limit_bytes = worker.memory_manager.memory_limit or None
     result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
-    return replace(result, node=host_of(worker.address))
+    return replace(result, node=host_of(worker.address), address=worker.address)
 
 
 def _say_begun(worker: Worker, group: Group) -> None:

@@ -54,6 +54,11 @@ class ExecutorPool:
         self._futures[group.number] = future
         future.add_done_callback(partial(self._take, group.number))
 
+    def exclude(self, address: str) -> bool:
+        """An executor does not let its workers be chosen."""
+        del address
+        return False
+
     def _take(self, number: int, future: Future[GroupResult]) -> None:
         self._done.put((number, future))
 

@@ -72,8 +72,17 @@ class GroupResult:
     needs_program: bool = False
     #: The machine as the pool knows it.
     node: str = ""
-    #: Why the worker cannot work for this job at all.
+    #: What is another version in the process of the pool than in the job.
     refused: str = ""
+    #: The worker, as a pool that can choose workers addresses it.
+    address: str = ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the worker cannot work for this job at all; empty if it can."""
+        if self.error is not None and self.error.is_refusal:
+            return str(getattr(self.error.in_job(), "what", ""))
+        return f"the worker on {self.host} has {self.refused}" if self.refused else ""
 
     @property
     def done_count(self) -> int:

@@ -58,6 +58,11 @@ class Pool(Protocol):
         where there are such workers. Raises PoolError.
         """
 
+    def exclude(self, address: str) -> bool:
+        """Gives no more groups to a worker, by its address in ``GroupResult``; False if no other worker is there, or
+        the pool cannot choose.
+        """
+
     def begun_s(self, number: int) -> float | None:
         """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
 

@@ -48,6 +48,7 @@ from branchline.jobs.subjob import (
     SubJob,
     Work,
     WorkerDiedError,
+    packages_of,
 )
 from branchline.jobs.tail import Tail
 
@@ -140,7 +141,14 @@ class PooledWorkers:
 
         Raises PoolError when the pool is gone or cannot work for this job, WorkerDiedError as ``LocalProcesses``.
         """
-        program = Program(cloudpickle.dumps(work), self._load, self._sources, os.getcwd(), type(work).__module__)
+        program = Program(
+            cloudpickle.dumps(work),
+            self._load,
+            self._sources,
+            os.getcwd(),
+            type(work).__module__,
+            packages_of(work),
+        )
         with tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True) as folder:
             stop_file = Path(folder, "stop")
             timeout_s, reading_timeout_s = self._timeouts
@@ -332,14 +340,22 @@ class PooledWorkers:
         site = self._forget(done.number)
         if result is None:
             yield from self._failed(subjobs, done)
-        elif result.refused:
-            what = f"the worker on {result.host} has {result.refused}"
-            raise PoolError(what, hint="install the same versions on both sides")
+        elif result.refusal:
+            yield self._refused(done.number, subjobs, result)
         elif result.needs_program:
             self._submit(subjobs, program, settings, with_program=True, site=site)
         else:
             yield from self._take_result(subjobs, result)
             yield from self._end_other(done.number, subjobs, result, settings)
+
+    def _refused(self, number: int, subjobs: Sequence[SubJob], result: GroupResult) -> Lost:
+        """Hands the group of a worker that cannot work for this job to others. Raises PoolError where none is left."""
+        if not self._pool.exclude(result.address):
+            raise PoolError(result.refusal, hint="install the same versions on both sides")
+        self._twice.pop(self._twice.pop(number, (-1, ""))[0], None)
+        self._run_again([one for one in subjobs if not self._is_elsewhere(one.index)])
+        how = f"gets no more sub-jobs: {result.refusal}"
+        return Lost(-1, 0, "", 0.0, how, tuple(one.label for one in subjobs), is_dead=True, host=result.host)
 
     def _take_result(self, subjobs: tuple[SubJob, ...], result: GroupResult) -> Iterator[FromPlace]:
         by_index = {one.index: one for one in subjobs}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from branchline.base.texts import message_of
 from branchline.errors import BranchlineError
 from branchline.jobs.installed import installation_change
+from branchline.jobs.package_versions import OtherVersionsError
 from branchline.jobs.subjob import Finished, Folded, Held, Message, Note, Pickled
 
 
@@ -51,6 +52,8 @@ class SentError:
 
     error: Pickled
     traceback: str
+    #: The process refused the job before it began: other workers may take it.
+    is_refusal: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> SentError:
@@ -64,7 +67,7 @@ class SentError:
             pickled.value()
         except Exception:  # noqa: BLE001 - not every exception can travel, and each says so in its own way
             pickled = as_text
-        return cls(pickled, text)
+        return cls(pickled, text, isinstance(error, OtherVersionsError))
 
     def in_job(self) -> BaseException:
         """The error, to be raised in the job. One that is not Branchline's gets its traceback in the worker as a note,

@@ -11,6 +11,7 @@ import faulthandler
 import importlib.machinery
 import importlib.util
 import os
+import platform
 import signal
 import sys
 import threading
@@ -22,6 +23,7 @@ from typing import Any, NoReturn
 from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
+from branchline.jobs.package_versions import require_versions
 from branchline.jobs.program import ModuleFile, WorkerStart
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
 from branchline.jobs.user_modules import UncachedLoader, load_uncached
@@ -59,6 +61,8 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
     if start.directory:
         with contextlib.suppress(OSError):
             os.chdir(start.directory)
+    # Before the modules of the user, whose imports may fail with other packages.
+    require_versions(start.packages, platform.node() or "localhost")
     load_uncached()
     heartbeat.at("loading the wagons")
     _load_all(start.modules)

@@ -69,18 +69,19 @@ class WagonKeys:
         return self.by_name[name]
 
     def _key_of(self, wagon: Wagon) -> WagonKey:
+        # Results depend on these, whether they have keys or not.
+        packages = {name: version_text(name) for name in (INTERPRETER, OWN_PACKAGE, *_PACKAGES_OF_RESULTS)}
         required: dict[str, str | None] = {name: self.by_name[name].key for name in wagon.requires}
         missing = [name for name, key in required.items() if key is None]
         if missing:
-            return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused")
+            return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused", packages)
         used = _CodeUsed(self._sources, wagon.thing)
         try:
             for name in _MODULES_OF_RESULTS:
                 _check_loaded(name)
             code = used.content()
         except UnknownValueError as error:
-            return WagonKey(None, str(error))
-        packages = {name: version_text(name) for name in (INTERPRETER, OWN_PACKAGE, *_PACKAGES_OF_RESULTS)}
+            return WagonKey(None, str(error), packages)
         content = {"version": RESULT_VERSION, "code": code, "requires": required, "versions": packages}
         key = _digest(content | {"branches": sorted(wagon.branches or ())})
         above = [self.by_name[name] for name in wagon.requires]

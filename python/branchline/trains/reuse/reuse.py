@@ -170,7 +170,7 @@ class Reuse:
         known = [one for one in self.keys.values() if one.key is not None]
         files = [one.files if ships_modules else {**one.modules, **one.files} for one in known]
         return PlannedCode(
-            {name: version for one in known for name, version in one.packages.items()},
+            {name: version for one in self.keys.values() for name, version in one.packages.items()},
             {path: identity for one in files for path, identity in one.items()},
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline._core import set_base_directory
@@ -70,6 +70,11 @@ class TrainWork:
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
+
+    @property
+    def packages(self) -> Mapping[str, str]:
+        """The versions with which the train was planned: a worker that has others refuses it."""
+        return {} if self.planned_code is None else self.planned_code.packages
 
     def __getstate__(self) -> dict[str, object]:
         packed = PackedWagons.of(self.wagons)

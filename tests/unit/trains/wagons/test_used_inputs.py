@@ -123,18 +123,38 @@ def test_what_workers_import_from_an_edited_module_is_not_kept(
     assert train(workers=0).outputs["n"] == train(workers=0, keeps=False).outputs["n"]
 
 
-def test_a_package_of_workers_that_differs_from_the_plan_is_named_and_its_results_are_not_kept(
+def test_a_worker_with_another_package_than_the_plan_refuses_the_train(
     train: Callable[..., TrainResult], tmp_path: Path
 ) -> None:
     right = train(workers=0, keeps=False).outputs["n"]
     packages = tmp_path / "view" / "site-packages"
     result = train(workers=1, progress=_once(lambda: install(packages, 2)))
+    [error] = result.record.errors
+    assert "packageofthistest 2 (planned: 1)" in error.message
+    assert error.type == "OtherVersionsError"
+    assert (result.record.skipped, result.record.missing, result.record.events) == ([], [], 0)
+    assert [one.error for one in result.record.wagons] == [None]
+    install(packages, 1)
+    again = train(workers=1)
+    assert again.record.subjobs_reused == 0
+    assert again.outputs["n"] == right
+
+
+def test_results_of_a_process_in_which_a_package_was_upgraded_are_not_kept(
+    train: Callable[..., TrainResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = tmp_path / "view" / "site-packages"
+    upgrade = _once(lambda: install(packages, 2))
+    monkeypatch.setattr(sys, "when_read_by_this_test", upgrade, raising=False)
+    wagons = tmp_path / "wagons.py"
+    wagons.write_text(
+        "import sys\n" + WAGON.replace("        return", "        sys.when_read_by_this_test(None)\n        return")
+    )
+    result = train(workers=0)
     [note] = result.record.reuse_notes
     assert "packageofthistest is 2 there, and 1 where the train was planned" in note
     install(packages, 1)
-    again = train(workers=0)
-    assert again.record.subjobs_reused < 2
-    assert again.outputs["n"] == right
+    assert train(workers=0).record.subjobs_reused == 0
 
 
 def _once(call: Callable[[], object]) -> Callable[[object], None]:

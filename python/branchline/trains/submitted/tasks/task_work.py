@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -45,6 +45,8 @@ class StoredWork:
 
     sources: StoredSources
     pickled: TrustedBytes
+    #: The versions with which the train was planned.
+    packages: Mapping[str, str]
 
     def __call__(self, context: Context) -> Iterator[Message]:
         self.sources.install()
@@ -172,9 +174,8 @@ class UnitWorker:
         interruption.when_asked = place.stop
         if interruption.asked:
             return
-        for message in place.run(
-            StoredWork(self._submission.sources, from_own_process(cloudpickle.dumps(work))), self._drawing(queue)
-        ):
+        stored = StoredWork(self._submission.sources, from_own_process(cloudpickle.dumps(work)), work.packages)
+        for message in place.run(stored, self._drawing(queue)):
             with interruption.held():
                 self._take(message, queue, recovery)
         self._workers_before += site.cpus
