@@ -41,6 +41,16 @@ def content_identity(path: str) -> str:
     return f"{status.st_size} bytes, written {status.st_mtime_ns} ns, changed {status.st_ctime_ns} ns, head {head}"
 
 
+def opened_identity(path: str) -> str:
+    """Return what the engine has as the identity of a local file that it opens now; empty for what cannot be read."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ""
+    seconds, nanoseconds = divmod(status.st_mtime_ns, 10**9)
+    return f"{status.st_size} {status.st_dev}:{status.st_ino} {seconds}.{nanoseconds:09}"
+
+
 def version_of(url: str, size_bytes: int, identity: str | None) -> str:
     """Return the version of a file at a server, as listings of folders have it, from what its storage gives."""
     version = (identity or "").removeprefix(f"{size_bytes} ")

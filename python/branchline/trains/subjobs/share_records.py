@@ -9,7 +9,7 @@ from typing import Any
 
 from branchline.base.plain import record_of
 from branchline.reading.datasets.data_file import DataFile, storage_element
-from branchline.reading.datasets.identity import is_other_version, version_of
+from branchline.reading.datasets.identity import is_other_version, opened_identity, version_of
 from branchline.reading.locations import is_url
 from branchline.reading.stream_records import FileReading, ReplicaReading, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
@@ -72,7 +72,12 @@ class ShareRecords:
 
     def _note_version(self, read: FileReading) -> None:
         listed = self._listed.get(read.path)
-        if listed is None or not is_url(read.path):
+        if listed is None:
+            return
+        if not is_url(read.path):
+            # Where the path led to another file only when it was opened, it has the same identity before and after.
+            if read.identity and not listed.replicas and read.identity != opened_identity(read.path):
+                self.other_versions[read.path] = f"another file or version, which was opened as {read.identity}"
             return
         version = version_of(listed.location or listed.path, read.size_bytes, read.identity)
         if read.size_bytes != listed.size_bytes or is_other_version(listed.version, version):

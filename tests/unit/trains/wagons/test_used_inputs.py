@@ -21,7 +21,7 @@ from branchline.jobs.ledger import LEDGER_NAME
 from branchline.jobs.package_versions import INTERPRETER, MISSING, VersionCheck, version_text
 from branchline.reading.datasets.identity import content_identity
 from branchline.trains.running.result import TrainResult
-from branchline.trains.subjobs.used_inputs import unchanged
+from branchline.trains.subjobs.used_inputs import identities_of, unchanged
 
 OLD_NS = 1_700_000_000_123_456_789
 WAGON = """
@@ -167,7 +167,7 @@ def _once(call: Callable[[], object]) -> Callable[[object], None]:
     return once
 
 
-@pytest.mark.parametrize("how", ["in place", "renamed", "and back"])
+@pytest.mark.parametrize("how", ["in place", "renamed", "and back", "truncated"])
 def test_a_file_that_changes_while_it_is_read_is_not_kept_and_named(
     train: Callable[..., TrainResult], tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +176,9 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept_and_named(
     assert len(before) == other.stat().st_size
 
     def change() -> None:
+        if how == "truncated":
+            os.truncate(path, 1000)
+            return
         if how == "renamed":
             shutil.copy2(other, tmp_path / "beside")
             (tmp_path / "beside").replace(path)
@@ -192,10 +195,55 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept_and_named(
         "        sys.when_read_by_this_test(None)\n        return int(events.x.to_numpy().sum())\n"
     )
     result = train(workers=0)
-    assert any(f"{path}: it was {len(before)} bytes" in one for one in result.record.reuse_notes), result.record
+    assert any(f"{path}: it was " in one for one in result.record.reuse_notes), result.record.reuse_notes
+    if how == "truncated":
+        path.write_bytes(before)
+        os.utime(path, ns=(OLD_NS, OLD_NS))
     again = train(workers=0)
     assert again.record.subjobs_reused == 1
     assert again.outputs["n"] == train(workers=0, keeps=False).outputs["n"]
+
+
+@pytest.mark.parametrize("of", ["file", "folder"])
+def test_a_link_that_leads_to_another_file_only_while_it_is_opened_is_noticed(
+    train: Callable[..., TrainResult], tmp_path: Path, of: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that the path names has the same identity before and after."""
+    link, first, other = tmp_path / "data", tmp_path / "first", tmp_path / "pool"
+    link.rename(first)
+    if of == "file":
+        (first / "f0.root").rename(tmp_path / "f0.root")
+        link, first, other = first / "f0.root", tmp_path / "f0.root", other / "f0.root"
+        (tmp_path / "data").symlink_to(tmp_path / "first")
+    else:
+        shutil.copy2(first / "f1.root", other)
+    link.symlink_to(first)
+
+    def lead_to(target: Path) -> None:
+        link.unlink()
+        link.symlink_to(target)
+
+    right = train(workers=0, keeps=False).outputs["n"]
+    flip = _once(lambda: lead_to(other))
+
+    def identities_then_flip(files: Any) -> dict[str, str]:
+        found = identities_of(files)
+        flip(None)
+        return found
+
+    monkeypatch.setattr("branchline.trains.worker.train_worker.identities_of", identities_then_flip)
+    back = _once(lambda: lead_to(first))
+    monkeypatch.setattr(sys, "when_read_by_this_test", back, raising=False)
+    wagons = tmp_path / "wagons.py"
+    wagons.write_text(
+        "import sys\n" + WAGON.replace("        return", "        sys.when_read_by_this_test(None)\n        return")
+    )
+    wrong = train(workers=0)
+    assert wrong.outputs["n"] != right
+    assert any("f0.root: it was" in one for one in wrong.record.reuse_notes), wrong.record.reuse_notes
+    again = train(workers=0)
+    assert again.outputs["n"] == right
+    assert again.record.subjobs_reused < 2
 
 
 def test_a_file_that_is_replaced_between_planning_and_reading_has_its_own_key(
