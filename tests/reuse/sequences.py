@@ -241,15 +241,21 @@ class Runner:
 
 
 class CommandRunner:
-    """Runs trains as a user does, on workers elsewhere."""
+    """Runs trains as a user does, on workers elsewhere. Workers that are started once have the packages of ``link``,
+    which leads to those of each bench in turn.
+    """
 
-    def __init__(self, on: str) -> None:
+    def __init__(self, on: str, link: Path | None) -> None:
         self._on = on
+        self._link = link
 
     def run(self, bench: Bench, out: str | None, *, workers: int, reuse: bool) -> dict[str, Any]:
         """The outputs of a run, or its error."""
         del workers
         out = out or "anew"
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+            self._link.symlink_to(bench.packages.parent)
         words = ["run", "wagons.py", "data", "-o", out, "--force", "--pictures", "none", "--on", self._on]
         words += [] if reuse else ["--no-reuse"]
         environment = {"PYTHONPATH": f"{bench.packages}:{os.environ.get('PYTHONPATH', '')}"}
@@ -268,9 +274,9 @@ class CommandRunner:
 
 
 @contextmanager
-def runner(on: str | None = None) -> Iterator[Runner | CommandRunner]:
+def runner(on: str | None = None, link: Path | None = None) -> Iterator[Runner | CommandRunner]:
     """What runs the trains of sequences."""
-    made = Runner() if on is None else CommandRunner(on)
+    made = Runner() if on is None else CommandRunner(on, link)
     try:
         yield made
     finally:
@@ -334,7 +340,7 @@ def main() -> int:
     given = parser.parse_args()
     first, end = map(int, given.seeds.split(":"))
     wrong, reused, begin_s = 0, 0, time.monotonic()
-    with place(given.on) as on, runner(on) as run:
+    with place(given.on) as (on, link), runner(on, link) as run:
         for seed in range(first, end):
             try:
                 reused += run_seed(seed, run)
@@ -346,13 +352,19 @@ def main() -> int:
 
 
 @contextmanager
-def place(on: str | None) -> Iterator[str | None]:
-    """Where trains run: a Dask or a Slurm that is started for it."""
+def place(on: str | None) -> Iterator[tuple[str | None, Path | None]]:
+    """Where trains run: a Dask or a Slurm that is started for it. For a Dask also the link to the folder in which its
+    workers look for packages.
+    """
     if on == "dask":
         from tests.local_dask import local_cluster
 
-        with local_cluster(2) as cluster:
-            yield f"dask={cluster.scheduler_address}"
+        with tempfile.TemporaryDirectory(prefix="branchline-reuse-") as folder:
+            link = Path(folder, "view")
+            # Processes that are spawned, as Dask's, have the path of this one.
+            sys.path.append(str(link / "site-packages"))
+            with local_cluster(2) as cluster:
+                yield f"dask={cluster.scheduler_address}", link
     elif on == "slurm":
         from tests.clusters.slurm import Slurm
 
@@ -360,11 +372,11 @@ def place(on: str | None) -> Iterator[str | None]:
         try:
             farm.start()
             os.environ.update(farm.environment)
-            yield on
+            yield on, None
         finally:
             farm.close()
     else:
-        yield on
+        yield on, None
 
 
 if __name__ == "__main__":
