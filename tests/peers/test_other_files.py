@@ -91,3 +91,24 @@ def test_a_train_lists_the_other_file(folder: Path) -> None:
     assert set(read) == {"main.root", "other.root"}
     assert read["main.root"]["events"] == ENTRIES
     assert read["other.root"]["bytes_read"] > 0
+
+
+WAGON = """
+import numpy as np
+
+
+class Other:
+    def process(self, events):
+        return float(np.sum(np.asarray(events.other)))
+"""
+
+
+@pytest.mark.peer
+def test_results_of_baskets_in_a_file_beside_are_not_kept(folder: Path, tmp_path: Path) -> None:
+    """The keys of results describe the files of the dataset alone."""
+    data, wagons = tmp_path / "data", tmp_path / "wagons.py"
+    shutil.copytree(folder, data)
+    wagons.write_text(WAGON)
+    first, again = [branchline.run(wagons, data / "main.root", tmp_path / "out", workers=0) for _ in range(2)]
+    assert f"sub-jobs that read files outside of the dataset, as {data}/other.root" in first.record.reuse_notes[0]
+    assert again.record.subjobs_reused == 0

@@ -35,7 +35,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 #: Raised when Branchline makes other results of the same wagons and files, as by another way of adding, or pickles them
 #: with classes of other modules.
-RESULT_VERSION = 4
+RESULT_VERSION = 5
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 _MODULES_OF_RESULTS = ("numpy", "awkward", "boost_histogram", "hist")
 _BUILT_IN = "built in"

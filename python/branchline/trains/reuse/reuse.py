@@ -304,7 +304,7 @@ class Reuse:
         """Return the wagons whose keys say what was really used, and sentences on what was used in place of it."""
         changed = self._changed(index, result.inputs) if names else ""
         if changed:
-            return [], (f"results are not kept of files that changed, as {changed}",)
+            return [], (f"results are not kept of {changed}",)
         notes, good = [], []
         for name in names:
             key, code = self.keys[name], result.code
@@ -320,7 +320,7 @@ class Reuse:
         return good, tuple(notes)
 
     def _changed(self, index: int, used: Mapping[str, str]) -> str:
-        """Return a sentence on the first file of a sub-job that was read with another content than its key says."""
+        """Return words on the first file of a sub-job that was read with another content than its key says."""
         planned = self._identities.pop(index, {})
         for one in self._plan.shares[index].files:
             if one.path in used and one.path not in planned:
@@ -329,7 +329,10 @@ class Reuse:
         for path in {**planned, **used}:
             if planned.get(path, "") != used.get(path, ""):
                 was, read = planned.get(path, "not known"), used.get(path, "not known")
-                return f"{path}: it was {was} when its result was looked up, and {read} when it was read"
+                if path not in planned:
+                    return f"sub-jobs that read files outside of the dataset, as {path}, {read}"
+                changed = f"it was {was} when its result was looked up, and {read} when it was read"
+                return f"files that changed, as {path}: {changed}"
         return ""
 
     def _rows_of_wagons(

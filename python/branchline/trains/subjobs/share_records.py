@@ -73,6 +73,8 @@ class ShareRecords:
     def _note_version(self, read: FileReading) -> None:
         listed = self._listed.get(read.path)
         if listed is None:
+            # Baskets of a branch may be in another file (TBranch::fFileName), which no key describes.
+            self.other_versions[read.path] = "with values of branches of a file of the dataset"
             return
         if not is_url(read.path):
             # Where the path led to another file only when it was opened, it has the same identity before and after.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,10 +111,14 @@ if __name__ == "__main__":
 
 
 @pytest.fixture
-def job(folder: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], object]]:
+def job(folder: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Any]]:
     """A train at a cluster of Dask that has no worker yet."""
     (folder / "job" / "script.py").write_text(SCRIPT)
-    settings = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "local_directory": str(tmp_path)}
+    settings: dict[str, Any] = {
+        "threads_per_worker": 1,
+        "dashboard_address": "127.0.0.1:0",
+        "local_directory": str(tmp_path),
+    }
     with local_cluster(0, **settings) as cluster:
         words = [sys.executable, "script.py", cluster.scheduler_address]
         process = subprocess.Popen(
@@ -127,15 +132,15 @@ def job(folder: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], o
 
 
 def test_workers_of_dask_that_do_not_see_its_directory_read_the_same_files(
-    folder: Path, elsewhere: Path, job: tuple[subprocess.Popen[str], object]
+    folder: Path, elsewhere: Path, job: tuple[subprocess.Popen[str], Any]
 ) -> None:
     process, cluster = job
-    while not cluster.scheduler.tasks and process.poll() is None:  # type: ignore[attr-defined]
-        os.sched_yield()
+    while not cluster.scheduler.tasks and process.poll() is None:
+        time.sleep(0.05)
     # The directory is known to the job by another name from now on, and to workers by none.
     (folder / "job").rename(folder / "moved")
-    words = ["-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-dashboard"]  # type: ignore[attr-defined]
-    worker = subprocess.Popen([sys.executable, *words], cwd=elsewhere, stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, "--no-dashboard"]
+    worker = subprocess.Popen(words, cwd=elsewhere)
     try:
         out, errors = process.communicate(timeout=200)
     finally:
