@@ -109,7 +109,7 @@ def run_branchline(
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,  # It only ends what hangs, on a busy machine, too.
         check=False,
     )
 

@@ -77,7 +77,7 @@ def branchline(folder: Path, *words: str, typed: str = "") -> subprocess.Complet
         env={**os.environ, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,  # It only ends what hangs, on a busy machine, too.
         check=False,
     )
 
