@@ -1,5 +1,6 @@
 //! Reads metadata of a file for their decoders, which never read themselves.
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use branchline_format::classes::streamer::ClassInfos;
@@ -16,6 +17,11 @@ use crate::error::{ReadError, ReadErrorKind, Result, COPY_AGAIN};
 use crate::limits;
 use crate::memory::budget::Lease;
 use crate::memory::buffers;
+
+thread_local! {
+    /// Reused: making the context of a codec takes longer than decompressing a small object.
+    static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
+}
 
 /// How much of a file is read when it is opened.
 pub(crate) enum FirstRead {
@@ -185,6 +191,11 @@ impl<'a> MetadataReader<'a> {
         }
     }
 
+    /// Reads the object of a key, and returns its plain bytes.
+    pub(crate) fn object(&mut self, key: &TKey) -> Result<Vec<u8>> {
+        self.until_known(|loaded| DECOMPRESSOR.with_borrow_mut(|decompressor| read_object(loaded, key, decompressor)))
+    }
+
     /// Walks through all records of a file without keys, and keeps only their keys.
     pub(crate) fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
         let mut recovery = Recovery::new(header);
@@ -220,8 +231,7 @@ impl<'a> MetadataReader<'a> {
         if let Some(known) = KnownClassInfos::find(stored) {
             return Ok(known);
         }
-        let mut decompressor = Decompressor::new();
-        let plain = self.until_known(|loaded| read_object(loaded, &key, &mut decompressor))?;
+        let plain = self.object(&key)?;
         let infos = ClassInfos::read(&plain, key.key_size)
             .map_err(|error| ReadError::from_format(path, &error.in_object("streamer infos")))?;
         Ok(KnownClassInfos::keep(stored, infos))

@@ -1,8 +1,7 @@
 //! Objects that are not trees: histograms, graphs and all others that keys point to.
 
-use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
-use branchline_format::file::{read_object, TKey};
+use branchline_format::file::TKey;
 use branchline_format::objects::Program;
 use branchline_slab::Buffer;
 
@@ -39,7 +38,7 @@ impl File {
         if let Some((offset, piece)) = &*self.lock_last_piece() {
             reader.loaded.add(*offset, piece.clone());
         }
-        let plain = reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        let plain = reader.object(key)?;
         if let Some((offset, piece)) = reader.last_piece {
             let is_small = piece.len() as u64 <= limits::METADATA_PIECE_BYTES;
             *self.lock_last_piece() = is_small.then_some((offset, piece));

@@ -4,10 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use branchline_format::compress::Decompressor;
 use branchline_format::error::FormatError;
 use branchline_format::file::directory::Entry;
-use branchline_format::file::{read_object, TKey};
+use branchline_format::file::TKey;
 use branchline_format::ntuple::anchor;
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::tree::kind_of;
@@ -99,8 +98,7 @@ impl File {
         if self.strategy().reads_records_alone() {
             reader.fetch([Locator { offset: key.seek, size: key.size }])?;
         }
-        let mut decompressor = Decompressor::new();
-        let plain = reader.until_known(|loaded| read_object(loaded, key, &mut decompressor))?;
+        let plain = reader.object(key)?;
         let meta = read_tree(&plain, key.key_size, &key.class_name, self.class_infos()).map_err(named)?;
         let kinds: Vec<_> = meta.branches.iter().map(|branch| kind_of(branch, self.classes())).collect();
         let externals = Externals::open(self, &meta.branches, &kinds);

@@ -7,9 +7,8 @@ mod resumed;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use branchline_format::compress::{Decompressor, Setting};
+use branchline_format::compress::Setting;
 use branchline_format::error::FormatError;
-use branchline_format::file::read_object;
 use branchline_format::write::object::classes::{joined_infos, Described};
 use branchline_format::write::tree::tree_record::BranchKind;
 use branchline_format::write::{Changes, FileFrame, InfoList, ObjectPrograms, Recording};
@@ -219,8 +218,7 @@ impl WritableFile {
         let named = |error: FormatError| {
             ReadError::from_format(source.path(), &error.in_object(format!("{} {path}", key.class_name)))
         };
-        let plain =
-            source.metadata_reader().until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
+        let plain = source.metadata_reader().object(&key)?;
         let infos = source.class_infos();
         let recording = Recording::of_object(&plain, key.key_size, &key.class_name, &mut ObjectPrograms::new(infos));
         let recording = recording.map_err(named)?;

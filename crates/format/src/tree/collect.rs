@@ -88,7 +88,7 @@ impl<'b> Visitor<'b> for Collector<'b> {
     fn member_ends(&mut self, member: Wanted, _begun: usize, value: Value<'b>, _at: usize) {
         let into = &mut self.objects.members[self.current];
         match (member, value) {
-            (Wanted::Number(which), Value::Number(value)) => into.set_number(which, value),
+            (Wanted::Number(which), Value::Number(value) | Value::Count(value)) => into.set_number(which, value),
             (Wanted::Text(which), Value::Text(text)) => into.set_text(which, text),
             (Wanted::Array(which), Value::Numbers(number, stored)) => {
                 into.set_array(which, Numbers::new(stored, number));
@@ -102,7 +102,7 @@ impl<'b> Visitor<'b> for Collector<'b> {
                 ids.retain(|id| *id != 0);
                 into.set_pointers(which, ids);
             }
-            (_, Value::Number(_) | Value::Text(_) | Value::Numbers(..)) => {}
+            (_, Value::Number(_) | Value::Count(_) | Value::Text(_) | Value::Numbers(..)) => {}
             (_, Value::Link(_) | Value::Links(_) | Value::Other) => {}
         }
     }

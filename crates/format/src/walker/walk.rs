@@ -21,6 +21,8 @@ const DEPTH_MAX: usize = 200;
 pub(crate) enum Value<'b> {
     /// A number, without its fraction.
     Number(i64),
+    /// A number that may be the length of arrays.
+    Count(i64),
     /// The bytes of a string.
     Text(&'b [u8]),
     /// The bytes of an array that another member counts.
@@ -261,8 +263,9 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             Action::Skip(size) => self.buffer.cursor.skip(size)?,
             Action::Number(number, counter) => {
                 let value = number.read(&mut self.buffer.cursor)?;
-                self.counts.extend(counter.map(|counter| (counter, value)));
-                return Ok(Value::Number(value));
+                let Some(counter) = counter else { return Ok(Value::Number(value)) };
+                self.counts.push((counter, value));
+                return Ok(Value::Count(value));
             }
             Action::Text => return self.buffer.cursor.string_bytes().map(Value::Text),
             Action::LongText => {

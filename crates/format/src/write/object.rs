@@ -7,6 +7,7 @@ pub mod family;
 pub(crate) mod graft;
 pub(crate) mod index;
 pub(crate) mod infos;
+pub(crate) mod number_table;
 pub(crate) mod numbers;
 pub(crate) mod pieces;
 pub(crate) mod record_members;

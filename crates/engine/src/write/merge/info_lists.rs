@@ -4,8 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use branchline_format::classes::streamer::ClassInfos;
-use branchline_format::compress::Decompressor;
-use branchline_format::file::{read_key_at, read_object};
+use branchline_format::file::read_key_at;
 use branchline_format::write::object::classes::tree_infos;
 use branchline_format::write::{join_infos, InfoList};
 use xxhash_rust::xxh3::xxh3_128;
@@ -86,6 +85,6 @@ pub(crate) fn info_list(file: &File) -> Result<Option<OwnedInfoList>> {
     }
     let mut reader = file.metadata_reader();
     let key = reader.until_known(|loaded| read_key_at(loaded, header.seek_info))?;
-    let plain = reader.until_known(|loaded| read_object(loaded, &key, &mut Decompressor::new()))?;
+    let plain = reader.object(&key)?;
     Ok(Some(OwnedInfoList { plain, key_size: key.key_size }))
 }

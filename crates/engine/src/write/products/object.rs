@@ -67,7 +67,7 @@ impl Content for ObjectContent {
         if !opening.programs.adds_up(&key.class_name) {
             return Ok(Self::Copy { stored: stored_object(opening.reader, key)?, reason: None });
         }
-        let plain = opening.reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        let plain = opening.reader.object(key)?;
         match Addend::new(&plain, key.key_size, &key.class_name, opening.programs) {
             Ok(addend) => Ok(Self::Sum { plain, addend: Box::new(addend) }),
             Err(error) if error.kind == ErrorKind::Unsupported => {

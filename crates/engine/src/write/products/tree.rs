@@ -6,9 +6,8 @@ pub(crate) mod totals;
 
 use std::sync::atomic::Ordering;
 
-use branchline_format::compress::Decompressor;
 use branchline_format::file::directory::Entry;
-use branchline_format::file::{read_object, TKey};
+use branchline_format::file::TKey;
 use branchline_format::write::Recording;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -62,7 +61,7 @@ impl Content for TreeInput {
 
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
         let key = &entry.key;
-        let plain = opening.reader.until_known(|loaded| read_object(loaded, key, &mut Decompressor::new()))?;
+        let plain = opening.reader.object(key)?;
         let source = Source { file: opening.file, entry };
         Self::new(&source, plain, opening.branches.get(&entry.path), opening.known_trees)
     }

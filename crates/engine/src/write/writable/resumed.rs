@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use branchline_format::compress::Decompressor;
-use branchline_format::file::read_object;
 use branchline_format::tree::read_tree;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
@@ -45,9 +43,7 @@ impl WritableFile {
         };
         let (columns, entries_count): (Box<dyn OpenColumns>, u64) = match entry.key.class_name.as_str() {
             "TTree" => {
-                let plain = old
-                    .metadata_reader()
-                    .until_known(|loaded| read_object(loaded, &entry.key, &mut Decompressor::new()))?;
+                let plain = old.metadata_reader().object(&entry.key)?;
                 let tree = read_tree(&plain, entry.key.key_size, "TTree", old.class_infos()).map_err(named)?;
                 let new = (new(&tree.title), slot);
                 let resumed = OpenTree::resume(&self.output.file, new, fields, &tree, counts)?;

@@ -48,8 +48,14 @@ impl Numbers {
         };
         let count = cursor.remaining() / number.size();
         Ok(Some(match number {
-            Number::F64 => Self::F64((0..count).map(|_| cursor.f64()).collect::<Result<_>>()?),
-            Number::F32 => Self::F32((0..count).map(|_| cursor.f32()).collect::<Result<_>>()?),
+            Number::F64 => {
+                let (values, _) = cursor.take(8 * count)?.as_chunks();
+                Self::F64(values.iter().map(|raw| f64::from_be_bytes(*raw)).collect())
+            }
+            Number::F32 => {
+                let (values, _) = cursor.take(4 * count)?.as_chunks();
+                Self::F32(values.iter().map(|raw| f32::from_be_bytes(*raw)).collect())
+            }
             number => Self::Whole(number, (0..count).map(|_| number.read(&mut cursor)).collect::<Result<_>>()?),
         }))
     }
@@ -228,7 +234,7 @@ impl Numbers {
     }
 
     /// Puts others behind them.
-    pub(crate) fn append(&mut self, other: Self) {
+    pub(crate) fn append(&mut self, other: &Self) {
         match (self, other) {
             (Self::F64(values), Self::F64(others)) => values.extend(others),
             (Self::F32(values), Self::F32(others)) => values.extend(others),
@@ -239,27 +245,33 @@ impl Numbers {
 
     /// The bytes of the member.
     pub(crate) fn stored(&self, kind: &MemberStorage) -> Vec<u8> {
-        let mut bytes = match kind {
-            MemberStorage::Array(_) => vec![u8::from(self.len() > 0)],
-            MemberStorage::Counted(_) => (self.len() as u32).to_be_bytes().to_vec(),
+        let mut bytes = Vec::new();
+        self.store(kind, &mut bytes);
+        bytes
+    }
+
+    /// Adds the bytes of the member to others.
+    pub(crate) fn store(&self, kind: &MemberStorage, bytes: &mut Vec<u8>) {
+        match kind {
+            MemberStorage::Array(_) => bytes.push(u8::from(self.len() > 0)),
+            MemberStorage::Counted(_) => bytes.extend((self.len() as u32).to_be_bytes()),
             MemberStorage::Vector(number) => {
                 let size = (2 + 4 + self.len() * number.size()) as u32 | BYTE_COUNT_MASK;
-                let head =
-                    [&size.to_be_bytes()[..], &CONTAINER_VERSION.to_be_bytes(), &(self.len() as u32).to_be_bytes()];
-                head.concat()
+                bytes.extend(size.to_be_bytes());
+                bytes.extend(CONTAINER_VERSION.to_be_bytes());
+                bytes.extend((self.len() as u32).to_be_bytes());
             }
-            MemberStorage::Number(_) | MemberStorage::Seeks(_) => Vec::new(),
-            MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => Vec::new(),
-        };
+            MemberStorage::Number(_) | MemberStorage::Seeks(_) => {}
+            MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => {}
+        }
         match self {
-            Self::F64(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
-            Self::F32(values) => values.iter().for_each(|value| bytes.extend(value.to_be_bytes())),
+            Self::F64(values) => bytes.extend(values.iter().flat_map(|value| value.to_be_bytes())),
+            Self::F32(values) => bytes.extend(values.iter().flat_map(|value| value.to_be_bytes())),
             Self::Whole(number, values) => {
                 let skipped = 8 - number.size();
                 values.iter().for_each(|value| bytes.extend(&value.to_be_bytes()[skipped..]));
             }
         }
-        bytes
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::classes::class_info::Element;
 use crate::classes::streamer::ClassInfos;
@@ -150,9 +150,7 @@ impl<'a> Recorder<'a> {
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
         let Self { tokens, owners, members, bytes, others, .. } = self;
-        let mut by_owner: Vec<usize> = (0..members.len()).collect();
-        by_owner.sort_by_key(|index| members[*index].owner);
-        Recording { bytes, key_size, tokens, owners, members, by_owner, others }
+        Recording { bytes, key_size, tokens, owners, members, by_owner: OnceLock::new(), others }
     }
 
     /// Adds a token that copies the bytes up to a position.
@@ -283,7 +281,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         // Only members of an object with an owner are wanted.
         let owner = self.owner.unwrap_or(0);
         self.tokens.push(Token::Member(number));
-        self.members.push(RecordedMember { owner, name, kind, value: 0, tokens: first..first });
+        self.members.push(RecordedMember { owner, name, kind, value: 0, counts: false, tokens: first..first });
         number
     }
 
@@ -293,6 +291,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         member.tokens.end = self.tokens.len();
         match value {
             Value::Number(value) => member.value = value,
+            Value::Count(value) => (member.value, member.counts) = (value, true),
             Value::Link(id) => member.value = id as i64,
             Value::Numbers(number, _) if matches!(member.kind, MemberStorage::Seeks(_)) => {
                 member.kind = MemberStorage::Seeks(number)

@@ -1,6 +1,7 @@
 //! An object that was taken apart: its members that may be replaced, and what its other bytes hold.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -23,7 +24,7 @@ pub struct Recording<'a> {
     /// Members of these that may be replaced, in the order of the bytes.
     pub members: Vec<RecordedMember>,
     /// Members by the object that they are of.
-    pub(crate) by_owner: Vec<usize>,
+    pub(crate) by_owner: OnceLock<Vec<usize>>,
     /// Objects in lists that do not add up.
     pub(crate) others: Vec<Range<usize>>,
 }
@@ -60,11 +61,20 @@ impl<'a> Recording<'a> {
 
     /// A member of an object: its number among those that may be replaced.
     pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &RecordedMember)> {
-        let first = self.by_owner.partition_point(|index| self.members[*index].owner < owner);
-        let of_owner = self.by_owner[first..].iter().take_while(|index| self.members[**index].owner == owner);
+        let by_owner = self.by_owner();
+        let first = by_owner.partition_point(|index| self.members[*index].owner < owner);
+        let of_owner = by_owner[first..].iter().take_while(|index| self.members[**index].owner == owner);
         // The last one, as a class may have a member of the same name as its base.
         let index = *of_owner.filter(|index| self.members[**index].name == name).last()?;
         Some((index, &self.members[index]))
+    }
+
+    fn by_owner(&self) -> &[usize] {
+        self.by_owner.get_or_init(|| {
+            let mut by_owner: Vec<usize> = (0..self.members.len()).collect();
+            by_owner.sort_by_key(|index| self.members[*index].owner);
+            by_owner
+        })
     }
 
     /// The value of a number, or what a pointer refers to; 0 where there is no such member.

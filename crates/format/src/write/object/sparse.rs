@@ -84,11 +84,11 @@ impl Sparse {
         }
         self.places.extend_from_slice(chunk.places);
         match &mut self.contents {
-            Some(all) => all.append(contents),
+            Some(all) => all.append(&contents),
             None => (self.contents, self.errors) = (Some(contents), errors.take()),
         }
         if let (Some(all), Some(errors)) = (&mut self.errors, errors) {
-            all.append(errors);
+            all.append(&errors);
         }
         (self.place_bytes, self.class_name) = (chunk.place_bytes, chunk.class_name);
         Ok(())

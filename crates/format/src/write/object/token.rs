@@ -81,6 +81,8 @@ pub struct RecordedMember {
     pub kind: MemberStorage,
     /// The value of a number, without its fraction; the reference of a pointer. 0 for all other members.
     pub value: i64,
+    /// Whether it may be the length of arrays.
+    pub(crate) counts: bool,
     /// Which of the tokens are its.
     pub(crate) tokens: Range<usize>,
 }

@@ -1,6 +1,7 @@
 //! An object that is to be added up with others: its numbers, axes and bins.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -8,6 +9,7 @@ use crate::error::Result;
 use super::buffered_fills::Fills;
 use crate::write::object::axis::{Axis, Labels};
 use crate::write::object::family::OwnerKind;
+use crate::write::object::number_table::{NumberTable, StoredAt};
 use crate::write::object::numbers::Numbers;
 use crate::write::object::recorder::ObjectPrograms;
 use crate::write::object::recording::Recording;
@@ -19,17 +21,17 @@ pub(crate) const CELLS: [&str; 6] = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64
 /// An object to be added: its numbers.
 #[derive(Debug, Clone)]
 pub struct Addend {
-    pub(crate) owners: Vec<(OwnerKind, String)>,
-    pub(crate) numbers: HashMap<(usize, &'static str), Numbers>,
-    pub(crate) axes: HashMap<usize, Axis>,
+    pub(crate) owners: Vec<(OwnerKind, Arc<str>)>,
+    pub(crate) numbers: NumberTable,
+    pub(crate) axes: BTreeMap<usize, Axis>,
     /// Axes whose bins have other names than they had.
-    pub(crate) relabelled: HashSet<usize>,
+    pub(crate) relabelled: BTreeSet<usize>,
     /// Bits of parameters, of histograms and of their axes.
-    pub(crate) bits: HashMap<usize, u32>,
+    pub(crate) bits: BTreeMap<usize, u32>,
     /// Bins of sparse histograms.
-    pub(crate) sparse: HashMap<usize, Sparse>,
+    pub(crate) sparse: BTreeMap<usize, Sparse>,
     /// Entries of histograms that have no limits yet.
-    pub(crate) waiting: HashMap<usize, Fills>,
+    pub(crate) waiting: BTreeMap<usize, Fills>,
     /// Digest of the objects in lists that do not add up.
     pub(crate) others: u64,
     /// Whether something in it can only be written to the same place.
@@ -40,9 +42,9 @@ impl Addend {
     /// Takes the plain bytes of an object apart.
     pub fn new(bytes: &[u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
         let recording = Recording::of_object(bytes, key_size, class_name, programs)?;
-        let owners = recording.owners.iter().map(|owner| (owner.kind, owner.class_name.to_string())).collect();
-        let (mut numbers, mut labels, mut bits) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut sparse = HashMap::new();
+        let owners = recording.owners.iter().map(|owner| (owner.kind, Arc::clone(&owner.class_name))).collect();
+        let (mut numbers, mut labels, mut bits) = (NumberTable::default(), BTreeMap::new(), BTreeMap::new());
+        let mut sparse = BTreeMap::new();
         for member in &recording.members {
             match member.name {
                 "fLabels" => drop(labels.insert(member.owner, recording.alone(member)?)),
@@ -51,24 +53,26 @@ impl Addend {
                 "TObject" => drop(bits.insert(member.owner, Cursor::at(recording.stored(member), 6).u32()?)),
                 name => {
                     if let Some(found) = Numbers::of(recording.stored(member), &member.kind)? {
-                        numbers.insert((member.owner, name), found);
+                        let (place, kind, counts) = (recording.place(member), member.kind, member.counts);
+                        let stored = place.map(|bytes| StoredAt { bytes, kind, counts });
+                        numbers.insert_read((member.owner, name), found, stored);
                     }
                 }
             }
         }
-        let (axes, relabelled, is_fixed) = (HashMap::new(), HashSet::new(), recording.is_fixed());
+        let (axes, relabelled, is_fixed) = (BTreeMap::new(), BTreeSet::new(), recording.is_fixed());
         let others = recording.digest_of_others();
-        let waiting = HashMap::new();
+        let waiting = BTreeMap::new();
         let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, waiting, others, is_fixed };
         addend.find_axes(labels);
         addend.empty_buffers(programs.infos())?;
         Ok(addend)
     }
 
-    fn find_axes(&mut self, mut labels: HashMap<usize, Vec<u8>>) {
+    fn find_axes(&mut self, mut labels: BTreeMap<usize, Vec<u8>>) {
         for owner in (0..self.owners.len()).filter(|owner| self.owners[*owner].0 == OwnerKind::Axis) {
             let number = |name| self.number(owner, name);
-            let edges = match self.numbers.get(&(owner, "fXbins")) {
+            let edges = match self.numbers.get((owner, "fXbins")) {
                 Some(Numbers::F64(edges)) => edges.clone(),
                 Some(Numbers::F32(_) | Numbers::Whole(..)) | None => Vec::new(),
             };
@@ -84,12 +88,17 @@ impl Addend {
         }
     }
 
+    /// Whether only numbers differ from what was read: no labels, and no bins of sparse histograms.
+    pub(crate) fn has_axes_as_read(&self) -> bool {
+        self.relabelled.is_empty() && self.sparse.is_empty()
+    }
+
     pub(crate) fn number(&self, owner: usize, name: &'static str) -> f64 {
-        self.numbers.get(&(owner, name)).map_or(0.0, Numbers::first)
+        self.numbers.get((owner, name)).map_or(0.0, Numbers::first)
     }
 
     /// The numbers in its cells that a histogram has.
     pub(crate) fn cells(&self, owner: usize) -> Option<&Numbers> {
-        CELLS.iter().find_map(|name| self.numbers.get(&(owner, *name)))
+        CELLS.iter().find_map(|name| self.numbers.get((owner, *name)))
     }
 }

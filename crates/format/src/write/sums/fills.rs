@@ -34,10 +34,10 @@ impl Addend {
     pub(crate) fn empty_buffers(&mut self, infos: &ClassInfos) -> Result<()> {
         let owners = self.owners.iter().enumerate().filter(|(_, owner)| owner.0 == OwnerKind::Histogram);
         for owner in owners.map(|(number, _)| number).collect::<Vec<_>>() {
-            let Some(Numbers::F64(buffer)) = self.numbers.get_mut(&(owner, "fBuffer")) else { continue };
+            let Some(Numbers::F64(buffer)) = self.numbers.get_mut((owner, "fBuffer")) else { continue };
             let buffer = std::mem::take(buffer);
             let Some(count) = buffer.first().copied() else { continue };
-            if let Some(size) = self.numbers.get_mut(&(owner, "fBufferSize")) {
+            if let Some(size) = self.numbers.get_mut((owner, "fBufferSize")) {
                 size.set(0.0);
             }
             let lineage = infos.lineage(&self.owners[owner].1);
@@ -104,7 +104,7 @@ impl Addend {
             }
             let (buffer, size) = fills.stored();
             self.numbers.insert((owner, "fBuffer"), buffer);
-            if let Some(numbers) = self.numbers.get_mut(&(owner, "fBufferSize")) {
+            if let Some(numbers) = self.numbers.get_mut((owner, "fBufferSize")) {
                 numbers.set(size);
             }
         }
@@ -130,7 +130,7 @@ impl Addend {
         let mut joined = Vec::new();
         for (number, axis) in (owner + 1..).zip(axes) {
             let bits = self.axes.get(&number).map_or(axis.bits, |was| was.bits);
-            if let Some(edges) = self.numbers.get_mut(&(number, "fXbins")) {
+            if let Some(edges) = self.numbers.get_mut((number, "fXbins")) {
                 *edges = Numbers::F64(axis.edges.clone());
             }
             joined.push(Joined { axis: Axis { bits, ..axis }, one: Vec::new(), two: Vec::new() });
@@ -168,7 +168,7 @@ impl Addend {
     }
 
     fn add_at(&mut self, owner: usize, name: &'static str, place: usize, value: f64) {
-        if let Some(numbers) = self.numbers.get_mut(&(owner, name)) {
+        if let Some(numbers) = self.numbers.get_mut((owner, name)) {
             numbers.add_at(place, value);
         }
     }
@@ -197,7 +197,7 @@ impl Addend {
 
     /// Squared errors, where there are none yet (TH1::Sumw2).
     fn make_squared_errors(&mut self, owner: usize) {
-        let has_some = self.numbers.get(&(owner, "fSumw2")).is_none_or(|numbers| numbers.len() > 0);
+        let has_some = self.numbers.get((owner, "fSumw2")).is_none_or(|numbers| numbers.len() > 0);
         if let Some(squares) = self.cells(owner).map(Numbers::absolute_values).filter(|_| !has_some) {
             self.numbers.insert((owner, "fSumw2"), Numbers::F64(squares));
         }

@@ -24,7 +24,7 @@ impl Addend {
             one.check_same_bins(two)?;
             has_other_labels |= one.labels != two.labels;
         }
-        let count = |of: &Self, owner: usize| of.numbers.get(&(owner, "fData")).map_or(0, Numbers::len);
+        let count = |of: &Self, owner: usize| of.numbers.get((owner, "fData")).map_or(0, Numbers::len);
         let cells = self.parts(grid, OwnerKind::Cells);
         for owner in &cells {
             let (one, two) = (count(self, *owner), count(other, *owner));
@@ -49,36 +49,36 @@ impl Addend {
         let (ours, theirs) = (has_errors(self), has_errors(other));
         if ours != theirs {
             for (of, _) in [(&mut *self, ours), (&mut *other, theirs)].into_iter().filter(|(_, has)| !has) {
-                if let Some(numbers) = of.numbers.get_mut(&(grid, "fTsumw2")) {
+                if let Some(numbers) = of.numbers.get_mut((grid, "fTsumw2")) {
                     numbers.set(0.0);
                 }
             }
         }
         for name in SUMS.into_iter().filter(|name| *name != "fTsumw2" || ours || theirs) {
-            if let (Some(one), Some(two)) = (self.numbers.get_mut(&(grid, name)), other.numbers.get(&(grid, name))) {
+            if let (Some(one), Some(two)) = (self.numbers.get_mut((grid, name)), other.numbers.get((grid, name))) {
                 one.add(two);
             }
         }
         if let (Some(one), Some(two)) = (self.sparse.get_mut(&grid), other.sparse.remove(&grid)) {
             one.add(two);
             let count = one.len() as f64;
-            if let Some(numbers) = self.numbers.get_mut(&(grid, "fFilledBins")) {
+            if let Some(numbers) = self.numbers.get_mut((grid, "fFilledBins")) {
                 numbers.set(count);
             }
         }
     }
 
     fn make_errors(&mut self, other: &Self, errors: usize, contents: usize) {
-        let is_empty = |of: &Self| of.numbers.get(&(errors, "fData")).is_none_or(|numbers| numbers.len() == 0);
+        let is_empty = |of: &Self| of.numbers.get((errors, "fData")).is_none_or(|numbers| numbers.len() == 0);
         if is_empty(self) && !is_empty(other) {
-            let sizes = self.numbers.get(&(contents, "fData")).map(Numbers::absolute_values).unwrap_or_default();
+            let sizes = self.numbers.get((contents, "fData")).map(Numbers::absolute_values).unwrap_or_default();
             self.numbers.insert((errors, "fData"), Numbers::F64(sizes));
         }
     }
 
     /// Adds the cells of a histogram, or their errors.
     pub(crate) fn add_cells(&mut self, owner: usize, other: &Self) {
-        if let (Some(one), Some(two)) = (self.numbers.get_mut(&(owner, "fData")), other.numbers.get(&(owner, "fData")))
+        if let (Some(one), Some(two)) = (self.numbers.get_mut((owner, "fData")), other.numbers.get((owner, "fData")))
         {
             one.add(two);
         }
@@ -87,23 +87,24 @@ impl Addend {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{HashMap, HashSet};
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::write::object::axis::{Axis, Labels};
+    use crate::write::object::number_table::NumberTable;
 
     #[test]
     fn axes_of_any_number_of_bins_are_compared_without_memory_for_each_bin() {
         let axis =
             Axis { bins: 1 << 60, low: 0.0, high: 1.0, edges: Vec::new(), labels: Labels::Named(Vec::new()), bits: 0 };
         let grid = |axis: &Axis| Addend {
-            owners: vec![(OwnerKind::Grid, "THnSparseT<TArrayD>".to_string()), (OwnerKind::Axis, "TAxis".to_string())],
-            numbers: HashMap::new(),
-            axes: HashMap::from([(1, axis.clone())]),
-            relabelled: HashSet::new(),
-            bits: HashMap::new(),
-            sparse: HashMap::new(),
-            waiting: HashMap::new(),
+            owners: vec![(OwnerKind::Grid, "THnSparseT<TArrayD>".into()), (OwnerKind::Axis, "TAxis".into())],
+            numbers: NumberTable::default(),
+            axes: BTreeMap::from([(1, axis.clone())]),
+            relabelled: BTreeSet::new(),
+            bits: BTreeMap::new(),
+            sparse: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             others: 0,
             is_fixed: false,
         };

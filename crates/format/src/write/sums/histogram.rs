@@ -65,7 +65,7 @@ impl Addend {
         let Some(count) = self.cells(owner).map(Numbers::len) else {
             return Err("it has no cells".to_string());
         };
-        let fits = |name| self.numbers.get(&(owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
+        let fits = |name| self.numbers.get((owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
         match PER_CELL.into_iter().all(fits) {
             true => Ok(()),
             false => Err("its errors are not those of its cells".to_string()),
@@ -79,8 +79,8 @@ impl Addend {
             stand_in(self, addend, owner, name, instead);
             stand_in(addend, self, owner, name, instead);
         }
-        for (place, numbers) in self.numbers.iter_mut().filter(|(place, _)| place.0 == owner) {
-            if let Some(others) = addend.numbers.get(place).filter(|_| !STAY.contains(&place.1)) {
+        for (name, numbers) in self.numbers.of_mut(owner).filter(|(name, _)| !STAY.contains(name)) {
+            if let Some(others) = addend.numbers.get((owner, name)) {
                 numbers.add(others);
             }
         }
@@ -111,7 +111,7 @@ impl Addend {
     /// Cells in which there is anything.
     fn used_cells(&self, owner: usize) -> Vec<usize> {
         let arrays: Vec<_> =
-            CELLS.iter().chain(&PER_CELL).filter_map(|name| self.numbers.get(&(owner, *name))).collect();
+            CELLS.iter().chain(&PER_CELL).filter_map(|name| self.numbers.get((owner, *name))).collect();
         let count = self.cells(owner).map_or(0, |cells| cells.len());
         (0..count).filter(|cell| arrays.iter().any(|numbers| numbers.is_used(*cell))).collect()
     }
@@ -188,7 +188,7 @@ impl Addend {
     /// Moves the cells of a histogram to the axes of a sum.
     pub(crate) fn rebin(&mut self, plan: &HistogramPlan, is_other: bool) {
         for name in CELLS.iter().chain(&PER_CELL) {
-            if let Some(numbers) = self.numbers.get_mut(&(plan.owner, *name)).filter(|numbers| numbers.len() > 0) {
+            if let Some(numbers) = self.numbers.get_mut((plan.owner, *name)).filter(|numbers| numbers.len() > 0) {
                 *numbers = numbers.moved(&plan.cells[usize::from(is_other)], plan.cells_count);
             }
         }
@@ -199,15 +199,15 @@ impl Addend {
             }
             let values = [("fNbins", axis.bins as f64), ("fXmin", axis.low), ("fXmax", axis.high)];
             for (name, value) in values.into_iter().chain([("fBits2", axis.bits as f64)]) {
-                if let Some(numbers) = self.numbers.get_mut(&(number, name)) {
+                if let Some(numbers) = self.numbers.get_mut((number, name)) {
                     numbers.set(value);
                 }
             }
-            if let Some(edges) = self.numbers.get_mut(&(number, "fXbins")) {
+            if let Some(edges) = self.numbers.get_mut((number, "fXbins")) {
                 edges.truncate(axis.edges.len());
             }
         }
-        if let Some(numbers) = self.numbers.get_mut(&(plan.owner, "fNcells")) {
+        if let Some(numbers) = self.numbers.get_mut((plan.owner, "fNcells")) {
             numbers.set(plan.cells_count as f64);
         }
     }
@@ -247,13 +247,13 @@ fn targets(
 
 /// Makes an array that one lacks and the other has.
 fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
-    let is_empty = |of: &Addend| of.numbers.get(&(owner, name)).is_none_or(|numbers| numbers.len() == 0);
+    let is_empty = |of: &Addend| of.numbers.get((owner, name)).is_none_or(|numbers| numbers.len() == 0);
     if !is_empty(one) || is_empty(other) {
         return;
     }
     let sizes = match instead {
         "" => one.cells(owner).map(Numbers::absolute_values),
-        instead => one.numbers.get(&(owner, instead)).map(Numbers::absolute_values),
+        instead => one.numbers.get((owner, instead)).map(Numbers::absolute_values),
     };
     if let Some(sizes) = sizes {
         one.numbers.insert((owner, name), Numbers::F64(sizes));

@@ -16,8 +16,8 @@ impl Addend {
     /// TParameter::Merge.
     pub(crate) fn add_parameter(&mut self, owner: usize, addend: &Addend) {
         let bits = self.bits.get(&owner).copied().unwrap_or(0);
-        let is_truth = self.owners[owner].1 == "TParameter<bool>";
-        let (Some(value), Some(other)) = (self.numbers.get_mut(&(owner, "fVal")), addend.numbers.get(&(owner, "fVal")))
+        let is_truth = &*self.owners[owner].1 == "TParameter<bool>";
+        let (Some(value), Some(other)) = (self.numbers.get_mut((owner, "fVal")), addend.numbers.get((owner, "fVal")))
         else {
             return;
         };

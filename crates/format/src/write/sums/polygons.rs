@@ -34,7 +34,7 @@ impl Addend {
             }
         }
         let cells = OVERFLOW_BINS + ours.iter().filter(|(number, _)| *number > 0).count();
-        let count = |of: &Self, name| of.numbers.get(&(owner, name)).map_or(0, Numbers::len);
+        let count = |of: &Self, name| of.numbers.get((owner, name)).map_or(0, Numbers::len);
         let fits = |of: &Self| [0, cells].contains(&count(of, "fSumw2")) && count(of, "fOverflow") == OVERFLOW_BINS;
         match fits(self) && fits(other) {
             true => Ok(()),
@@ -50,7 +50,7 @@ impl Addend {
             self.add_number(owner, (&*other, owner), name);
         }
         for ((_, one), (_, two)) in self.polygons(owner).into_iter().zip(other.polygons(owner)) {
-            if !self.numbers.contains_key(&(one, "fSumvw")) {
+            if !self.numbers.contains((one, "fSumvw")) {
                 self.add_number(one, (&*other, two), "fContent");
                 continue;
             }
@@ -62,8 +62,8 @@ impl Addend {
     }
 
     fn add_number(&mut self, owner: usize, (other, others_owner): (&Self, usize), name: &'static str) {
-        let theirs = other.numbers.get(&(others_owner, name));
-        if let (Some(ours), Some(theirs)) = (self.numbers.get_mut(&(owner, name)), theirs) {
+        let theirs = other.numbers.get((others_owner, name));
+        if let (Some(ours), Some(theirs)) = (self.numbers.get_mut((owner, name)), theirs) {
             ours.add(theirs);
         }
     }
@@ -71,11 +71,11 @@ impl Addend {
     /// Makes the sums of squared weights if only the other histogram has them (TH1::Sumw2).
     fn make_squares(&mut self, other: &Self, owner: usize) {
         let place = (owner, "fSumw2");
-        let is_empty = |of: &Self| of.numbers.get(&place).is_none_or(|numbers| numbers.len() == 0);
+        let is_empty = |of: &Self| of.numbers.get(place).is_none_or(|numbers| numbers.len() == 0);
         if !is_empty(self) || is_empty(other) {
             return;
         }
-        let mut squares = self.numbers.get(&(owner, "fOverflow")).map(Numbers::absolute_values).unwrap_or_default();
+        let mut squares = self.numbers.get((owner, "fOverflow")).map(Numbers::absolute_values).unwrap_or_default();
         let bins = self.polygons(owner).into_iter().filter(|(number, _)| *number > 0);
         squares.extend(bins.map(|(_, bin)| self.number(bin, "fContent").abs()));
         self.numbers.insert(place, Numbers::F64(squares));
@@ -92,7 +92,7 @@ impl Addend {
             }
         };
         for (name, value) in [("fAverage", average), ("fError", error), ("fContent", average)] {
-            if let Some(numbers) = self.numbers.get_mut(&(bin, name)) {
+            if let Some(numbers) = self.numbers.get_mut((bin, name)) {
                 numbers.set(value);
             }
         }

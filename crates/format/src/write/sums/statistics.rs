@@ -18,7 +18,7 @@ impl Addend {
         let found: Vec<_> = lacking.filter_map(|owner| Some((owner, self.moments_of_bins(owner)?))).collect();
         for (owner, moments) in found {
             for (name, value) in moments {
-                if let Some(numbers) = self.numbers.get_mut(&(owner, name)) {
+                if let Some(numbers) = self.numbers.get_mut((owner, name)) {
                     numbers.set(value);
                 }
             }
@@ -27,7 +27,7 @@ impl Addend {
 
     /// The condition of TH1::GetStats. Profiles have other sums, and what waits in a buffer is filled later.
     fn lacks_statistics(&self, owner: usize) -> bool {
-        let is_profile = self.numbers.contains_key(&(owner, "fBinEntries"));
+        let is_profile = self.numbers.contains((owner, "fBinEntries"));
         let is_unset = self.number(owner, "fTsumw") == 0.0 && self.number(owner, "fEntries") > 0.0;
         is_unset && !is_profile && !self.waiting.contains_key(&owner)
     }
@@ -36,7 +36,7 @@ impl Addend {
     fn moments_of_bins(&self, owner: usize) -> Option<Vec<(&'static str, f64)>> {
         let axes = self.shape(owner)?;
         let cells = self.cells(owner)?;
-        let squares = self.numbers.get(&(owner, "fSumw2")).filter(|squares| squares.len() == cells.len());
+        let squares = self.numbers.get((owner, "fSumw2")).filter(|squares| squares.len() == cells.len());
         let counts_all = self.number(owner, "fStatOverflows") == COUNTS_ALL;
         let mut sums = vec![("fTsumw", 0.0), ("fTsumw2", 0.0)];
         sums.extend(SUMS[..axes.len()].iter().flat_map(|(sum, squares)| [(*sum, 0.0), (*squares, 0.0)]));

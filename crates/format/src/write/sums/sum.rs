@@ -2,6 +2,7 @@
 //! graphs, parameters, and lists of these.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::classes::streamer::ClassInfos;
@@ -22,7 +23,7 @@ impl Addend {
     fn names_of_owners(&self) -> String {
         let same = self.owners.chunk_by(|(_, one), (_, two)| one == two);
         let named = same.map(|same| match same {
-            [(_, name)] => name.clone(),
+            [(_, name)] => name.to_string(),
             _ => format!("{} {}", same.len(), same[0].1),
         });
         named.collect::<Vec<_>>().join(", ")
@@ -126,7 +127,7 @@ impl Sum {
                 OwnerKind::Grid => self.total.add_grid(owner, &mut addend),
                 OwnerKind::Cells => self.total.add_cells(owner, &addend),
                 OwnerKind::PolygonHistogram => self.total.add_polygons(owner, &mut addend),
-                OwnerKind::Graph => self.total.append_points(owner, &mut addend),
+                OwnerKind::Graph => self.total.append_points(owner, &addend),
                 OwnerKind::Parameter => self.total.add_parameter(owner, &addend),
                 OwnerKind::Efficiency => self.total.add_weight(owner, &addend),
                 // Axes and polygons are added with their histogram; trees are merged in another way.
@@ -145,7 +146,7 @@ impl Sum {
             Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
             Ok(_) => {}
         }
-        let names: std::collections::BTreeSet<_> = ours.numbers.keys().chain(theirs.numbers.keys()).collect();
+        let names: BTreeSet<_> = ours.numbers.iter().chain(theirs.numbers.iter()).map(|(name, _)| name).collect();
         let is_same = |place| match (ours.numbers.get(place), theirs.numbers.get(place)) {
             (Some(one), Some(two)) => one.is_near(two),
             (one, two) => one.or(two).is_none_or(|numbers| numbers.len() == 0),
@@ -172,20 +173,26 @@ impl Sum {
         if self.is_single() && key_size == self.key_size {
             return Ok(self.bytes.clone());
         }
+        let total = self.settled();
+        if key_size == self.key_size && total.has_axes_as_read() {
+            let mut record = self.bytes.clone();
+            if total.numbers.write_over(&mut record) {
+                return Ok(record);
+            }
+        }
         let programs = match programs.take().filter(|known| Arc::ptr_eq(known.infos(), &self.infos)) {
             Some(known) => programs.insert(known),
             None => programs.insert(ObjectPrograms::new(&self.infos)),
         };
         let recording = Recording::of_object(&self.bytes, self.key_size, &self.class_name, programs)?;
         let mut changes = Changes::new();
-        let total = self.settled();
         for (index, member) in recording.members.iter().enumerate() {
             let axis = total.axes.get(&member.owner).filter(|_| total.relabelled.contains(&member.owner));
             if let (Some(Axis { labels: Labels::Named(labels), .. }), "fLabels") = (axis, member.name) {
                 changes.labels(index, labels.clone());
             } else if let (Some(bins), "fBinContent") = (total.sparse.get(&member.owner), member.name) {
                 changes.chunks(index, bins.clone());
-            } else if let Some(numbers) = total.numbers.get(&(member.owner, member.name)) {
+            } else if let Some(numbers) = total.numbers.get((member.owner, member.name)) {
                 changes.stored(index, numbers.stored(&member.kind));
             }
         }
