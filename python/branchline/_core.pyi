@@ -6,7 +6,7 @@ seconds, sizes bytes, entries are numbered from 0 within a tree.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,17 +229,29 @@ class File:
     def find(self, path: str) -> list[Key]:
         """The keys with this path, one for each cycle."""
 
-    def object(self, path: str) -> Column:
-        """Reads an object that is no tree, as a column of one record. Raises NoSuchKeyError, UnsupportedBranchError."""
+    def object(self, path: str) -> StoredValue:
+        """Reads an object that is no tree. Raises NoSuchKeyError, UnsupportedBranchError."""
 
-    def tree_members(self, path: str) -> Column:
-        """The members of a TTree: a column of one record. Raises NoSuchKeyError."""
+    def tree_members(self, path: str) -> StoredValue:
+        """The members of a TTree. Raises NoSuchKeyError."""
 
     def lineage(self, class_name: str) -> list[str]:
         """A class, followed by all classes that it inherits from."""
 
     def tree(self, path: str | None = None) -> Tree:
         """Opens a tree by its path, or the only one. Raises NoSuchKeyError, BadFileError."""
+
+@final
+class StoredObject:
+    """An object of a file: its class, and its members by their names."""
+
+    @property
+    def class_name(self) -> str: ...
+    @property
+    def members(self) -> dict[str, StoredValue]: ...
+
+# A column has one value, which is no single number, text or object.
+StoredValue: TypeAlias = int | float | str | StoredObject | Column
 
 @final
 class OutlineRow:

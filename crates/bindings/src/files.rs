@@ -15,8 +15,9 @@ use pyo3::types::PyList;
 
 use crate::access::PythonAccess;
 use crate::buffer::Buffer;
-use crate::column::{column_to_python, columns_to_python, Column};
+use crate::column::columns_to_python;
 use crate::errors::{detached, to_python};
+use crate::stored_object::value_to_python;
 
 /// A key of a file.
 #[pyclass(frozen, get_all)]
@@ -163,16 +164,16 @@ impl File {
         Ok(keys.into_iter().map(|key| self.key(path.to_string(), key)).collect())
     }
 
-    /// Reads the object of a key that is no tree: a column of one record.
-    fn object(&self, py: Python<'_>, path: &str) -> PyResult<Py<Column>> {
+    /// Reads the object of a key that is no tree.
+    fn object(&self, py: Python<'_>, path: &str) -> PyResult<Py<PyAny>> {
         let column = detached(py, self.0.path(), || self.0.object(path))?;
-        column_to_python(py, column)
+        value_to_python(py, column)
     }
 
     /// Reads the members of a TTree.
-    fn tree_members(&self, py: Python<'_>, path: &str) -> PyResult<Py<Column>> {
+    fn tree_members(&self, py: Python<'_>, path: &str) -> PyResult<Py<PyAny>> {
         let column = detached(py, self.0.path(), || self.0.tree_members(path))?;
-        column_to_python(py, column)
+        value_to_python(py, column)
     }
 
     /// A class, and behind it all that it inherits from.

@@ -16,6 +16,7 @@ mod proxy;
 mod records;
 mod simulation;
 mod store;
+mod stored_object;
 mod stream;
 mod writable;
 
@@ -59,6 +60,8 @@ mod _core {
         list_folder, listing_wait_s, longest_wait_s, prefer_replicas, set_base_directory, size_and_identity,
         take_troubles, without_secrets, FolderListing, RangesRead, Store, Troubles,
     };
+    #[pymodule_export]
+    use super::stored_object::StoredObject;
     #[pymodule_export]
     use super::stream::{decompress_all, Chunk, Decompressed, FailedSource, Stream};
 

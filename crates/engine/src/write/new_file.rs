@@ -372,6 +372,17 @@ impl NewFile {
         Ok(())
     }
 
+    /// Removes the last slot of a directory, and what was written since the file ended here.
+    pub(crate) fn take_back(&mut self, place: SlotId, end: u64) -> Result<()> {
+        self.output.cut(end)?;
+        let directory = &mut self.directories[place.directory];
+        directory.slots.truncate(place.slot);
+        if let Some(list) = &mut directory.list {
+            list.note_removal(place.slot);
+        }
+        Ok(())
+    }
+
     /// Writes the records around the objects; `infos` gives the streamer infos for a key of the given size. Returns the
     /// size of the file, which is on the disk then.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {

@@ -2,6 +2,7 @@
 //! a file has.
 
 mod copied_tree;
+mod listing;
 mod resumed;
 
 use std::collections::{HashMap, HashSet};
@@ -28,6 +29,8 @@ use crate::write::output::Output;
 use crate::write::process_ids::{ProcessIds, PROCESS_ID};
 use crate::write::products::output::MergeOutput;
 use crate::write::writable::copied_tree::{Copied, Target, TreeCopier};
+pub use crate::write::writable::listing::Listed;
+use crate::write::writable::listing::Listing;
 
 /// An object whose bytes the caller makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,26 +80,13 @@ pub struct NewTable<'a> {
     pub ntuple: Option<Vec<Shown>>,
 }
 
-/// An object or a directory of the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Directories and name, joined with `/`.
-    pub path: String,
-    /// Version number of its name.
-    pub cycle: i16,
-    /// Its class.
-    pub class_name: String,
-    /// Its title.
-    pub title: String,
-}
-
 /// A file that is being written. From the first `publish` on it has its name and is valid at all times. Dropped before,
 /// nothing is left of it.
 pub struct WritableFile {
     output: MergeOutput,
     process_ids: ProcessIds,
     date: u32,
-    listed: Vec<(Listed, Option<SlotId>)>,
+    listed: Listing,
     open: Vec<Option<OpenTable>>,
     described: Described,
     infos: Vec<OwnedInfoList>,
@@ -159,7 +149,7 @@ impl WritableFile {
         let mut made = Self::of(NewFile::continued(output, &old, compress, date)?, date);
         for (path, place, name) in made.output.file.list_old(&old)? {
             let ObjectName { class_name, title, cycle, .. } = name;
-            made.listed.push((Listed { path, cycle, class_name, title }, Some(place)));
+            made.listed.push(Listed { path, cycle, class_name, title }, Some(place));
         }
         // Their numbers may leave some out.
         let numbers = made.listed().filter(|listed| listed.class_name == PROCESS_ID);
@@ -170,7 +160,7 @@ impl WritableFile {
     }
 
     fn of(file: NewFile, date: u32) -> Self {
-        let (listed, open, infos) = (Vec::new(), Vec::new(), Vec::new());
+        let (listed, open, infos) = (Listing::default(), Vec::new(), Vec::new());
         let output = MergeOutput { file, codec: None, rewriters: HashMap::new(), programs: None, is_torn: false };
         let (process_ids, described, digests) = (ProcessIds::behind(0), Described::default(), HashSet::new());
         let (published_infos, has_news) = (None, false);
@@ -260,10 +250,10 @@ impl WritableFile {
         let mut copier = TreeCopier { output: &mut self.output, process_ids: &mut self.process_ids, check };
         let Copied { name, process_ids, left_out } = copier.copy(source, path, &target, setting)?;
         for ObjectName { class_name, name, title, cycle, .. } in process_ids {
-            self.listed.push((Listed { path: name, cycle, class_name, title }, None));
+            self.listed.push(Listed { path: name, cycle, class_name, title }, None);
         }
         let listed = Listed { path: target.path, cycle, class_name: name.class_name, title: name.title };
-        self.listed.push((listed, self.output.file.last_slot(directory)));
+        self.listed.push(listed, self.output.file.last_slot(directory));
         self.has_news = true;
         self.describe(source)?;
         Ok(CopiedTree { cycle, left_out })
@@ -293,7 +283,7 @@ impl WritableFile {
         let Some(slot) = self.output.file.last_slot(directory) else {
             return Err(ReadError::internal(&self.output.file.path(), format!("tree {path} has no place for its key")));
         };
-        self.listed.push((listed, Some(slot)));
+        self.listed.push(listed, Some(slot));
         let (entries_count, published, is_broken) = (0, None, false);
         self.open.push(Some(OpenTable { path, cycle, slot, columns, entries_count, published, is_broken }));
         Ok(self.open.len() - 1)
@@ -329,22 +319,19 @@ impl WritableFile {
 
     /// Removes what has this path: one cycle, or all. Its bytes stay in the file, and nothing points to them.
     pub fn remove(&mut self, path: &str, cycle: Option<i16>) -> Result<()> {
-        let is_it = |listed: &Listed| listed.path == path && cycle.is_none_or(|cycle| listed.cycle == cycle);
+        let is_chosen = |of: i16| cycle.is_none_or(|cycle| of == cycle);
         if self.output.file.directory(path).is_some() {
             let error = self.refused(&format!("{path} is a directory, which cannot be removed"));
             return Err(error.with_hint("remove the objects in it"));
         }
-        if !self.listed().any(is_it) {
+        let Some(slots) = self.listed.remove(path, is_chosen) else {
             let message = format!("there is no object {path:?}");
             return Err(ReadError::new(ReadErrorKind::NoSuchKey, &self.output.file.path(), message));
-        }
-        for (_, slot) in self.listed.iter().filter(|(listed, _)| is_it(listed)) {
-            slot.iter().for_each(|slot| self.output.file.remove(*slot));
-        }
-        self.listed.retain(|(listed, _)| !is_it(listed));
+        };
+        slots.into_iter().for_each(|slot| self.output.file.remove(slot));
         self.has_news = true;
         for open in &mut self.open {
-            if open.as_ref().is_some_and(|open| open.path == path && cycle.is_none_or(|cycle| open.cycle == cycle)) {
+            if open.as_ref().is_some_and(|open| open.path == path && is_chosen(open.cycle)) {
                 *open = None;
             }
         }
@@ -491,13 +478,13 @@ impl WritableFile {
         let cycle = self.next_cycle(&path)?;
         let listed = Listed { path, cycle, class_name: class_name.clone(), title: title.clone() };
         let object = ObjectName { class_name, name, title, date: self.date, cycle };
-        let mark = self.output.file.mark();
+        let end = self.output.file.end();
         let place = self.output.file.reserve(directory);
         if let Err(error) = self.output.file.write_object(place, &object, plain) {
-            self.output.file.go_back(&mark)?;
+            self.output.file.take_back(place, end)?;
             return Err(error);
         }
-        self.listed.push((listed, Some(place)));
+        self.listed.push(listed, Some(place));
         self.has_news = true;
         Ok(cycle)
     }
@@ -507,11 +494,8 @@ impl WritableFile {
         if self.output.file.directory(path).is_some() {
             return Err(self.refused(&format!("{path} is a directory, not an object")));
         }
-        let cycles: Vec<i16> = self.listed().filter(|listed| listed.path == path).map(|listed| listed.cycle).collect();
-        // As in ROOT, -32768 follows 32767.
-        let next = cycles.last().map_or(1, |last| last.wrapping_add(1));
         let too_many = || self.refused(&format!("{path} has more cycles than ROOT has room for"));
-        (!cycles.contains(&next)).then_some(next).ok_or_else(too_many)
+        self.listed.next_cycle(path).ok_or_else(too_many)
     }
 
     fn directory(&mut self, names: &[String]) -> Result<usize> {
@@ -522,7 +506,7 @@ impl WritableFile {
                 directory = known;
                 continue;
             }
-            if self.listed().any(|listed| listed.path == path) {
+            if self.listed.contains(&path) {
                 return Err(self.refused(&format!("{path} is an object, not a directory")));
             }
             let class_name = DIRECTORY.to_string();
@@ -530,7 +514,7 @@ impl WritableFile {
             let listed = Listed { path: path.clone(), cycle: 1, class_name: class_name.clone(), title: title.clone() };
             let object = ObjectName { class_name, name: name.clone(), title, date, cycle: 1 };
             directory = self.output.file.add_directory(directory, &path, object)?;
-            self.listed.push((listed, None));
+            self.listed.push(listed, None);
             self.has_news = true;
         }
         Ok(directory)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, ValuesView
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline._core import Column
+from branchline._core import Column, StoredObject
+
+if TYPE_CHECKING:
+    from branchline._core import StoredValue
 
 # Makes the record of a class from the names of its members and a function that returns the value of one of them.
 MakeRecord = Callable[[str, Collection[str], Callable[[str], Any]], Any]
@@ -30,6 +33,16 @@ class Values(ABC):
     def between(self, start: int, stop: int) -> Any:
         """Several values: an array of NumPy if they are numbers, else a list."""
         return [self.at(index) for index in range(start, stop)]
+
+
+def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
+    """A value of an object of a file. Records are made by ``make_record``."""
+    if isinstance(stored, StoredObject):
+        members = stored.members
+        return make_record(stored.class_name, members, lambda name: value_of(members[name], make_record))
+    if isinstance(stored, Column):
+        return values_of(stored, make_record).at(0)
+    return stored
 
 
 def values_of(column: Column, make_record: MakeRecord) -> Values:

@@ -42,7 +42,7 @@ def counts_of(
     values = shaped(record, axes, contents)
     storage = storage_for(values, has_squares=len(squares) == len(contents))
     empty = EmptyHistogram(record, axes, values == 0, storage, waiting)
-    view: Any = empty.histogram.view(flow=True)
+    view = empty.view
     if view.dtype.names is None:
         view[...] = empty.chosen(values)
     else:
@@ -91,15 +91,16 @@ class EmptyHistogram:
             self.histogram = Histogram(*[one.axis for one in binnings], storage=storage, name=record.raw("fName"))
         except (ValueError, TypeError, KeyError) as error:
             raise refused(record, str(error)) from error
+        #: The bins, flow bins included.
+        self.view: Any = self.histogram.view(flow=True)
         # hist puts something of its own in place of an empty label.
         self.histogram.label = record.raw("fTitle")
         for place, axis in enumerate(axes):
             if axis.labels and binnings[place].has_numbers:
                 _warn_of_labels(record, axis, place)
         sums = {} if waiting is None else waiting.statistics()
-        members = _single_members(record) | sums
-        key_place = record.origin.key_place
-        self._facts = RootFacts(record.classname, tuple(axes), members, error_mode, place=key_place)
+        members = record.singles() | sums
+        self._facts = RootFacts(record.classname, tuple(axes), members, error_mode, record.origin.key_place)
         # An array of the numbers of all cells takes as much memory as the histogram.
         if all(one.cells is None for one in binnings):
             self._where: Any = ...
@@ -115,12 +116,13 @@ class EmptyHistogram:
         """The histogram, when its bins are filled. Warns of cells that have content and no bin: the underflow of an
         axis with categories.
         """
-        lost = np.count_nonzero(has_content) - np.count_nonzero(self.chosen(has_content))
+        is_whole = self._where is ...
+        lost = 0 if is_whole else np.count_nonzero(has_content) - np.count_nonzero(self.chosen(has_content))
         if lost:
             place, path = self._record.origin.place, self._record.origin.file_path
             text = f"{path}: {lost} cells of {place} below its labels are left out, for categories have no underflow"
             warn(text, BranchlineWarning)
-        self.histogram.remember(self._facts)
+        self.histogram.remember(self._facts, self.view)
         return self.histogram
 
 
@@ -132,12 +134,6 @@ def _warn_of_labels(record: Record, axis: RootAxis, place: int) -> None:
         f"numbers, and bin_labels({place}) has the labels"
     )
     warn(text, BranchlineWarning)
-
-
-def _single_members(record: Record) -> dict[str, int | float | str]:
-    """The members of a record that are single numbers and texts."""
-    values = {name: record.raw(name) for name in record}
-    return {name: value for name, value in values.items() if isinstance(value, int | float | str)}
 
 
 def refused(record: Record, why: str) -> UnsupportedBranchError:

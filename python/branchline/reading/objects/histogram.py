@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +20,8 @@ from branchline.reading.objects.object_record import KeyPlace
 
 # Where a histogram keeps what hist has no place for; what begins with @ is not written to other formats.
 KEPT = "@root"
+# The checksum of the bins as they were read.
+CHECKSUM = "@checksum"
 AXES = ("fXaxis", "fYaxis", "fZaxis")
 # TProfile's options of errors by their numbers (EErrorType).
 ERROR_MODES = ("", "s", "i", "g")
@@ -28,14 +30,13 @@ ERROR_MODES = ("", "s", "i", "g")
 @dataclass(frozen=True)
 class RootFacts:
     """What a file keeps of a histogram in addition to its bins. ``members`` are single numbers and texts by ROOT's
-    names, ``checksum`` is that of the bins as they were read, ``place`` where its key is.
+    names, ``place`` is where its key is.
     """
 
     classname: str = ""
     axes: tuple[RootAxis, ...] = ()
     members: Mapping[str, int | float | str] = field(default_factory=dict)
     error_mode: str = ""
-    checksum: int | None = None
     place: KeyPlace | None = None
 
 
@@ -72,9 +73,10 @@ class Histogram(hist.Hist, family=FAMILY):
         facts: RootFacts = self.__dict__.get(KEPT, RootFacts())
         return facts
 
-    def remember(self, facts: RootFacts) -> None:
-        """Stores ROOT's statistics and titles with it, once its bins are filled."""
-        self.__dict__[KEPT] = replace(facts, checksum=self._checksum())
+    def remember(self, facts: RootFacts, view: Any) -> None:
+        """Stores ROOT's statistics and titles with it, once its bins are filled; ``view`` has these with flow bins."""
+        self.__dict__[KEPT] = facts
+        self.__dict__[CHECKSUM] = _checksum(view)
 
     @property
     def root_axes(self) -> tuple[RootAxis, ...]:
@@ -87,15 +89,16 @@ class Histogram(hist.Hist, family=FAMILY):
 
     def is_as_read(self) -> bool:
         """Whether its bins were not changed since it was read."""
-        return self._facts.checksum == self._checksum()
+        return self._checksum_as_read == _checksum(self.view(flow=True))
 
     def was_read_like(self, other: Histogram) -> bool:
         """Whether both had the same bins, of the same class, when they were read."""
-        mine, theirs = self._facts, other._facts
-        return (mine.classname, mine.checksum) == (theirs.classname, theirs.checksum)
+        return self.classname == other.classname and self._checksum_as_read == other._checksum_as_read
 
-    def _checksum(self) -> int:
-        return zlib.crc32(np.ascontiguousarray(self.view(flow=True)).data)
+    @property
+    def _checksum_as_read(self) -> int | None:
+        checksum: int | None = self.__dict__.get(CHECKSUM)
+        return checksum
 
     @property
     def members(self) -> Mapping[str, int | float | str]:
@@ -248,6 +251,10 @@ class Histogram(hist.Hist, family=FAMILY):
         from branchline.reading.objects.uproot_models import uproot_model
 
         return uproot_model(self, self._facts if self.is_as_read() else None)
+
+
+def _checksum(view: Any) -> int:
+    return zlib.crc32(np.ascontiguousarray(view).data)
 
 
 def _unfilled() -> Histogram:

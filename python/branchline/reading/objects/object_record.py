@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
-from branchline.reading.objects.columns import values_of
+from branchline.reading.objects.columns import value_of
+
+if TYPE_CHECKING:
+    from branchline._core import StoredValue
 
 # In place of members that cannot be read there is a member of this name with the reason.
 UNREAD = "@unread"
@@ -51,13 +54,16 @@ class Record(Mapping[str, Any]):
 
     def __init__(self, classname: str, names: Collection[str], value_of: Callable[[str], Any], origin: Origin) -> None:
         # A dictionary keeps the order of the names.
-        self._names = dict.fromkeys(name for name in names if name != UNREAD)
+        self._names = dict.fromkeys(names)
         self._value_of = value_of
         self._lineage: list[str] | None = None
         self.classname = classname
         self.origin = origin
         self.refusal: str | None = None
-        self.unread: str | None = value_of(UNREAD) if UNREAD in names else None
+        self.unread: str | None = None
+        if UNREAD in self._names:
+            del self._names[UNREAD]
+            self.unread = value_of(UNREAD)
 
     @property
     def lineage(self) -> list[str]:
@@ -78,6 +84,11 @@ class Record(Mapping[str, Any]):
             return UnsupportedBranchError(what, path=self.origin.file_path)
         what = f"this {self.classname} has no member {name!r}"
         return NoSuchKeyError(what, path=self.origin.file_path, hint=f"it has {', '.join(self) or 'none'}")
+
+    def singles(self) -> dict[str, int | float | str]:
+        """Members that are single numbers and texts."""
+        values = {name: self._value_of(name) for name in self._names}
+        return {name: value for name, value in values.items() if isinstance(value, (int, float, str))}
 
     def __getitem__(self, name: str) -> Any:
         return made(self.raw(name))
@@ -185,14 +196,14 @@ def made(value: Any) -> Any:
     return value
 
 
-def record_of(column: Any, origin: Origin) -> Any:
-    """The only value of a column of the engine: a record, or what containers, texts and numbers are."""
+def record_of(stored: StoredValue, origin: Origin) -> Any:
+    """An object of a file: a record, or what containers, texts and numbers are."""
     inside = replace(origin, key_place=None)
 
     def make(classname: str, names: Collection[str], value_of: Callable[[str], Any]) -> Record:
         return Record(classname, names, value_of, inside)
 
-    value = values_of(column, make).at(0)
+    value = value_of(stored, make)
     if isinstance(value, Record):
         value.origin = origin
     return value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import boost_histogram
 import numpy as np
 
@@ -41,7 +39,7 @@ def profile_of(record: Record, dimensions: int) -> Histogram:
     mode = record.raw("fErrorMode")
     error_mode = ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""
     empty = EmptyHistogram(record, axes, weights == 0, storage, waiting, error_mode)
-    view: Any = empty.histogram.view(flow=True)
+    view = empty.view
     view["value"] = empty.chosen(means)
     if is_weighted:
         view["sum_of_weights"] = empty.chosen(weights)

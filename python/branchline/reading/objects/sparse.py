@@ -27,7 +27,7 @@ def dense_of(record: Record) -> Histogram:
     values = np.zeros(shape) if len(contents) == 0 else shaped(record, axes[::-1], contents).T
     has_squares = len(squares) == len(contents) > 0
     empty = EmptyHistogram(record, axes, values == 0, storage_for(values, has_squares=has_squares))
-    view: Any = empty.histogram.view(flow=True)
+    view = empty.view
     if has_squares:
         view["value"] = empty.chosen(values)
         view["variance"] = empty.chosen(shaped(record, axes[::-1], squares).T)
@@ -87,7 +87,7 @@ class SparseHistogram(Recorded):
         squares = np.bincount(places, self.variances, math.prod(shape)).reshape(shape)
         storage = boost_histogram.storage.Weight() if self.is_weighted else boost_histogram.storage.Double()
         empty = EmptyHistogram(self.record, axes, values == 0, storage)
-        view: Any = empty.histogram.view(flow=True)
+        view = empty.view
         if self.is_weighted:
             view["value"], view["variance"] = empty.chosen(values), empty.chosen(squares)
         else:

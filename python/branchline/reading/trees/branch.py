@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import awkward as ak
@@ -14,33 +14,13 @@ from branchline.reading.arrays.libraries import numpy_of
 from branchline.reading.options import check_virtual, dtype_of
 from branchline.reading.request import ReadRequest
 from branchline.reading.trees.branches import Branches
+from branchline.reading.trees.compression import CODECS, Compression
 from branchline.reading.trees.selection import Selector
 from branchline.reading.trees.tree_reader import read, read_lazily
 
 if TYPE_CHECKING:
     from branchline._core import BranchFacts
     from branchline.reading.trees.handles import BranchesHandle, BranchHandle, FileHandle, TreeHandle
-
-_CODECS = {1: "zlib", 2: "lzma", 3: "old CS", 4: "lz4", 5: "zstd"}
-
-
-@dataclass(frozen=True)
-class Compression:
-    """The setting that a branch was written with: ZLIB, LZMA, LZ4, ZSTD or OLD, and its level."""
-
-    name: str
-    level: int
-
-    @classmethod
-    def of(cls, setting: int) -> Compression | None:
-        """That of a setting of ROOT, 100 times the codec plus the level; None for no compression."""
-        algorithm, level = divmod(setting, 100)
-        if setting <= 0 or level == 0 or algorithm == 0:
-            return None
-        return cls(_CODECS.get(algorithm, "zlib").upper().removesuffix(" CS"), level)
-
-    def __repr__(self) -> str:
-        return f"{self.name}({self.level})"
 
 
 class Branch(Branches["Branch"]):
@@ -204,7 +184,7 @@ class Branch(Branches["Branch"]):
         if setting % 100 == 0:
             # uproot writes 0 for every codec.
             return "none" if self.compressed_bytes >= self.plain_bytes else None
-        return _CODECS.get(setting // 100, "zlib")
+        return CODECS.get(setting // 100, "zlib")
 
     @property
     def compression(self) -> Compression | None:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -16,18 +16,16 @@ from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import counted
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, UnsupportedBranchError, warn
 from branchline.reading.access import Access, access_of
-from branchline.reading.arrays.shape import Shape
 from branchline.reading.expressions.name_filters import name_filter, near_names_hint, with_near_names
 from branchline.reading.locations import split_location, text_of
-from branchline.reading.options import check_opening_options
 from branchline.reading.parquet.open_parquet import opened
-from branchline.reading.trees.branch import Compression
+from branchline.reading.trees.compression import Compression
 from branchline.reading.trees.entries import Entries
-from branchline.reading.trees.tree import Tree
-from branchline.reading.trees.tree_steps import recovered
 
 if TYPE_CHECKING:
+    from branchline.reading.arrays.shape import Shape
     from branchline.reading.trees.entries import Entry
+    from branchline.reading.trees.tree import Tree
 
 # Classes of objects that others are found in by their names.
 LISTS = frozenset({"TList", "THashList", "TSortedList", "TObjArray", "TMap"})
@@ -275,7 +273,7 @@ class File(Directory):
         core = opened(text_of(path), self.access)
         self._core = core
         # It refers to the engine's file alone: with this object in it, both would live until Python looks for circles.
-        self._shape_of = lru_cache(maxsize=TREES_KEPT)(lambda name: Shape(core.tree(name)))
+        self._shape_of = lru_cache(maxsize=TREES_KEPT)(partial(_shape_of, core))
         self._open_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
         self._path = ""
         self.entries = Entries(core)
@@ -366,6 +364,8 @@ class File(Directory):
         key = f"{entry.path};{entry.cycle}"
         tree = self._open_trees.get(key)
         if tree is None:
+            from branchline.reading.trees.tree import Tree
+
             tree = self._open_trees[key] = Tree(self._shape_of(key), self, entry.cycle)
         return tree
 
@@ -395,11 +395,20 @@ class File(Directory):
 
     def tree(self, name: str | None = None) -> Tree:
         """A tree by its name, or the only one of the file. Raises NoSuchKeyError."""
+        from branchline.reading.trees.tree import Tree
+
         entry = self._found(name) if name else None
         with with_near_names(name or "", self.trees):
             if entry is not None and entry.is_tree:
                 return self._tree_of(entry)
             return Tree(self._shape_of(name), self)
+
+
+def _shape_of(core: Any, name: str | None) -> Shape:
+    """The shape of a tree. Only trees need awkward, which takes half a second to import."""
+    from branchline.reading.arrays.shape import Shape
+
+    return Shape(core.tree(name))
 
 
 @contextmanager
@@ -425,7 +434,10 @@ def open(location: Any, *, access: Access | str | None = None, **options: Any) -
         >>> branchline.open("file.root:Events").num_entries
         3
     """
-    check_opening_options(options)
+    if options:
+        from branchline.reading.options import check_opening_options
+
+        check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:
         path, tree = next(iter(location.items()))
         path = text_of(path)
@@ -438,5 +450,7 @@ def open(location: Any, *, access: Access | str | None = None, **options: Any) -
         )
     file = File(path, access)
     if file.recovered_count:
+        from branchline.reading.trees.tree_steps import recovered
+
         warn(recovered(file.path, file.recovered_count), RecoveredFileWarning)
     return file if tree is None else file[tree]

@@ -208,8 +208,13 @@ impl Input {
         let version = changed.map_or_else(|| self.file.identity(), |time| Some(format!("{time:?}")));
         digest.update(format!("{} {version:?}", self.file.size_bytes()).as_bytes());
         for Item { entry: Entry { path, key }, content } in &self.items {
-            let name = (path, key.seek, key.size, key.date, key.cycle, &key.class_name, &key.title);
-            digest.update(format!("{name:?}").as_bytes());
+            for text in [path, &key.class_name, &key.title] {
+                digest.update(&text.len().to_le_bytes());
+                digest.update(text.as_bytes());
+            }
+            for number in [key.seek, key.size, u64::from(key.date), key.cycle as u64] {
+                digest.update(&number.to_le_bytes());
+            }
             content.hash(&mut digest);
         }
         self.identity = digest.digest128().max(1);

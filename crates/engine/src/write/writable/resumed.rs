@@ -23,11 +23,10 @@ impl WritableFile {
         fields: &[NamedColumn<'_>],
         counts: &HashMap<String, i32>,
     ) -> Result<usize> {
-        let found = self.listed.iter().rposition(|(listed, slot)| listed.path == path && slot.is_some());
         let missing = || ReadError::new(ReadErrorKind::NoSuchKey, old.path(), format!("there is no tree {path:?}"));
-        let place = found.ok_or_else(missing)?;
-        let (listed, slot) = (self.listed[place].0.clone(), self.listed[place].1);
-        let slot = slot.ok_or_else(missing)?;
+        let found = self.listed.iter().rev().filter(|(listed, _)| listed.path == path);
+        let found = found.filter_map(|(listed, slot)| Some((listed.clone(), (*slot)?))).next();
+        let (listed, slot) = found.ok_or_else(missing)?;
         let entry = old.find_tree(Some(&format!("{path};{}", listed.cycle)))?;
         let named = |error: branchline_format::error::FormatError| {
             ReadError::from_format(old.path(), &error.in_object(&entry.path))

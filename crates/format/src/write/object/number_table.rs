@@ -1,9 +1,8 @@
 //! The numbers of an object that is added up, by the objects within it.
 
-use std::ops::Range;
-
 use super::numbers::Numbers;
-use super::token::MemberStorage;
+use super::recording::Recording;
+use super::token::{MemberStorage, RecordedMember};
 
 /// A member: the number of its object among the owners, and its name.
 pub(crate) type MemberName = (usize, &'static str);
@@ -22,13 +21,36 @@ struct Member {
 /// Where numbers were read: their bytes in the object.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredAt {
-    pub(crate) bytes: Range<usize>,
-    pub(crate) kind: MemberStorage,
-    /// Whether the number is the length of arrays.
-    pub(crate) counts: bool,
+    start: u32,
+    size: u32,
+    kind: MemberStorage,
+    /// Whether the number may be the length of arrays.
+    counts: bool,
+}
+
+impl StoredAt {
+    /// None for bytes that do not lie behind each other.
+    pub(crate) fn of(member: &RecordedMember, recording: &Recording<'_>) -> Option<Self> {
+        let place = recording.place(member)?;
+        let (start, size) = (u32::try_from(place.start).ok()?, u32::try_from(place.len()).ok()?);
+        Some(Self { start, size, kind: member.kind, counts: member.counts })
+    }
+
+    fn of_bytes<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a mut [u8]> {
+        bytes.get_mut(self.start as usize..)?.get_mut(..self.size as usize)
+    }
 }
 
 impl NumberTable {
+    /// No numbers, with room for those of all members.
+    pub(crate) fn with_room(recording: &Recording<'_>) -> Self {
+        let mut counts = vec![0; recording.owners.len()];
+        for member in &recording.members {
+            counts[member.owner] += 1;
+        }
+        Self(counts.into_iter().map(Vec::with_capacity).collect())
+    }
+
     pub(crate) fn get(&self, (owner, name): MemberName) -> Option<&Numbers> {
         self.0.get(owner)?.iter().find(|member| member.name == name).map(|member| &member.numbers)
     }
@@ -83,15 +105,63 @@ impl NumberTable {
     pub(crate) fn write_over(&self, bytes: &mut [u8]) -> bool {
         let mut new = Vec::new();
         self.0.iter().flatten().all(|Member { numbers, stored, .. }| {
-            let Some(StoredAt { bytes: range, kind, counts }) = stored else { return false };
+            let Some(stored) = stored else { return false };
+            let Some(old) = stored.of_bytes(bytes) else { return false };
             new.clear();
-            numbers.store(kind, &mut new);
-            let Some(old) = bytes.get_mut(range.clone()).filter(|old| old.len() == new.len()) else { return false };
-            if *counts && *old != *new {
+            numbers.store(&stored.kind, &mut new);
+            if old.len() != new.len() || (stored.counts && *old != *new) {
                 return false;
             }
             old.copy_from_slice(&new);
             true
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::numbers::number::Number;
+
+    /// Two numbers of four bytes each, the first of which counts arrays.
+    fn table() -> (NumberTable, Vec<u8>) {
+        let mut table = NumberTable::default();
+        for (owner, name, value, start, counts) in [(0, "fNpoints", 3, 2, true), (1, "fNbins", 5, 6, false)] {
+            let stored = StoredAt { start, size: 4, kind: MemberStorage::Number(Number::I32), counts };
+            table.insert_read((owner, name), Numbers::Whole(Number::I32, smallvec![value]), Some(stored));
+        }
+        (table, vec![9, 9, 0, 0, 0, 3, 0, 0, 0, 5, 9])
+    }
+
+    #[test]
+    fn numbers_are_written_where_they_were_read() {
+        let (mut table, mut bytes) = table();
+        table.get_mut((1, "fNbins")).unwrap().set(7.0);
+        assert!(table.write_over(&mut bytes));
+        assert_eq!(bytes, [9, 9, 0, 0, 0, 3, 0, 0, 0, 7, 9]);
+    }
+
+    #[test]
+    fn what_changes_the_layout_is_not_written_over() {
+        let changes: [fn(&mut NumberTable); 4] = [
+            |table| table.get_mut((0, "fNpoints")).unwrap().set(4.0),
+            |table| table.insert((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5, 5])),
+            |table| table.insert((1, "fXmin"), Numbers::F64(smallvec![1.0])),
+            // Of two members of one name both places are written.
+            |table| table.insert_read((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5]), None),
+        ];
+        for change in changes {
+            let (mut table, mut bytes) = table();
+            change(&mut table);
+            assert!(!table.write_over(&mut bytes));
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_there_are_not_written() {
+        assert!(!table().0.write_over(&mut [0; 9]));
     }
 }

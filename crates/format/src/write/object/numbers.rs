@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use smallvec::{smallvec, SmallVec};
+
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::marks::{BYTE_COUNT_MASK, CONTAINER_VERSION};
@@ -9,15 +11,18 @@ use crate::numbers::number::Number;
 
 use super::token::MemberStorage;
 
+/// Most members are a single number, which takes no memory of its own.
+type Few<T> = SmallVec<[T; 2]>;
+
 /// Numbers of one member.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Numbers {
     /// With a fraction.
-    F64(Vec<f64>),
+    F64(Few<f64>),
     /// With a fraction, of half the size.
-    F32(Vec<f32>),
+    F32(Few<f32>),
     /// Whole ones, and how they are stored.
-    Whole(Number, Vec<i64>),
+    Whole(Number, Few<i64>),
 }
 
 impl Numbers {
@@ -63,7 +68,7 @@ impl Numbers {
     /// Other numbers, stored in the same way; None where one has no room.
     pub(crate) fn replaced(&self, values: &[f64]) -> Option<Self> {
         Some(match self {
-            Self::F64(_) => Self::F64(values.to_vec()),
+            Self::F64(_) => Self::F64(values.into()),
             Self::F32(_) => Self::F32(values.iter().map(|value| *value as f32).collect()),
             Self::Whole(number, _) => {
                 let most = largest(*number) as f64;
@@ -181,8 +186,8 @@ impl Numbers {
             places: &[Option<usize>],
             count: usize,
             add: impl Fn(T, T) -> T,
-        ) -> Vec<T> {
-            let mut moved = vec![T::default(); count];
+        ) -> Few<T> {
+            let mut moved = smallvec![T::default(); count];
             for (value, place) in values.iter().zip(places) {
                 if let Some(to) = place.and_then(|place| moved.get_mut(place)) {
                     *to = add(*to, *value);
@@ -203,8 +208,8 @@ impl Numbers {
 
     /// The numbers in a range, with zeros behind them up to `count` numbers.
     pub(crate) fn part(&self, range: Range<usize>, count: usize) -> Self {
-        fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Vec<T> {
-            let mut part = values.get(range).unwrap_or_default().to_vec();
+        fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Few<T> {
+            let mut part = Few::from(values.get(range).unwrap_or_default());
             part.resize(count, T::default());
             part
         }
@@ -227,18 +232,18 @@ impl Numbers {
     /// Replaces a single number.
     pub(crate) fn set(&mut self, value: f64) {
         match self {
-            Self::F64(values) => *values = vec![value],
-            Self::F32(values) => *values = vec![value as f32],
-            Self::Whole(_, values) => *values = vec![value as i64],
+            Self::F64(values) => *values = smallvec![value],
+            Self::F32(values) => *values = smallvec![value as f32],
+            Self::Whole(_, values) => *values = smallvec![value as i64],
         }
     }
 
     /// Puts others behind them.
     pub(crate) fn append(&mut self, other: &Self) {
         match (self, other) {
-            (Self::F64(values), Self::F64(others)) => values.extend(others),
-            (Self::F32(values), Self::F32(others)) => values.extend(others),
-            (Self::Whole(_, values), Self::Whole(_, others)) => values.extend(others),
+            (Self::F64(values), Self::F64(others)) => values.extend_from_slice(others),
+            (Self::F32(values), Self::F32(others)) => values.extend_from_slice(others),
+            (Self::Whole(_, values), Self::Whole(_, others)) => values.extend_from_slice(others),
             (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // is_like refuses them
         }
     }

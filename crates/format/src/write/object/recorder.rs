@@ -34,12 +34,16 @@ impl<'a> Recording<'a> {
         let known = programs.programs.take().unwrap_or_else(Walker::<Recorder<'_>>::no_programs);
         let mut walker = Walker::with_programs(bytes, key_size, (&programs.infos, known), Recorder::new(bytes));
         walker.visitor.adds_up = true;
+        // Objects of a file are mostly alike.
+        walker.visitor.tokens.reserve(programs.tokens_count.min(bytes.len()));
+        walker.visitor.members.reserve(programs.members_count.min(bytes.len()));
         walker.visitor.kinds = std::mem::take(&mut programs.kinds);
         let class = walker.class(class_name);
         let walked = walker.any_object(class, 0);
         let (mut recorder, known) = walker.finish();
         programs.programs = Some(known);
         programs.kinds = std::mem::take(&mut recorder.kinds);
+        (programs.tokens_count, programs.members_count) = (recorder.tokens.len() + 1, recorder.members.len());
         walked.map(|()| recorder.finish(key_size))
     }
 }
@@ -50,6 +54,9 @@ pub struct ObjectPrograms {
     infos: Arc<ClassInfos>,
     programs: Option<Programs<Option<OwnerKind>, (&'static str, MemberStorage)>>,
     kinds: SumKinds,
+    /// Of the last object.
+    tokens_count: usize,
+    members_count: usize,
 }
 
 /// The kinds of classes whose objects add up, each found once: what a class inherits from is looked up in the infos.
@@ -70,7 +77,8 @@ impl SumKinds {
 impl ObjectPrograms {
     /// Nothing compiled yet.
     pub fn new(infos: &Arc<ClassInfos>) -> Self {
-        Self { infos: Arc::clone(infos), programs: None, kinds: SumKinds::default() }
+        let (infos, kinds) = (Arc::clone(infos), SumKinds::default());
+        Self { infos, programs: None, kinds, tokens_count: 0, members_count: 0 }
     }
 
     /// Whether objects of this class of several files become one.

@@ -117,8 +117,8 @@ impl Sparse {
         }
         let (Some(ours), Some(theirs)) = (&mut self.contents, &other.contents) else { return };
         if self.errors.is_some() != other.errors.is_some() {
-            self.errors.get_or_insert_with(|| Numbers::F64(ours.absolute_values()));
-            other.errors.get_or_insert_with(|| Numbers::F64(theirs.absolute_values()));
+            self.errors.get_or_insert_with(|| Numbers::F64(ours.absolute_values().into()));
+            other.errors.get_or_insert_with(|| Numbers::F64(theirs.absolute_values().into()));
         }
         let keys = self.places.chunks_exact(self.place_bytes).enumerate();
         let mut known: HashMap<&[u8], usize> = keys.map(|(bin, place)| (place, bin)).collect();

@@ -1,6 +1,6 @@
 //! An object that is to be added up with others: its numbers, axes and bins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
@@ -23,7 +23,7 @@ pub(crate) const CELLS: [&str; 6] = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64
 pub struct Addend {
     pub(crate) owners: Vec<(OwnerKind, Arc<str>)>,
     pub(crate) numbers: NumberTable,
-    pub(crate) axes: BTreeMap<usize, Axis>,
+    pub(crate) axes: HashMap<usize, Axis>,
     /// Axes whose bins have other names than they had.
     pub(crate) relabelled: BTreeSet<usize>,
     /// Bits of parameters, of histograms and of their axes.
@@ -43,7 +43,8 @@ impl Addend {
     pub fn new(bytes: &[u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
         let recording = Recording::of_object(bytes, key_size, class_name, programs)?;
         let owners = recording.owners.iter().map(|owner| (owner.kind, Arc::clone(&owner.class_name))).collect();
-        let (mut numbers, mut labels, mut bits) = (NumberTable::default(), BTreeMap::new(), BTreeMap::new());
+        let mut numbers = NumberTable::with_room(&recording);
+        let (mut labels, mut bits) = (BTreeMap::new(), BTreeMap::new());
         let mut sparse = BTreeMap::new();
         for member in &recording.members {
             match member.name {
@@ -53,14 +54,12 @@ impl Addend {
                 "TObject" => drop(bits.insert(member.owner, Cursor::at(recording.stored(member), 6).u32()?)),
                 name => {
                     if let Some(found) = Numbers::of(recording.stored(member), &member.kind)? {
-                        let (place, kind, counts) = (recording.place(member), member.kind, member.counts);
-                        let stored = place.map(|bytes| StoredAt { bytes, kind, counts });
-                        numbers.insert_read((member.owner, name), found, stored);
+                        numbers.insert_read((member.owner, name), found, StoredAt::of(member, &recording));
                     }
                 }
             }
         }
-        let (axes, relabelled, is_fixed) = (BTreeMap::new(), BTreeSet::new(), recording.is_fixed());
+        let (axes, relabelled, is_fixed) = (HashMap::new(), BTreeSet::new(), recording.is_fixed());
         let others = recording.digest_of_others();
         let waiting = BTreeMap::new();
         let mut addend = Self { owners, numbers, axes, relabelled, bits, sparse, waiting, others, is_fixed };
@@ -73,7 +72,7 @@ impl Addend {
         for owner in (0..self.owners.len()).filter(|owner| self.owners[*owner].0 == OwnerKind::Axis) {
             let number = |name| self.number(owner, name);
             let edges = match self.numbers.get((owner, "fXbins")) {
-                Some(Numbers::F64(edges)) => edges.clone(),
+                Some(Numbers::F64(edges)) => edges.to_vec(),
                 Some(Numbers::F32(_) | Numbers::Whole(..)) | None => Vec::new(),
             };
             let axis = Axis {

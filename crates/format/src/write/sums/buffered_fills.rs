@@ -46,6 +46,6 @@ impl Fills {
         buffer.extend(&self.values);
         buffer.resize(self.room.max(buffer.len()), 0.0);
         let size = buffer.len() as f64;
-        (Numbers::F64(buffer), size)
+        (Numbers::F64(buffer.into()), size)
     }
 }

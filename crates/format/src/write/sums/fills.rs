@@ -131,7 +131,7 @@ impl Addend {
         for (number, axis) in (owner + 1..).zip(axes) {
             let bits = self.axes.get(&number).map_or(axis.bits, |was| was.bits);
             if let Some(edges) = self.numbers.get_mut((number, "fXbins")) {
-                *edges = Numbers::F64(axis.edges.clone());
+                *edges = Numbers::F64(axis.edges.as_slice().into());
             }
             joined.push(Joined { axis: Axis { bits, ..axis }, one: Vec::new(), two: Vec::new() });
         }
@@ -199,7 +199,7 @@ impl Addend {
     fn make_squared_errors(&mut self, owner: usize) {
         let has_some = self.numbers.get((owner, "fSumw2")).is_none_or(|numbers| numbers.len() > 0);
         if let Some(squares) = self.cells(owner).map(Numbers::absolute_values).filter(|_| !has_some) {
-            self.numbers.insert((owner, "fSumw2"), Numbers::F64(squares));
+            self.numbers.insert((owner, "fSumw2"), Numbers::F64(squares.into()));
         }
     }
 

@@ -72,14 +72,13 @@ impl Addend {
         let is_empty = |of: &Self| of.numbers.get((errors, "fData")).is_none_or(|numbers| numbers.len() == 0);
         if is_empty(self) && !is_empty(other) {
             let sizes = self.numbers.get((contents, "fData")).map(Numbers::absolute_values).unwrap_or_default();
-            self.numbers.insert((errors, "fData"), Numbers::F64(sizes));
+            self.numbers.insert((errors, "fData"), Numbers::F64(sizes.into()));
         }
     }
 
     /// Adds the cells of a histogram, or their errors.
     pub(crate) fn add_cells(&mut self, owner: usize, other: &Self) {
-        if let (Some(one), Some(two)) = (self.numbers.get_mut((owner, "fData")), other.numbers.get((owner, "fData")))
-        {
+        if let (Some(one), Some(two)) = (self.numbers.get_mut((owner, "fData")), other.numbers.get((owner, "fData"))) {
             one.add(two);
         }
     }
@@ -87,7 +86,7 @@ impl Addend {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::{BTreeMap, BTreeSet, HashMap};
 
     use super::*;
     use crate::write::object::axis::{Axis, Labels};
@@ -100,7 +99,7 @@ mod tests {
         let grid = |axis: &Axis| Addend {
             owners: vec![(OwnerKind::Grid, "THnSparseT<TArrayD>".into()), (OwnerKind::Axis, "TAxis".into())],
             numbers: NumberTable::default(),
-            axes: BTreeMap::from([(1, axis.clone())]),
+            axes: HashMap::from([(1, axis.clone())]),
             relabelled: BTreeSet::new(),
             bits: BTreeMap::new(),
             sparse: BTreeMap::new(),

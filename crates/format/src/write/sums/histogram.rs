@@ -256,6 +256,6 @@ fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, 
         instead => one.numbers.get((owner, instead)).map(Numbers::absolute_values),
     };
     if let Some(sizes) = sizes {
-        one.numbers.insert((owner, name), Numbers::F64(sizes));
+        one.numbers.insert((owner, name), Numbers::F64(sizes.into()));
     }
 }

@@ -78,7 +78,7 @@ impl Addend {
         let mut squares = self.numbers.get((owner, "fOverflow")).map(Numbers::absolute_values).unwrap_or_default();
         let bins = self.polygons(owner).into_iter().filter(|(number, _)| *number > 0);
         squares.extend(bins.map(|(_, bin)| self.number(bin, "fContent").abs()));
-        self.numbers.insert(place, Numbers::F64(squares));
+        self.numbers.insert(place, Numbers::F64(squares.into()));
     }
 
     /// TProfile2PolyBin::Update; the content is the average.
