@@ -19,8 +19,10 @@ from branchline._core import Column, StoredObject
 if TYPE_CHECKING:
     from branchline._core import StoredValue
 
+# The names of the members of a record; or a mapping that also has the values of those that are single numbers or texts.
+Names = Collection[str] | Mapping[str, Any]
 # Makes the record of a class from the names of its members and a function that returns the value of one of them.
-MakeRecord = Callable[[str, Collection[str], Callable[[str], Any]], Any]
+MakeRecord = Callable[[str, Names, Callable[[str], Any]], Any]
 
 
 class Values(ABC):
@@ -37,12 +39,12 @@ class Values(ABC):
 
 def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
     """A value of an object of a file. Records are made by ``make_record``."""
+    if isinstance(stored, int | float | str):
+        return stored
     if isinstance(stored, StoredObject):
         members = stored.members
         return make_record(stored.class_name, members, lambda name: value_of(members[name], make_record))
-    if isinstance(stored, Column):
-        return values_of(stored, make_record).at(0)
-    return stored
+    return values_of(stored, make_record).at(0)
 
 
 def values_of(column: Column, make_record: MakeRecord) -> Values:
@@ -219,7 +221,7 @@ class _Records(Values):
         self._make_record = make_record
 
     def at(self, index: int) -> Any:
-        return self._make_record(self._class_name, self._columns, partial(self._member, index))
+        return self._make_record(self._class_name, list(self._columns), partial(self._member, index))
 
     def _member(self, index: int, name: str) -> Any:
         values = self._members.get(name)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
-from branchline.reading.objects.columns import value_of
+from branchline.reading.objects.columns import Names, value_of
 
 if TYPE_CHECKING:
     from branchline._core import StoredValue
 
 # In place of members that cannot be read there is a member of this name with the reason.
 UNREAD = "@unread"
+SINGLE = (int, float, str)
 LONGEST_SHOWN = 60
 
 
@@ -52,9 +53,10 @@ class Record(Mapping[str, Any]):
         100.0
     """
 
-    def __init__(self, classname: str, names: Collection[str], value_of: Callable[[str], Any], origin: Origin) -> None:
+    def __init__(self, classname: str, names: Names, value_of: Callable[[str], Any], origin: Origin) -> None:
         # A dictionary keeps the order of the names.
         self._names = dict.fromkeys(names)
+        self._members = names if isinstance(names, Mapping) else None
         self._value_of = value_of
         self._lineage: list[str] | None = None
         self.classname = classname
@@ -87,8 +89,8 @@ class Record(Mapping[str, Any]):
 
     def singles(self) -> dict[str, int | float | str]:
         """Members that are single numbers and texts."""
-        values = {name: self._value_of(name) for name in self._names}
-        return {name: value for name, value in values.items() if isinstance(value, (int, float, str))}
+        members = self._members if self._members is not None else {name: self._value_of(name) for name in self._names}
+        return {name: value for name, value in members.items() if isinstance(value, SINGLE) and name != UNREAD}
 
     def __getitem__(self, name: str) -> Any:
         return made(self.raw(name))
@@ -198,9 +200,9 @@ def made(value: Any) -> Any:
 
 def record_of(stored: StoredValue, origin: Origin) -> Any:
     """An object of a file: a record, or what containers, texts and numbers are."""
-    inside = replace(origin, key_place=None)
+    inside = Origin(origin.file_path, origin.place, origin.lineage)
 
-    def make(classname: str, names: Collection[str], value_of: Callable[[str], Any]) -> Record:
+    def make(classname: str, names: Names, value_of: Callable[[str], Any]) -> Record:
         return Record(classname, names, value_of, inside)
 
     value = value_of(stored, make)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import boost_histogram
 import numpy as np
+import pytest
 
 import branchline
+from branchline._core import Column
+from branchline.reading.objects import columns
 
 COUNT = 40
 
@@ -27,12 +32,38 @@ def test_objects_of_one_class_have_their_own_values(tmp_path: Path) -> None:
         assert found.axes[0].edges.tolist() == np.linspace(0, 1 + number, 2 + number % 3).tolist()
 
 
-def test_only_members_that_are_used_become_values(tmp_path: Path) -> None:
+def test_only_members_that_are_used_become_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "one.root"
     with branchline.recreate(path) as file:
         file["h"] = np.histogram([1.0, 2.0], bins=4)
+    read: list[Column] = []
+
+    def counted(column: Column, make_record: columns.MakeRecord) -> columns.Values:
+        read.append(column)
+        return values_of(column, make_record)
+
+    values_of = columns.values_of
+    monkeypatch.setattr(columns, "values_of", counted)
     record = branchline.open(path).record("h")
-    made = record._value_of.func.__self__._members
-    assert not made
-    assert record["fEntries"] == 2
-    assert list(made) == ["fEntries"]
+    assert record["fEntries"] == record.singles()["fEntries"] == 2
+    assert record["fXaxis"]["fNbins"] == 4
+    assert not read
+    assert record["fArray"].tolist() == [0, 1, 0, 0, 1, 0]
+    assert len(read) == 2, "a list, and the numbers in it"
+
+
+def test_texts_in_another_encoding_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "text.root"
+    with branchline.recreate(path, compression=None) as file:
+        file["text"] = "time in µs"
+    path.write_bytes(path.read_bytes().replace("µ".encode(), b"\xff\xfe"))
+    assert branchline.open(path)["text"] == "time in \ufffd\ufffds"
+
+
+def test_histograms_are_read_without_awkward(tmp_path: Path) -> None:
+    path = tmp_path / "one.root"
+    with branchline.recreate(path) as file:
+        file["h"] = np.histogram([1.0, 2.0], bins=4)
+    program = "import branchline, sys; print(branchline.open(sys.argv[1])['h'].sum(), 'awkward' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2.0", "False"]
