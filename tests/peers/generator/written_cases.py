@@ -223,9 +223,7 @@ def arrow_type(of: pa.DataType) -> str | None:
         inner = [(one.name, arrow_type(one.type)) for one in of]
         return None if None in dict(inner).values() else "{" + ",".join(f"{n}:{t}" for n, t in inner) + "}"
     if pa.types.is_list(of) or pa.types.is_large_list(of) or pa.types.is_fixed_size_list(of):
-        # The type of a fixed array names that of its elements, and records have none.
-        is_fixed = pa.types.is_fixed_size_list(of) and "struct<" not in str(of)
-        count = of.list_size if is_fixed else "var"
+        count = of.list_size if pa.types.is_fixed_size_list(of) else "var"
         inner_type = arrow_type(of.value_type)
         return None if inner_type is None else f"{count}*{inner_type}"
     if pa.types.is_boolean(of) or pa.types.is_integer(of) or pa.types.is_floating(of):

@@ -278,8 +278,7 @@ fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) 
     if is_tuple {
         return Ok(Form::Tuple(members.into_iter().map(|(_, form)| form).collect()));
     }
-    let type_name = &schema.fields[number].type_name;
-    Ok(Form::Record { class_name: (!type_name.is_empty()).then(|| type_name.clone()), members })
+    Ok(Form::Record { class_name: super::names::class_name(schema, number), members })
 }
 
 impl Form {

@@ -86,11 +86,43 @@ fn top_names(schema: &Schema) -> Vec<(String, usize)> {
     schema.top.iter().map(named).collect()
 }
 
-/// Whether the members of a record have places instead of names, as those of a pair or a tuple have: `_0`, `_1`.
+/// Where the classes are that a writer gives to records without one.
+const GENERATED: &str = "branchline::record_";
+
+/// A class name for a record without a class, which no other field has: it is made of the record's path.
+pub fn generated_class_name(schema: &Schema, record: usize) -> String {
+    let path = schema.path_of(record);
+    let parts: Vec<&str> = path.split('.').filter(|part| *part != "_0").collect();
+    let clean = parts.join("_").replace(|one: char| !one.is_ascii_alphanumeric(), "_");
+    let numbered = (2..).map(|number| format!("{GENERATED}{clean}_{number}"));
+    let mut names = std::iter::once(format!("{GENERATED}{clean}")).chain(numbered);
+    let is_free = |name: &String| schema.fields.iter().all(|field| field.type_name != *name);
+    names.find(is_free).unwrap_or_default()
+}
+
+/// The class of a record; None if it has none, or only a generated one.
+pub(super) fn class_name(schema: &Schema, record: usize) -> Option<String> {
+    let type_name = &schema.fields[record].type_name;
+    (!type_name.is_empty() && !is_generated(type_name)).then(|| type_name.clone())
+}
+
+/// Whether a writer gave this class to a record without one.
+pub fn is_generated(type_name: &str) -> bool {
+    type_name.starts_with(GENERATED)
+}
+
+/// Whether the members of a record have places instead of names: `_0`, `_1`. Those of a pair or a tuple do, and those
+/// of records without a class that hold what has no C++ type.
 pub fn is_tuple(schema: &Schema, record: usize) -> bool {
     let field = &schema.fields[record];
     let is_one = ["std::pair<", "std::tuple<"].iter().any(|prefix| field.type_name.starts_with(prefix));
-    is_one && field.children.iter().all(|child| is_place(&schema.fields[*child].name))
+    let has_places = |is_place: &dyn Fn(usize, &str) -> bool| {
+        field.children.iter().enumerate().all(|(place, child)| is_place(place, &schema.fields[*child].name))
+    };
+    match class_name(schema, record) {
+        None => has_places(&|place, name| name == format!("_{place}")),
+        Some(_) => is_one && has_places(&|_, name| is_place(name)),
+    }
 }
 
 fn is_place(name: &str) -> bool {

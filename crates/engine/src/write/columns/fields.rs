@@ -1,6 +1,7 @@
 //! Fields and columns for values that are given as columns of the engine: which C++ types they become (section "Mapping
 //! of C++ Types to Fields and Columns").
 
+use branchline_format::ntuple::names::generated_class_name;
 use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema};
 use branchline_format::numbers::number::Number;
@@ -42,12 +43,6 @@ pub(crate) enum FieldSink {
         ends: usize,
         content: Box<FieldSink>,
     },
-    /// Arrays of records without a class: collections with `size` elements each.
-    Repeated {
-        ends: usize,
-        size: usize,
-        content: Box<FieldSink>,
-    },
     Record(Vec<(String, FieldSink)>),
     Tuple(Vec<FieldSink>),
     /// One of several.
@@ -59,6 +54,14 @@ pub(crate) enum FieldSink {
 
 /// Why values have no field.
 pub(crate) type Reason = String;
+
+/// Whether the records among the values of a field need a class. ROOT reads records and collections of them without a
+/// type name, but a fixed-size array only by its type name, which names the type of its elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Records {
+    Unnamed,
+    Named,
+}
 
 /// Builds a schema.
 pub(crate) struct SchemaBuilder {
@@ -79,7 +82,7 @@ impl SchemaBuilder {
 
     /// Adds a field at the top for values like these.
     pub(crate) fn add(&mut self, name: &str, values: &Values<'_>) -> Result<FieldSink, Reason> {
-        let (number, sink) = self.field(name, None, values).map_err(|reason| format!("{name}: {reason}"))?;
+        let (number, sink) = self.field(name, None, values, Records::Unnamed).map_err(|reason| format!("{name}: {reason}"))?;
         self.schema.top.push(number);
         Ok(sink)
     }
@@ -96,10 +99,16 @@ impl SchemaBuilder {
         let mut fields = 0..self.schema.fields.len();
         let parent = fields.find(|number| self.schema.path_of(*number) == record).filter(is_record);
         let parent = parent.ok_or_else(|| format!("{record} is not a record to which members can be added"))?;
-        Ok(self.field(name, Some(parent), values)?.1)
+        Ok(self.field(name, Some(parent), values, Records::Unnamed)?.1)
     }
 
-    fn field(&mut self, name: &str, parent: Option<usize>, values: &Values<'_>) -> Result<(usize, FieldSink), Reason> {
+    fn field(
+        &mut self,
+        name: &str,
+        parent: Option<usize>,
+        values: &Values<'_>,
+        records: Records,
+    ) -> Result<(usize, FieldSink), Reason> {
         let number = self.new_field(name, parent);
         let sink = match values {
             Values::Flat { dtype: "unknown", .. } => {
@@ -117,17 +126,18 @@ impl SchemaBuilder {
                 FieldSink::Text { ends, bytes: self.column(number, ColumnType::CHARACTERS) }
             }
             Values::Regular { size, content } => self.regular(number, *size, content)?,
-            Values::List { content, .. } => self.collection(number, content, false)?,
-            Values::Option { content, .. } => self.collection(number, content, true)?,
+            Values::List { content, .. } => self.collection(number, content, "std::vector", records)?,
+            Values::Option { content, .. } => self.collection(number, content, "std::optional", records)?,
             Values::Record { members, .. } => {
                 self.schema.fields[number].role = Role::Record;
+                self.name_record(number, records);
                 let mut sinks = Vec::with_capacity(members.len());
                 for ((name, member), field) in members.iter().zip(field_names(members)) {
-                    sinks.push((name.clone(), self.field(&field, Some(number), member)?.1));
+                    sinks.push((name.clone(), self.field(&field, Some(number), member, records)?.1));
                 }
                 FieldSink::Record(sinks)
             }
-            Values::Tuple { items, .. } => self.tuple(number, items)?,
+            Values::Tuple { items, .. } => self.tuple(number, items, records)?,
             Values::Union { contents, .. } => self.variant(number, contents)?,
         };
         Ok((number, sink))
@@ -137,46 +147,55 @@ impl SchemaBuilder {
         if size == 0 {
             return Err("an array of no elements has no field".to_string());
         }
-        let (child, content) = self.field("_0", Some(number), content)?;
+        let (child, content) = self.field("_0", Some(number), content, Records::Named)?;
         let item = self.schema.fields[child].type_name.clone();
-        let content = Box::new(content);
-        if item.is_empty() {
-            self.schema.fields[number].role = Role::Collection;
-            return Ok(FieldSink::Repeated {
-                ends: self.column(number, ColumnType::of_ends(self.is_split)),
-                size,
-                content,
-            });
-        }
         let field = &mut self.schema.fields[number];
         field.type_name = format!("std::array<{item},{size}>");
         field.array_size = Some(size as u64);
-        Ok(FieldSink::Regular { size, content })
+        Ok(FieldSink::Regular { size, content: Box::new(content) })
     }
 
-    fn collection(&mut self, number: usize, content: &Values<'_>, is_option: bool) -> Result<FieldSink, Reason> {
+    /// Gives a record a class of its own, named after its path, if it needs one.
+    fn name_record(&mut self, number: usize, records: Records) {
+        if records == Records::Named {
+            let class_name = generated_class_name(&self.schema, number);
+            self.schema.fields[number].type_name = class_name;
+        }
+    }
+
+    fn collection(
+        &mut self,
+        number: usize,
+        content: &Values<'_>,
+        template: &str,
+        records: Records,
+    ) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Collection;
         let ends = self.column(number, ColumnType::of_ends(self.is_split));
-        let (child, content) = self.field("_0", Some(number), content)?;
+        let (child, content) = self.field("_0", Some(number), content, records)?;
         let item = self.schema.fields[child].type_name.clone();
-        let template = if is_option { "std::optional" } else { "std::vector" };
         let content = Box::new(content);
         // A collection of records without a class has no class either; it has none or one if they may be missing.
         if !item.is_empty() {
             self.schema.fields[number].type_name = format!("{template}<{item}>");
         }
-        Ok(if is_option { FieldSink::Option { ends, content } } else { FieldSink::List { ends, content } })
+        Ok(if template == "std::optional" { FieldSink::Option { ends, content } } else { FieldSink::List { ends, content } })
     }
 
-    fn tuple(&mut self, number: usize, items: &[Values<'_>]) -> Result<FieldSink, Reason> {
+    fn tuple(&mut self, number: usize, items: &[Values<'_>], records: Records) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Record;
+        // ROOT cannot make a std::pair or std::tuple of a class without a dictionary.
+        let is_record = items.is_empty() || items.iter().any(needs_class);
+        if is_record {
+            self.name_record(number, records);
+        }
         let (mut sinks, mut names) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));
         for (place, item) in items.iter().enumerate() {
-            let (child, sink) = self.field(&format!("_{place}"), Some(number), item)?;
+            let (child, sink) = self.field(&format!("_{place}"), Some(number), item, records)?;
             names.push(self.schema.fields[child].type_name.clone());
             sinks.push(sink);
         }
-        if !names.is_empty() && names.iter().all(|name| !name.is_empty()) {
+        if !is_record {
             let template = if names.len() == 2 { "std::pair" } else { "std::tuple" };
             self.schema.fields[number].type_name = format!("{template}<{}>", names.join(","));
         }
@@ -185,14 +204,17 @@ impl SchemaBuilder {
 
     /// The first of the contents stands for missing values.
     fn variant(&mut self, number: usize, contents: &[Values<'_>]) -> Result<FieldSink, Reason> {
+        if contents.iter().any(needs_class) {
+            return Err("variants of records have no field, since ROOT cannot open an RNTuple with one".to_string());
+        }
         self.schema.fields[number].role = Role::Variant;
         let switch = self.column(number, ColumnType::SWITCHES);
         let (mut alternatives, mut names) = (Vec::new(), Vec::new());
         for (place, content) in contents.iter().skip(1).enumerate() {
-            let (child, sink) = self.field(&format!("_{place}"), Some(number), content)?;
+            let (child, sink) = self.field(&format!("_{place}"), Some(number), content, Records::Unnamed)?;
             let name = self.schema.fields[child].type_name.clone();
-            if name.is_empty() || names.contains(&name) {
-                return Err("variants of records without a class, or of one type twice, have no field".to_string());
+            if names.contains(&name) {
+                return Err(format!("variants that have {name} twice have no field"));
             }
             names.push(name);
             alternatives.push(sink);
@@ -275,6 +297,19 @@ impl SchemaBuilder {
             None => self.schema.fields[field].columns.push(vec![column]),
         }
         column
+    }
+}
+
+/// Whether values are records that have no C++ type without a class, or hold such records.
+fn needs_class(values: &Values<'_>) -> bool {
+    match values {
+        Values::Record { .. } => true,
+        Values::Flat { .. } | Values::Text { .. } => false,
+        Values::Regular { content, .. } | Values::List { content, .. } | Values::Option { content, .. } => {
+            needs_class(content)
+        }
+        Values::Tuple { items, .. } => items.is_empty() || items.iter().any(needs_class),
+        Values::Union { contents, .. } => contents.iter().any(needs_class),
     }
 }
 

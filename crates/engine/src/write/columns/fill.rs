@@ -59,17 +59,6 @@ impl<'v> FieldWriter<'_, 'v> {
                 }
                 Ok(())
             }
-            (FieldSink::Repeated { ends, size, content }, Values::Regular { size: own, content: values })
-                if size == own =>
-            {
-                let before = self.columns.last_end(*ends);
-                let mut elements = Vec::with_capacity(8 * wanted.len());
-                let count = |number: usize| before + (number * size) as u64;
-                (1..=wanted.len()).for_each(|number| elements.extend_from_slice(&count(number).to_ne_bytes()));
-                self.columns.push(*ends, &elements, self.path)?;
-                self.columns.set_last_end(*ends, count(wanted.len()));
-                self.add(content, values, wanted.start * size..wanted.end * size, name)
-            }
             (FieldSink::Union { switch, alternatives }, Values::Union { tags, contents })
                 if contents.len() == alternatives.len() + 1 =>
             {
@@ -205,8 +194,7 @@ fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
         FieldSink::Number { column, .. } => columns.elements_count(*column),
         FieldSink::Text { ends, .. }
         | FieldSink::List { ends, .. }
-        | FieldSink::Option { ends, .. }
-        | FieldSink::Repeated { ends, .. } => columns.elements_count(*ends),
+        | FieldSink::Option { ends, .. } => columns.elements_count(*ends),
         FieldSink::Union { switch, .. } => columns.elements_count(*switch),
         FieldSink::Regular { size, content } => elements_of(content, columns) / (*size).max(1) as u64,
         FieldSink::Record(members) => members.first().map_or(0, |(_, member)| elements_of(member, columns)),
@@ -224,10 +212,6 @@ pub(crate) fn each_column(sink: &FieldSink, visit: &mut impl FnMut(usize)) {
         }
         FieldSink::Regular { content, .. } => each_column(content, visit),
         FieldSink::List { ends, content } | FieldSink::Option { ends, content } => {
-            visit(*ends);
-            each_column(content, visit);
-        }
-        FieldSink::Repeated { ends, content, .. } => {
             visit(*ends);
             each_column(content, visit);
         }

@@ -1,5 +1,6 @@
 //! An RNTuple of a file that is updated: it gets entries and fields, and the pages that it has stay where they are.
 
+use branchline_format::ntuple::names::{is_generated, is_tuple};
 use branchline_format::ntuple::number_types::{number_of_type, ColumnType};
 use branchline_format::ntuple::page_list::ColumnPages;
 use branchline_format::ntuple::schema::{Role, Schema};
@@ -176,10 +177,10 @@ fn sink_of(schema: &Schema, number: usize) -> std::result::Result<FieldSink, Str
         (Role::Record, [], children) => {
             let sinks = children.iter().map(|child| sink_of(schema, *child));
             let sinks = sinks.collect::<std::result::Result<Vec<_>, String>>()?;
-            if field.type_name.starts_with("std::pair<") || field.type_name.starts_with("std::tuple<") {
+            if is_tuple(schema, number) {
                 return Ok(FieldSink::Tuple(sinks));
             }
-            if !field.type_name.is_empty() {
+            if !field.type_name.is_empty() && !is_generated(&field.type_name) {
                 return other();
             }
             let names = children.iter().map(|child| schema.fields[*child].name.clone());
