@@ -675,8 +675,18 @@ class WritableFile:
         ``counts`` are the largest numbers of its counters. Raises UnsupportedBranchError for what is only read.
         """
 
-    def add_columns(self, table: int, names: list[str], columns: list[Column], counters: list[str | None]) -> None:
-        """Adds branches or fields, with a value for each entry so far. Raises UnsupportedBranchError."""
+    def add_columns(
+        self,
+        table: int,
+        names: list[str],
+        columns: list[Column],
+        counters: list[str | None],
+        descriptions: list[list[tuple[str, str]]],
+    ) -> None:
+        """Adds branches or fields, with a value for each entry so far. Raises UnsupportedBranchError.
+
+        ``descriptions`` are those of the fields of an RNTuple by their paths, for each column.
+        """
 
     def fill(self, table: int, columns: list[Column], count: int) -> None:
         """Adds ``count`` entries to a tree, with a column of each field."""

@@ -88,7 +88,7 @@ pub(crate) fn fields_of(names: Vec<String>, given: &[Given]) -> PyResult<Vec<Nam
     if names.len() != given.len() {
         return Err(PyValueError::new_err(format!("{} names for {} columns", names.len(), given.len())));
     }
-    let named = |(name, values)| NamedColumn { name, values, counter: None };
+    let named = |(name, values)| NamedColumn { name, values, counter: None, descriptions: Vec::new() };
     Ok(names.into_iter().zip(all_values(given)?).map(named).collect())
 }
 

@@ -34,7 +34,10 @@ struct ObjectDifferences {
     numbers: Vec<(String, Vec<f64>)>,
 }
 
-/// `branchline.writing.columns.targets.Table`.
+/// Descriptions of fields by their paths.
+type Descriptions = Vec<(String, String)>;
+
+/// `branchline.writing.recreate.writable_tree.NewTable`.
 #[derive(FromPyObject)]
 struct Table {
     name: String,
@@ -43,6 +46,7 @@ struct Table {
     names: Vec<String>,
     columns: Vec<Py<Column>>,
     counters: Vec<Option<String>>,
+    descriptions: Vec<Descriptions>,
     codecs: HashMap<String, String>,
     shown: Option<Vec<ShownField>>,
 }
@@ -62,10 +66,11 @@ fn named_columns<'a>(
     names: Vec<String>,
     given: &'a [Given],
     counters: Vec<Option<String>>,
+    descriptions: Vec<Descriptions>,
 ) -> PyResult<Vec<NamedColumn<'a>>> {
     let mut fields = fields_of(names, given)?;
-    for (field, counter) in fields.iter_mut().zip(counters) {
-        field.counter = counter;
+    for ((field, counter), descriptions) in fields.iter_mut().zip(counters).zip(descriptions) {
+        (field.counter, field.descriptions) = (counter, descriptions);
     }
     Ok(fields)
 }
@@ -177,9 +182,9 @@ impl WritableFile {
 
     /// Begins a tree or an RNTuple. Returns the number by which it is filled.
     fn add_table(&self, py: Python<'_>, directories: Vec<String>, table: Table) -> PyResult<usize> {
-        let Table { name, title, layout, names, columns, counters, codecs, shown } = table;
+        let Table { name, title, layout, names, columns, counters, descriptions, codecs, shown } = table;
         let given = all_given(py, &columns)?;
-        let fields = named_columns(names, &given, counters)?;
+        let fields = named_columns(names, &given, counters, descriptions)?;
         let shown = shown.map(|shown| shown.into_iter().map(Shown::from).collect());
         let setting = |(name, codec): (String, String)| Ok((name, setting_of(&codec)?));
         let codecs = codecs.into_iter().map(setting).collect::<PyResult<_>>()?;
@@ -198,7 +203,7 @@ impl WritableFile {
         counts: HashMap<String, i32>,
     ) -> PyResult<usize> {
         let given = all_given(py, &table.columns)?;
-        let fields = named_columns(table.names, &given, table.counters)?;
+        let fields = named_columns(table.names, &given, table.counters, table.descriptions)?;
         let layout = layout_of(table.layout)?;
         self.with(py, |file| file.resume_table(&old.0, path, layout, &fields, &counts))
     }
@@ -211,9 +216,10 @@ impl WritableFile {
         names: Vec<String>,
         columns: Vec<Py<Column>>,
         counters: Vec<Option<String>>,
+        descriptions: Vec<Descriptions>,
     ) -> PyResult<()> {
         let given = all_given(py, &columns)?;
-        let fields = named_columns(names, &given, counters)?;
+        let fields = named_columns(names, &given, counters, descriptions)?;
         self.with(py, |file| file.add_columns(table, &fields))
     }
 

@@ -52,7 +52,7 @@ fn write(path: &Path) {
         date: 0,
         layout,
     };
-    let column = NamedColumn { name: "x".to_string(), values: values.clone(), counter: None };
+    let column = NamedColumn { name: "x".to_string(), values: values.clone(), counter: None, descriptions: Vec::new() };
     let mut writer = ColumnsFile::tree(new, &[column]).unwrap();
     writer.fill(&[values], ENTRIES).unwrap();
     writer.finish().unwrap();

@@ -76,10 +76,15 @@ def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType
     return of
 
 
+def as_type(array: Any, kind: pa.DataType) -> Any:
+    """Return an array with the type ``kind``. One that has it is not cast, since pyarrow damages null arrays in it."""
+    return array if array.type == kind else array.cast(kind)
+
+
 def plain_table(batch: pa.RecordBatch) -> pa.Table:
     """What was decoded, with plain types."""
     types = [plain_type(field.type, keeps_extensions=False) for field in batch.schema]
-    arrays = [one if one.type == kind else one.cast(kind) for one, kind in zip(batch.columns, types, strict=True)]
+    arrays = [as_type(one, kind) for one, kind in zip(batch.columns, types, strict=True)]
     return pa.table(arrays, names=batch.schema.names)
 
 

@@ -16,11 +16,13 @@ def zeros_of(layout: ak.contents.Content, count: int) -> ak.contents.Content:
         return zeros_of(layout.project(), count)
     if layout.is_option:
         missing = ak.index.Index64(np.full(count, -1, dtype="i8"))
-        return ak.contents.IndexedOptionArray(missing, layout.content[:0])
+        return ak.contents.IndexedOptionArray(missing, layout.content[:0], parameters=layout.parameters)
     if layout.is_numpy:
-        return ak.contents.NumpyArray(np.zeros((count, *layout.data.shape[1:]), layout.data.dtype))
+        zeros = np.zeros((count, *layout.data.shape[1:]), layout.data.dtype)
+        return ak.contents.NumpyArray(zeros, parameters=layout.parameters)
     if layout.is_regular:
-        return ak.contents.RegularArray(zeros_of(layout.content, count * layout.size), layout.size, count)
+        content = zeros_of(layout.content, count * layout.size)
+        return ak.contents.RegularArray(content, layout.size, count, parameters=layout.parameters)
     if layout.is_list:
         offsets = ak.index.Index64(np.zeros(count + 1, dtype="i8"))
         return ak.contents.ListOffsetArray(offsets, layout.content[:0], parameters=layout.parameters)

@@ -47,11 +47,11 @@ def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Co
     import pyarrow as pa
 
     from branchline.reading.parquet.layouts import layout_of_arrow
-    from branchline.reading.parquet.parquet_columns import plain_type, why_unreadable
+    from branchline.reading.parquet.parquet_columns import as_type, plain_type, why_unreadable
 
     reason = why_unreadable(values.type)
     if reason is not None:
         raise OptionError(f"{name}: {reason}", hint="convert the column, or leave it out")
     kind = plain_type(values.type, keeps_extensions=False)
     field = pa.field(name, kind) if field is None else field.with_type(kind)
-    return ak.to_packed(layout_of_arrow(values.cast(kind), field, is_whole=False), highlevel=False)
+    return ak.to_packed(layout_of_arrow(as_type(values, kind), field, is_whole=False), highlevel=False)

@@ -79,7 +79,7 @@ class ExistingTree(Tree):
         codec = self._owner.codec
         if is_ntuple:
             # Types come from the schema, because empty arrays may lose them.
-            table = NewTable(self.name, self.title, layout_with(codec), [], [], [], {}, [])
+            table = NewTable(self.name, self.title, layout_with(codec), [], [], [], [], {}, [])
         else:
             table = new_table(self.name, self.title, given.columns, given.naming, codec, is_ntuple=False)
         counters = dict.fromkeys(one for one in table.counters if one is not None)

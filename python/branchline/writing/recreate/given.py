@@ -39,6 +39,16 @@ def types_or_data(given: Any) -> tuple[Columns, Columns]:
     return columns, {} if types else data
 
 
+def description_of(given: Any) -> str:
+    """Return awkward's parameter ``__doc__`` of an array of records, its form or type; empty if there is none."""
+    if isinstance(given, ak.Array):
+        given = given.layout
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    is_of_awkward = isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type)
+    return str(given.parameters.get("__doc__", "")) if is_of_awkward else ""
+
+
 def whole_columns(columns: Columns) -> Columns:
     """Return columns without option types where no value is missing."""
     return {name: whole(layout) for name, layout in columns.items()}

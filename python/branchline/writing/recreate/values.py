@@ -234,6 +234,27 @@ def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Itera
         yield BranchValues(one, ak.contents.ListOffsetArray(whole.offsets, values), counter)
 
 
+def descriptions_of(layout: ak.contents.Content, path: str, text: str = "") -> Iterator[tuple[str, str]]:
+    """The descriptions of the field of an RNTuple for a column and of the fields in it, by their paths: awkward's
+    parameter ``__doc__``. The elements of a list without one have the description of the list, as uproot has it.
+    """
+    text = str(layout.parameters.get("__doc__", text))
+    if layout.is_indexed and not layout.is_option:
+        yield from descriptions_of(layout.content, path, text)
+        return
+    if text:
+        yield path, text
+    if layout.is_record:
+        names = [f"_{place}" for place in range(len(layout.contents))] if layout.is_tuple else layout.fields
+        for name, content in zip(names, layout.contents, strict=True):
+            yield from descriptions_of(content, f"{path}.{name}")
+    elif layout.is_union:
+        for place, content in enumerate(layout.contents):
+            yield from descriptions_of(content, f"{path}._{place}")
+    elif not (layout.is_numpy or layout.is_unknown or layout.parameter("__array__") in ("string", "bytestring")):
+        yield from descriptions_of(layout.content, f"{path}._0", text)
+
+
 def _is_list(layout: ak.contents.Content) -> bool:
     return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
 

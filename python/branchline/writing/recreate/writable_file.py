@@ -31,7 +31,7 @@ from branchline.writing.recreate.differences import Differences
 from branchline.writing.recreate.existing_tree import object_in_file
 from branchline.writing.recreate.foreign import foreign_file
 from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
-from branchline.writing.recreate.given import Columns, table_of, types_or_data, whole_columns
+from branchline.writing.recreate.given import Columns, description_of, table_of, types_or_data, whole_columns
 from branchline.writing.recreate.sources import opened_directory, source_of
 from branchline.writing.recreate.values import Naming, named_columns
 from branchline.writing.recreate.writable_tree import WritableTree, new_table
@@ -236,7 +236,7 @@ class WritableDirectory(Mapping[str, Any]):
         table = table_of(value)
         if table is not None:
             columns, data = table
-            self._filled(name, self._table(name, columns, "", Naming(), is_ntuple=True), data)
+            self._filled(name, self._table(name, columns, description_of(value), Naming(), is_ntuple=True), data)
             return
         source = source_of(value)
         if source is not None and self.file.copied(source, directories, own):
@@ -368,6 +368,7 @@ class WritableDirectory(Mapping[str, Any]):
         'ROOT::RNTuple'
         """
         columns, data = types_or_data(field_types)
+        description = description or description_of(field_types)
         written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
         return self._filled(name, written, data)
 

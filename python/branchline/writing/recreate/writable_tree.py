@@ -24,6 +24,7 @@ from branchline.writing.recreate.values import (
     BranchValues,
     Naming,
     branches_of,
+    descriptions_of,
     fitting,
     is_frame,
     is_like,
@@ -34,7 +35,8 @@ from branchline.writing.recreate.values import (
 @dataclass(frozen=True)
 class NewTable:
     """A tree to be made: its branches with columns of which only the types count, and how it is laid out. ``counters``
-    are the branches that count the elements of arrays; ``shown`` is None for a TTree.
+    are the branches that count the elements of arrays; ``descriptions`` those of fields by their paths, for each
+    column; ``shown`` is None for a TTree.
     """
 
     name: str
@@ -43,6 +45,7 @@ class NewTable:
     names: list[str]
     columns: list[_core.Column]
     counters: list[str | None]
+    descriptions: list[list[tuple[str, str]]]
     codecs: dict[str, str]
     shown: list[ShownField] | None
 
@@ -214,7 +217,8 @@ class WritableTree:
             raise added.taken_error(twice)
         check_counters(made, {}, self.path, self.file_path)
         laid_out = [column_of(one.layout, one.name) for one in made]
-        self._core_file.add_columns(self._number, [one.name for one in made], laid_out, [one.counter for one in made])
+        names, counted = [one.name for one in made], [one.counter for one in made]
+        self._core_file.add_columns(self._number, names, laid_out, counted, [_descriptions(one) for one in made])
         self._columns = added.columns
         self._names = [*self._names, *(one.name for one in made if "." not in one.name or not is_ntuple), *counters]
         self._counters |= frozenset(counters)
@@ -357,7 +361,13 @@ def new_table(
         )
     columns_made = [column_of(one.layout, one.name) for one in made]
     counters = [one.counter for one in made]
-    return NewTable(name, title, layout_with(codec), names, columns_made, counters, {}, [] if is_ntuple else None)
+    descriptions = [_descriptions(one) for one in made]
+    shown: list[ShownField] | None = [] if is_ntuple else None
+    return NewTable(name, title, layout_with(codec), names, columns_made, counters, descriptions, {}, shown)
+
+
+def _descriptions(values: BranchValues) -> list[tuple[str, str]]:
+    return list(descriptions_of(values.layout, values.name))
 
 
 def _is_of_nothing(layout: ak.contents.Content) -> bool:

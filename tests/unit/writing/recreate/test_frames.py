@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import branchline
+from branchline.writing.recreate.values import layout_of
 
 #: Types of columns, with values of which some are at the ends of what the type holds.
 VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -201,3 +202,13 @@ def test_records_may_have_fields_that_are_named_as_methods_of_frames(tmp_path: P
     assert written(tmp_path, {"hit": hits}, "mkrntuple")["hit"].tolist() == hits.tolist()
     found = written(tmp_path, {"hit": hits}, "mktree")
     assert found["hit_columns"].tolist() == [[1], [], [4]]
+
+
+def test_slices_with_columns_of_nothing_hold_their_own_values(tmp_path: Path) -> None:
+    # pyarrow damages such arrays where it casts them, even to the type that they have.
+    type_ = pa.struct([("n", pa.int32()), ("nothing", pa.null())])
+    whole = pa.array([{"n": number, "nothing": None} for number in range(5)], type_)
+    frame = pa.table({"a": whole}).slice(2).to_pandas(types_mapper=pd.ArrowDtype)
+    found = layout_of(frame["a"], "a")
+    assert found.to_list() == [{"n": number, "nothing": None} for number in (2, 3, 4)]
+    assert layout_of(pa.array([[None, None], [None]], pa.list_(pa.null())), "a").to_list() == [[None, None], [None]]

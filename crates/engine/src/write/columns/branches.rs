@@ -31,7 +31,7 @@ pub(crate) struct PlannedBranches {
 /// The branches of these fields, in which texts are of the kind `text`.
 pub(crate) fn branches_of(fields: &[NamedColumn<'_>], text: &BranchKind) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
-    for (field, NamedColumn { name, values, counter }) in fields.iter().enumerate() {
+    for (field, NamedColumn { name, values, counter, .. }) in fields.iter().enumerate() {
         let mut planner = Planner { field, members: Vec::new(), branches: &mut planned.branches, text };
         let added = match counter {
             Some(counter) => planner.add_counted(name, values, counter),

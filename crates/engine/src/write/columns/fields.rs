@@ -6,7 +6,7 @@ use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema};
 use branchline_format::numbers::number::Number;
 
-use crate::write::columns::writer::Values;
+use crate::write::columns::writer::{NamedColumn, Values};
 
 /// A field that shows a part of another: the elements of a collection, or how many there are.
 #[derive(Debug, Clone)]
@@ -80,16 +80,17 @@ impl SchemaBuilder {
         Self { schema, is_split }
     }
 
-    /// Adds a field at the top for values like these.
-    pub(crate) fn add(&mut self, name: &str, values: &Values<'_>) -> Result<FieldSink, Reason> {
-        let (number, sink) = self.field(name, None, values, Records::Unnamed).map_err(|reason| format!("{name}: {reason}"))?;
+    /// Adds a field at the top for a column.
+    pub(crate) fn add(&mut self, column: &NamedColumn<'_>) -> Result<FieldSink, Reason> {
+        let name = &column.name;
+        let (number, sink) = self.described(name, None, column).map_err(|reason| format!("{name}: {reason}"))?;
         self.schema.top.push(number);
         Ok(sink)
     }
 
-    /// Adds a field for values like these: at the top, or as a member of the record that the name leads to.
-    pub(crate) fn add_at(&mut self, path: &str, values: &Values<'_>) -> Result<FieldSink, Reason> {
-        let Some((record, name)) = path.rsplit_once('.') else { return self.add(path, values) };
+    /// Adds a field for a column: at the top, or as a member of the record that its name leads to.
+    pub(crate) fn add_at(&mut self, column: &NamedColumn<'_>) -> Result<FieldSink, Reason> {
+        let Some((record, name)) = column.name.rsplit_once('.') else { return self.add(column) };
         let is_plain = |number: usize| {
             self.schema.fields[number].role == Role::Record && self.schema.fields[number].type_name.is_empty()
         };
@@ -99,7 +100,24 @@ impl SchemaBuilder {
         let mut fields = 0..self.schema.fields.len();
         let parent = fields.find(|number| self.schema.path_of(*number) == record).filter(is_record);
         let parent = parent.ok_or_else(|| format!("{record} is not a record to which members can be added"))?;
-        Ok(self.field(name, Some(parent), values, Records::Unnamed)?.1)
+        Ok(self.described(name, Some(parent), column)?.1)
+    }
+
+    /// Adds the field of a column with its descriptions.
+    fn described(
+        &mut self,
+        name: &str,
+        parent: Option<usize>,
+        column: &NamedColumn<'_>,
+    ) -> Result<(usize, FieldSink), Reason> {
+        let (number, sink) = self.field(name, parent, &column.values, Records::Unnamed)?;
+        for (path, description) in &column.descriptions {
+            let added = number..self.schema.fields.len();
+            if let Some(field) = added.into_iter().find(|field| self.schema.path_of(*field) == *path) {
+                self.schema.fields[field].description = description.clone();
+            }
+        }
+        Ok((number, sink))
     }
 
     fn field(
@@ -179,7 +197,11 @@ impl SchemaBuilder {
         if !item.is_empty() {
             self.schema.fields[number].type_name = format!("{template}<{item}>");
         }
-        Ok(if template == "std::optional" { FieldSink::Option { ends, content } } else { FieldSink::List { ends, content } })
+        Ok(if template == "std::optional" {
+            FieldSink::Option { ends, content }
+        } else {
+            FieldSink::List { ends, content }
+        })
     }
 
     fn tuple(&mut self, number: usize, items: &[Values<'_>], records: Records) -> Result<FieldSink, Reason> {

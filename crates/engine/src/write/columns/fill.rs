@@ -192,9 +192,9 @@ impl<'v> FieldWriter<'_, 'v> {
 fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
     match sink {
         FieldSink::Number { column, .. } => columns.elements_count(*column),
-        FieldSink::Text { ends, .. }
-        | FieldSink::List { ends, .. }
-        | FieldSink::Option { ends, .. } => columns.elements_count(*ends),
+        FieldSink::Text { ends, .. } | FieldSink::List { ends, .. } | FieldSink::Option { ends, .. } => {
+            columns.elements_count(*ends)
+        }
         FieldSink::Union { switch, .. } => columns.elements_count(*switch),
         FieldSink::Regular { size, content } => elements_of(content, columns) / (*size).max(1) as u64,
         FieldSink::Record(members) => members.first().map_or(0, |(_, member)| elements_of(member, columns)),

@@ -44,10 +44,10 @@ impl OpenNtuple {
         let name = file.path();
         let mut builder = SchemaBuilder::new(new.layout.setting != Setting::NONE);
         let (mut sinks, mut refused) = (Vec::with_capacity(fields.len()), Vec::new());
-        for NamedColumn { name, values, .. } in fields {
-            match builder.add(name, values) {
-                Ok(sink) => sinks.push(NamedSink { name: name.clone(), sink }),
-                Err(reason) => refused.push(RefusedField { name: name.clone(), reason }),
+        for field in fields {
+            match builder.add(field) {
+                Ok(sink) => sinks.push(NamedSink { name: field.name.clone(), sink }),
+                Err(reason) => refused.push(RefusedField { name: field.name.clone(), reason }),
             }
         }
         refuse(&name, &refused)?;

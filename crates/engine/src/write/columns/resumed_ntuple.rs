@@ -58,10 +58,10 @@ impl OpenNtuple {
         let path = file.path();
         let mut builder = SchemaBuilder::of(self.schema.clone(), self.is_split());
         let (mut sinks, mut refused) = (Vec::with_capacity(fields.len()), Vec::new());
-        for NamedColumn { name, values, .. } in fields {
-            match builder.add_at(name, values) {
-                Ok(sink) => sinks.push(NamedSink { name: name.clone(), sink }),
-                Err(reason) => refused.push(RefusedField { name: name.clone(), reason }),
+        for field in fields {
+            match builder.add_at(field) {
+                Ok(sink) => sinks.push(NamedSink { name: field.name.clone(), sink }),
+                Err(reason) => refused.push(RefusedField { name: field.name.clone(), reason }),
             }
         }
         refuse(&path, &refused)?;

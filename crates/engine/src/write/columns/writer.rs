@@ -104,6 +104,8 @@ pub struct NamedColumn<'a> {
     pub values: Values<'a>,
     /// The branch of a TTree that is to count the elements of these lists; without it lists become vectors.
     pub counter: Option<String>,
+    /// Descriptions of the field and of fields in it, by their paths. An RNTuple has them.
+    pub descriptions: Vec<(String, String)>,
 }
 
 /// A field that cannot be written.
