@@ -64,6 +64,33 @@ void fill_{name}(TFile* file, int split) {{
   }}
   tree.Write();
 }}
+void fill_only_{name}(TFile* file) {{
+  TTree tree("t_{name}", "");
+  F_{name} q;
+  tree.Branch("q.", &q, 32000, 99);
+  for (int i = 0; i < {entries}; i++) {{
+    q.z = i;
+    for (auto& one : q.f) one = A_{name};
+    tree.Fill();
+  }}
+  tree.Write();
+}}
+"""
+ONE_ELEMENT = """
+#include <string>
+struct OneElement { std::string text[1]; std::vector<int> list[1]; std::string grid[1][2]; int z; };
+void fill_one_element(TFile* file, int split) {
+  TTree tree("one_element", "");
+  OneElement o;
+  tree.Branch("o.", &o, 32000, split);
+  for (o.z = 0; o.z < 3; o.z++) {
+    o.text[0] = std::to_string(o.z);
+    o.list[0].assign(o.z, 7);
+    o.grid[0][1] = "x";
+    tree.Fill();
+  }
+  tree.Write();
+}
 """
 CONTAINERS = """
 class Keyed : public TObject {
@@ -179,7 +206,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
         for name, (underlying, big) in TYPES.items()
     )
-    (folder / "enumerations.h").write_text(code + CONTAINERS + NTUPLE + POINTERS + ARRAYS)
+    (folder / "enumerations.h").write_text(code + ONE_ELEMENT + CONTAINERS + NTUPLE + POINTERS + ARRAYS)
     root.gSystem.Load("libROOTNTuple")
     root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
     for split in (0, 99):
@@ -188,7 +215,12 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
             getattr(root, f"fill_{name}")(file, split)
         root.fill_pointers(file, split)
         root.fill_arrays(file, split)
+        root.fill_one_element(file, split)
         file.Close()
+    file = root.TFile(str(folder / "only.root"), "RECREATE")
+    for name in TYPES:
+        getattr(root, f"fill_only_{name}")(file)
+    file.Close()
     file = root.TFile(str(folder / "containers.root"), "RECREATE")
     root.fill_containers(file)
     root.fill_ntuple(file)
@@ -299,3 +331,30 @@ def test_std_arrays_are_their_elements(folder: Path) -> None:
     assert [entry["place"] for entry in whole] == place
     assert [entry["places"] for entry in whole] == places
     assert [entry["by_number"] for entry in whole] == by_number
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", TYPES)
+def test_arrays_that_root_does_not_store_are_refused_where_nothing_tells_their_type(folder: Path, name: str) -> None:
+    tree = branchline.open(folder / "only.root")[f"t_{name}"]
+    assert tree["q./q.z"].array().to_list() == list(range(ENTRIES))
+    if name == "i32":
+        assert tree["q./q.f[3]"].array().to_list() == [[1, 1, 1]] * ENTRIES
+    else:
+        with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of this enumeration"):
+            tree["q./q.f[3]"].array()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("split", [0, 99])
+def test_arrays_of_one_element_are_arrays(folder: Path, split: int) -> None:
+    tree = branchline.open(folder / f"{split}.root")["one_element"]
+    texts, lists = (
+        tree["o./o.text[1]"].array() if split else tree["o."].array()["text"],
+        tree["o./o.list[1]"].array() if split else tree["o."].array()["list"],
+    )
+    assert texts.to_list() == [["0"], ["1"], ["2"]]
+    assert lists.to_list() == [[[]], [[7]], [[7, 7]]]
+    assert (str(texts.type), str(lists.type)) == ("3 * 1 * string", "3 * 1 * var * int32")
+    grid = tree["o./o.grid[1][2]"].array() if split else tree["o."].array()["grid"]
+    assert str(grid.type) == "3 * 1 * 2 * string"

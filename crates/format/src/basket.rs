@@ -274,6 +274,11 @@ impl<'a> Plain<'a> {
     /// The bytes of these entries, in a basket whose entries all have `entry_size` bytes.
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
         if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {
+            if self.data.is_empty() {
+                // The file may not say that the numbers are those of an enumeration that ROOT does not store.
+                let what = "its entries have no bytes; ROOT does not store fixed arrays of this enumeration";
+                return Err(FormatError::unsupported(what));
+            }
             let message = format!(
                 "{} entries of {entry_size} bytes do not make the {} bytes of the basket",
                 self.entries_count,

@@ -101,8 +101,9 @@ def _(kind: Atomic | NeverNull, got: Any, wanted: Any, place: str = "") -> str |
 
 @difference.register
 def _(kind: Enumeration, got: Any, wanted: Any, place: str = "") -> str | None:
-    # Of 32 bits the file does not say whether one of them is a sign.
-    is_same = type(got) is int and (got == wanted or (kind.dtype == "u4" and got + 2**32 == wanted))
+    # Of 32 and 64 bits the file does not say whether one of them is a sign.
+    bits = {"u4": 32, "u8": 64}.get(kind.dtype)
+    is_same = type(got) is int and (got == wanted or (bits is not None and got + 2**bits == wanted))
     return None if is_same else _is_not(got, wanted, place)
 
 

@@ -25,8 +25,13 @@ from tests.peers.generator.values import (
     Text,
 )
 
-# The column of a char has letters, which have no sign.
-FIELD_NUMBERS = [Number("char", "B", "u1") if number.cpp == "char" else number for number in NUMBERS]
+
+def _in_fields(numbers: list[Number]) -> list[Number]:
+    """Return numbers as fields have them: the column of a char has letters, which have no sign."""
+    return [Number(one.cpp, "B", "u1") if one.cpp in ("char", "Char_t") else one for one in numbers]
+
+
+FIELD_NUMBERS, FIELD_NAMED_NUMBERS = _in_fields(NUMBERS), _in_fields(NAMED_NUMBERS)
 FIELD_KEYS = [number for number in FIELD_NUMBERS if number.cpp in {key.cpp for key in KEYS}]
 SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
 
@@ -66,7 +71,7 @@ class FieldMaker:
         draw = self.rng.random()
         if draw < 0.15:
             return Enumeration(self.family.namespace, self.rng.choice(list(Enumeration.TYPES)))
-        return self.rng.choice(NAMED_NUMBERS if draw < 0.25 else FIELD_NUMBERS)
+        return self.rng.choice(FIELD_NAMED_NUMBERS if draw < 0.25 else FIELD_NUMBERS)
 
     def key(self) -> Kind:
         of = Enumeration(self.family.namespace, self.rng.choice(list(Enumeration.TYPES)))

@@ -41,15 +41,16 @@ class ObjectColumn:
             kind.pack(value, packed)
         self._packed = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
 
-    def attach(self, root: Any, family: Family, tree: Any, basket_bytes: int) -> None:
-        """Makes the branch."""
+    def attach(self, root: Any, family: Family, tree: Any, basket_bytes: int) -> bool:
+        """Make the branch; return whether ROOT makes one."""
         self._held = root.peers.Held(family.slots[family.index(self.kind)])
         self._held.start(ctypes.addressof(self._packed))
         branch = self._held.attach(tree, self.asked_name, basket_bytes, self.split)
         if not branch:
-            raise RuntimeError(f"ROOT makes no branch of {self.kind.cpp}")
+            return False
         # ROOT takes the dot from the name of what it does not split.
         self.name = str(branch.GetName())
+        return True
 
     def put(self) -> None:
         """Fills the object with the next value."""

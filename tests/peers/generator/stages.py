@@ -6,6 +6,7 @@ from typing import TextIO
 
 ROOT_WRITES = "ROOT wrote"
 ROOT_READS = "ROOT read"
+BRANCHLINE_WRITES = "Branchline wrote"
 BRANCHLINE_READS = "Branchline read"
 OF_ROOT = (ROOT_WRITES, ROOT_READS)
 

@@ -71,7 +71,7 @@ def run_case(root: Any, family: None, seed: int, folder: Path) -> Outcome:
     """Writes and compares the case of a seed."""
     rng, outcome = Random(seed), Outcome(seed)
     kind = rng.choice(list(KINDS))
-    stages.begin(stages.BRANCHLINE_READS)
+    stages.begin(stages.BRANCHLINE_WRITES)
     drawn, error = attempt(lambda: draw_frame(rng))
     if error is not None:
         outcome.unchecked["no such table can be made"] += 1
@@ -82,6 +82,7 @@ def run_case(root: Any, family: None, seed: int, folder: Path) -> Outcome:
     if error is not None:
         refuse(drawn, error, outcome)
         return outcome
+    stages.begin(stages.BRANCHLINE_READS)
     wanted = dict(branches(kind, drawn, outcome))
     found = branchline.open(path)["t"].arrays(library="ak")
     check(found, wanted, outcome)

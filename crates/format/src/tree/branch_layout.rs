@@ -287,7 +287,7 @@ fn kind_of_member(
         (MemberKind::Object(Times::One), Some(number)) if !is_collected && member.type_code == type_code::ANY => {
             Some(many(number.into(), RunHeader::Count, None))
         }
-        (MemberKind::Container, _) if !is_collected && length == 1 && is_whole_container(member) => {
+        (MemberKind::Container, _) if !is_collected && is_whole_container(member) && !is_array(member) => {
             return container(container_type(member)?, 1, classes);
         }
         _ => None,
@@ -296,6 +296,11 @@ fn kind_of_member(
         Some(layout) => Ok(Kind::Data(layout)),
         None => member_objects(member, element, is_collected, classes),
     }
+}
+
+/// Whether a member is an array, also one of a single element.
+fn is_array(member: &Element) -> bool {
+    !dimensions(member.array_length, &member.dimensions).is_empty()
 }
 
 /// Whether it is a container itself, and no pointer to one or a text.
