@@ -389,11 +389,8 @@ class WritableDirectory(Mapping[str, Any]):
             if name not in _TABLES and not name.startswith("TDirectory")
         }
         if not chosen:
-            raise NoSuchKeyError(
-                "there is no such object to copy",
-                path=opened.file_path,
-                hint='trees are written by file["t"] = source["t"]',
-            )
+            hint = 'trees are written by file["t"] = source["t"]'
+            raise NoSuchKeyError("there is no such object to copy", path=opened.file_path, hint=hint)
         begin = opened.object_path.strip("/") if not isinstance(opened, File) else ""
         for path in chosen:
             directories, own = self._place(_CYCLE.sub("", path))
