@@ -229,10 +229,10 @@ class File:
     def find(self, path: str) -> list[Key]:
         """The keys with this path, one for each cycle."""
 
-    def object(self, path: str) -> StoredValue:
+    def object(self, path: str) -> _StoredValue:
         """Reads an object that is no tree. Raises NoSuchKeyError, UnsupportedBranchError."""
 
-    def tree_members(self, path: str) -> StoredValue:
+    def tree_members(self, path: str) -> _StoredValue:
         """The members of a TTree. Raises NoSuchKeyError."""
 
     def lineage(self, class_name: str) -> list[str]:
@@ -248,10 +248,10 @@ class StoredObject:
     @property
     def class_name(self) -> str: ...
     @property
-    def members(self) -> dict[str, StoredValue]: ...
+    def members(self) -> dict[str, _StoredValue]: ...
 
 # A column has one value, which is no single number, text or object.
-StoredValue: TypeAlias = int | float | str | StoredObject | Column
+_StoredValue: TypeAlias = int | float | str | StoredObject | Column
 
 @final
 class OutlineRow:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, ValuesView
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from branchline._core import Column, StoredObject
 
-if TYPE_CHECKING:
-    from branchline._core import StoredValue
-
+# A value of an object of a file: a column has one value, which is neither a single number or text nor an object.
+StoredValue = int | float | str | StoredObject | Column
 # The names of the members of a record; or a mapping that also has the values of those that are single numbers or texts.
 Names = Collection[str] | Mapping[str, Any]
 # Makes the record of a class from the names of its members and a function that returns the value of one of them.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
-from branchline.reading.objects.columns import Names, value_of
-
-if TYPE_CHECKING:
-    from branchline._core import StoredValue
+from branchline.reading.objects.columns import Names, StoredValue, value_of
 
 # In place of members that cannot be read there is a member of this name with the reason.
 UNREAD = "@unread"
