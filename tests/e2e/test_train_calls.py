@@ -16,6 +16,7 @@ from tests.page_cache import in_page_cache
 from tests.peers.peers import missing
 from tests.sampled import long_but
 
+ENTRIES = 250_000
 PROGRAM = """
 import json, sys
 import numpy as np
@@ -28,7 +29,7 @@ class Sums:
         return float(np.sum(np.asarray(events.px)))
 
 shares.SUBJOB_MIN_BYTES, shares.PARTS_OF_MIN = {subjob_bytes}, 1
-result = branchline.run([Sums()], sys.argv[1], workers=1)
+result = branchline.run([Sums()], sys.argv[1], workers=1, step_size={step})
 totals = result.job["totals"]
 print(json.dumps([result.outputs["Sums"], result.job["subjobs"], totals["read_calls"], totals["bytes_read"]]))
 """
@@ -43,7 +44,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with uproot.recreate(path, compression=None) as file:
         events = file.mktree("events", dict.fromkeys(names, "f8"))
         for _ in range(5):
-            events.extend({name: random.normal(size=50_000) for name in names})
+            events.extend({name: random.normal(size=ENTRIES // 5) for name in names})
     return path
 
 
@@ -51,7 +52,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("subjobs", long_but([1, 5], [5]))
 def test_every_read_of_the_file_is_counted(large: Path, tmp_path: Path, named: str, subjobs: int) -> None:
     strace = shutil.which("strace") or missing("strace")
-    program = PROGRAM.format(named=named, subjob_bytes=large.stat().st_size // subjobs + 1)
+    # By default a part has more of the branches that are read than the file has.
+    step = ENTRIES // subjobs
+    program = PROGRAM.format(named=named, subjob_bytes=large.stat().st_size // subjobs + 1, step=step)
     calls = "trace=read,pread64,readv,preadv,preadv2"
     line = [strace, "-ff", "-y", "-e", calls, "-o", tmp_path / "trace", sys.executable, "-c", program, large]
     with in_page_cache(large):

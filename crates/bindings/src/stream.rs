@@ -58,6 +58,7 @@ impl From<SourceFields> for Source {
 struct StepFields {
     size_bytes: u64,
     entries: Option<u64>,
+    is_even: bool,
 }
 
 /// `branchline.reading.request.StreamRequest`: what a stream reads of its sources.
@@ -80,6 +81,7 @@ impl From<RequestFields> for Options {
             optional: given.optional.into_iter().collect(),
             step_bytes: given.step.size_bytes,
             step_entries: given.step.entries,
+            has_even_steps: given.step.is_even,
             threads: given.threads,
             memory_limit_bytes: given.memory_limit_bytes,
             memory_parts: given.memory_parts,

@@ -20,6 +20,8 @@ SHARES_BY_ELEMENT_MAX = 2
 # Below 4 MB of compressed data the fixed costs of a sub-job (threads, a message, an addition) begin to show. Parts of
 # a file have so many times that: awkward takes 20 ms for each chunk and variation of a wagon, few events or many.
 SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
+# A part of a file need not have more entries: a wagon that takes 0.1 ms for an event needs 25 s for them.
+SUBJOB_MIN_ENTRIES_MAX = 250_000
 # Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
 SUBJOB_MAX_BYTES = 256 * MB
 # This many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
@@ -159,6 +161,7 @@ LEARN_ENTRIES = 1000
 PROOF_S = 180.0
 # With bad files skipped, a branch is taken for a mistake if none of this many files has it: few enough to open at once.
 LOOK_FILES = 5
+STEP_BYTES = 100 * MB  # Default size of a chunk of a train after decompression.
 # A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
 STEP_MAX_ENTRIES = 50_000_000
 # Less than this does not hold the few baskets that a chunk is made of at the least, each of which may have some MB.
@@ -166,6 +169,8 @@ MEMORY_LIMIT_MIN_BYTES = 16 * 2**20
 # What a process with wagons keeps of freed memory, and the blocks below this size that it takes from there: the largest
 # that the C library of GNU comes to by itself.
 FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES = 64 * 2**20, 32 * 2**20
+# Compiled code that a job did not remove is deleted after this time, which few jobs take.
+COMPILED_CODE_KEPT_S = 7 * 86_400.0
 # A chunk of a train may take this part of the memory limit: two streams live side by side, each with some chunks in the
 # making, and a chunk takes about twice its plain bytes.
 CHUNK_MEMORY_SHARE = 16

@@ -78,18 +78,15 @@ class LocalProcesses:
         tried again, or is silent in a sub-job in which another one was silent.
         """
         self._start = partial(
-            _start,
-            modules=self._modules,
-            work=cloudpickle.dumps(work),
-            begin_s=time.monotonic(),
-            packages=packages_of(work),
+            _start, modules=self._modules, work=cloudpickle.dumps(work), packages=packages_of(work)
         )
+        begin_s = time.monotonic()
         self._module = type(work).__module__
         try:
             for number in range(self.workers):
                 self._processes.append(WorkerProcess(number, self._module))
                 # At once: it loads the wagons while the next one is started.
-                self._processes[-1].send(self._start(number))
+                self._processes[-1].send(self._start(number, begin_s=begin_s))
             yield from self._serve(draw)
         finally:
             end_processes(self._processes)
@@ -247,7 +244,8 @@ class LocalProcesses:
         process = self._processes[place]
         end_processes([process])
         self._processes[place] = WorkerProcess(process.number, self._module)
-        self._processes[place].send(self._start(process.number))
+        # What the lost one did is not counted as the start of this one.
+        self._processes[place].send(self._start(process.number, begin_s=time.monotonic()))
 
     def _replace_silent(self) -> Iterator[Lost]:
         """Ends workers that are silent, and puts others in their places."""

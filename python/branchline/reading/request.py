@@ -124,12 +124,27 @@ class ReadRequest:
         )
 
 
+def even_step(entries: int, entries_count: int) -> int:
+    """The length of chunks that cut ``entries_count`` entries evenly into about ``entries`` each, as coffea's
+    ``chunksize`` does.
+    """
+    chunks = max(round(entries_count / entries), 1)
+    return max(1, -(-entries_count // chunks))
+
+
 @dataclass(frozen=True)
 class Step:
-    """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if they are given."""
+    """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if they are given. ``is_even``: all
+    chunks of a source have the same length; their number is the nearest to what was asked for.
+    """
 
     size_bytes: int
     entries: int | None = None
+    is_even: bool = False
+
+    def entries_in(self, entries_count: int) -> int | None:
+        """The entries of a chunk of a source of ``entries_count`` entries; None where bytes decide."""
+        return self.entries if self.entries is None or not self.is_even else even_step(self.entries, entries_count)
 
     @classmethod
     def of(cls, size: int | str) -> Step:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from branchline.base.limits import LOOK_FILES, STEP_MAX_ENTRIES
+from branchline.base.limits import LOOK_FILES
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import FileRecord, WagonFault
 from branchline.trains.subjobs.share_records import opening_of
-from branchline.trains.subjobs.shares import open_tree, step_entries
+from branchline.trains.subjobs.shares import ChunkSizes, ReadSizes, chunk_sizes, open_tree
 from branchline.trains.wagons.faults import because_of
 from branchline.trains.wagons.wagons import Wagon
 
@@ -48,15 +48,15 @@ class FirstTrees:
             raise first_error
         return faults
 
-    def step(self, branches: Sequence[str], step_size: int | str, memory_limit_bytes: int) -> int:
-        """The entries of a chunk, by the first tree that has all these branches."""
+    def sizes(self, branches: Sequence[str], step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
+        """How the dataset is cut, by the first tree that has all these branches."""
         for tree in self._trees():
             try:
-                return step_entries(tree, branches, step_size, memory_limit_bytes)
+                return chunk_sizes(ReadSizes.of(tree, branches), step_size, memory_limit_bytes)
             except NoSuchKeyError:
                 if not self._skip_bad_files:
                     raise
-        return step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES
+        return ChunkSizes.of_unknown(step_size)
 
     def records(self) -> list[FileRecord]:
         """What the look took, by file."""

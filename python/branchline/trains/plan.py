@@ -22,7 +22,7 @@ from branchline.records.sensors.this_process import cpu_count
 from branchline.trains.first_trees import FirstTrees
 from branchline.trains.subjobs.first_events import first_of_each
 from branchline.trains.subjobs.picklable import pickling_error
-from branchline.trains.subjobs.shares import Share, cut
+from branchline.trains.subjobs.shares import Share, cut, merge_parts
 from branchline.trains.wagons.known_changes import known_changes
 from branchline.trains.wagons.wagon_settings import Settings, settings_of, with_settings
 from branchline.trains.wagons.wagons import Wagon, wagons_of
@@ -38,7 +38,7 @@ class TrainSettings:
 
     workers: int | None
     branches: tuple[str, ...] | None
-    step_size: int | str
+    step_size: int | str | None
     memory_limit_bytes: int
     skip_bad_files: bool
     access: Access
@@ -62,7 +62,7 @@ class TrainSettings:
         *,
         workers: int | None = None,
         branches: Sequence[str] | None = None,
-        step_size: int | str = "100 MB",
+        step_size: int | str | None = None,
         memory_limit: int | str = "1 GiB",
         skip_bad_files: bool = False,
         access: Access | str | None = None,
@@ -77,15 +77,12 @@ class TrainSettings:
         workers = None if workers is None else whole_number("number of workers", workers)
         if workers is not None and on is not None:
             raise OptionError("the place to run on has its own workers", hint="leave out the number of workers")
-        if parse_bytes(step_size) < 1:
-            what = step_size if isinstance(step_size, str) else f"{step_size} entries"
-            raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
         timeout_hint = "give seconds, 0 for any time"
         worker_timeout = number_within("worker_timeout", worker_timeout, 0, sys.float_info.max, timeout_hint)
         return cls(
             workers=workers,
             branches=None if branches is None else texts("branches", branches, '["Muon_pt"]'),
-            step_size=step_size if isinstance(step_size, str) else parse_bytes(step_size),
+            step_size=None if step_size is None else _checked_step(step_size),
             memory_limit_bytes=memory_limit_bytes(memory_limit),
             skip_bad_files=skip_bad_files,
             access=access_of(access),
@@ -166,8 +163,9 @@ class LoadedWagons:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What is settled before a run. ``faults`` are the wagons that cannot run, ``step`` the entries of a chunk, None
-    where the wagons' branches have to be learned first, ``looked_at`` what opening the first files read.
+    """What is settled before a run. ``faults`` are the wagons that cannot run, ``step`` the entries of a chunk,
+    ``looked_at`` what opening the first files read. Where the wagons' branches have to be learned first ``step`` is
+    None, and files may be cut into fewer parts than ``shares`` has once the branches are known.
     """
 
     settings: TrainSettings
@@ -203,8 +201,11 @@ class TrainPlan:
         learns = settings.branches is None and any(wagon.branches is None for wagon in running)
         named = _named(settings.branches, running)
         changers = known_changes(running)
-        step = None if learns else first.step(named, settings.step_size, settings.memory_limit_bytes)
-        return cls(settings, loaded, dataset, missing, cut(files), faults, named, step, first.records(), changers)
+        shares, step = cut(files, settings.step_size), None
+        if not learns:
+            sizes = first.sizes(named, settings.step_size, settings.memory_limit_bytes)
+            shares, step = merge_parts(shares, sizes), sizes.step
+        return cls(settings, loaded, dataset, missing, shares, faults, named, step, first.records(), changers)
 
     @property
     def is_in_this_process(self) -> bool:
@@ -223,6 +224,15 @@ class TrainPlan:
     def threads(self) -> int:
         """Decoding threads of each worker."""
         return max(1, cpu_count() // self.workers)
+
+
+def _checked_step(step_size: int | str) -> int | str:
+    """A step in entries as an int, one in bytes as a text. Raises OptionError."""
+    size = parse_bytes(step_size)
+    if size < 1:
+        what = step_size if isinstance(step_size, str) else f"{step_size} entries"
+        raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
+    return step_size if isinstance(step_size, str) else size
 
 
 def _named(branches: tuple[str, ...] | None, running: Sequence[Wagon]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from branchline.trains.rerunning import find_share, handed_out, rerun_share, sam
 from branchline.trains.reuse.reuse import LEARNING_NAME, TRAIN_NAME, Reuse
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
+from branchline.trains.subjobs.shares import ChunkSizes
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class EarlierRun:
         if self.ledger is None or self.learning.step is None:
             return {}
         reuse = Reuse(self.ledger, plan, takes=True)
-        reuse.begin(self.learning.branches, self.learning.step, self.learning.touched)
+        reuse.begin(self.learning)
         kept = reuse.find(index, handed_out(plan, self.learning, index))
         self.notes += [f"of {name} nothing is kept: {why}" for name, why in reuse.unknown.items()]
         return {} if kept is None else kept.wagons
@@ -97,7 +98,7 @@ def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
     out = out.absolute()
     earlier = earlier_run(out)
     earlier.enter()
-    plan = earlier.stored.loaded()
+    plan = earlier.learning.plan(earlier.stored.loaded())
     index = find_share(plan, which)
     notes_before = len(earlier.notes)
     kept = earlier.kept(plan, index)
@@ -141,6 +142,7 @@ def earlier_run(out: Path) -> EarlierRun:
         )
     train = unpickle(stored)
     learned = ledger.of_job(LEARNING_NAME)
-    at_start = Learning(train.plan.named_branches, train.plan.step, 0)
+    step = train.plan.step
+    at_start = Learning(train.plan.named_branches, None if step is None else ChunkSizes(step), 0)
     learning = unpickle(learned) if learned else at_start
     return EarlierRun(train, learning, ledger, out)

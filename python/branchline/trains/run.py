@@ -73,7 +73,7 @@ def run(
     max_files: int | None = None,
     seed: int = 0,
     branches: Sequence[str] | None = None,
-    step_size: int | str = "100 MB",
+    step_size: int | str | None = None,
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
     skip_bad_files: bool = False,
@@ -103,8 +103,8 @@ def run(
     parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. seed: of random
         numbers. tree: of files that name none. companions: files beside each file, as ``["Kinematics.root"]``.
         branches: read for all wagons; by default those they name or touch. access: how files are read, as "planned".
-    step_size: the size of a chunk after decompression, in bytes ("100 MB") or entries (100000). memory_limit: bytes
-        that the reading of one worker may hold. worker_timeout: seconds until an idle worker is replaced; 0: never.
+    step_size: entries of a chunk (100000), as coffea's ``chunksize``, or bytes of the branches read ("50 MB").
+    memory_limit: bytes for reading in a worker. worker_timeout: seconds until an idle worker is replaced; 0: never.
     skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
     on: "dask=tcp://host:8786", a Dask client or cluster, or an executor; "slurm" or "htcondor" submits the train and
         returns a ``SubmittedTrain`` at once; ``batch`` says how. force: replaces results of another process in ``out``.

@@ -21,7 +21,7 @@ use crate::memory::buffers::buffer_bytes;
 use crate::read::decode::chunk::{BasketOrder, Chunk, Reporter};
 use crate::read::decode::task::Task;
 use crate::read::opening::{Claim, FileRoom, Opened, Opening, Outcome, Prepared, Slot};
-use crate::read::plan::cutting::{step_of, Cutting};
+use crate::read::plan::cutting::{even_step, step_of, Cutting};
 use crate::read::plan::fetch::fetch_carrying;
 use crate::read::plan::memory_plan::{basket_too_large, too_many_entries, MemoryPlan};
 use crate::read::plan::needed::{groups, needed_baskets, Group};
@@ -443,6 +443,9 @@ fn cut(
         Some(bytes) if is_by_bytes => tree.large_basket_starts(columns, bytes),
         _ => Vec::new(),
     };
-    let step = step_of(options.step_entries, options.step_bytes, plain, by_memory);
+    let mut step = step_of(options.step_entries, options.step_bytes, plain, by_memory);
+    if options.has_even_steps {
+        step = even_step(step, entries.end.saturating_sub(entries.start));
+    }
     Cutting { step, boundaries, ends }.chunks(entries)
 }

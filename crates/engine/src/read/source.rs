@@ -62,6 +62,8 @@ pub struct Options {
     pub step_bytes: u64,
     /// Entries in a chunk, instead of bytes.
     pub step_entries: Option<u64>,
+    /// Whether all chunks of the entries of a source are to have the same length.
+    pub has_even_steps: bool,
     /// Decoding threads.
     pub threads: usize,
     /// Bytes that reading may take in memory, with the chunk in use and the one before.

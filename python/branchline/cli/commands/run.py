@@ -54,7 +54,13 @@ Workers = Annotated[
     Option("--workers", "-j", minimum=1, help="Number of processes (default: one for each core).", group=_PACE),
 ]
 StepSize = Annotated[
-    str, Option("--step-size", metavar="SIZE", help='Size of a chunk: "100 MB", or a number of entries.', group=_PACE)
+    str | None,
+    Option(
+        "--step-size",
+        metavar="SIZE",
+        help='Size of a chunk: a number of entries, or bytes of the branches that are read ("50 MB").',
+        group=_PACE,
+    ),
 ]
 MemoryLimit = Annotated[
     str, Option("--memory-limit", metavar="SIZE", help="Memory that one worker may use for reading.", group=_PACE)
@@ -84,7 +90,7 @@ class Pace(NamedTuple):
     """The number of workers, and the amount that each reads at a time."""
 
     workers: Workers = None
-    step_size: StepSize = "100 MB"
+    step_size: StepSize = None
     memory_limit: MemoryLimit = "1 GiB"
     worker_timeout: WorkerTimeout = WORKER_TIMEOUT_S
 
@@ -192,8 +198,8 @@ def _carried_out(
     return result.exit_code
 
 
-def _step(text: str) -> int | str:
-    return int(text) if text.strip().isdecimal() else text
+def _step(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.strip().isdecimal() else text
 
 
 def _part(text: str) -> float:
@@ -245,7 +251,7 @@ def try_wagons(
     tree: TreeName = None,
     companion: Companions = None,
     workers: Workers = None,
-    step_size: StepSize = "100 MB",
+    step_size: StepSize = None,
     memory_limit: MemoryLimit = "1 GiB",
     debug: Debug = False,
 ) -> int:

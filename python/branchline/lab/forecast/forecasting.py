@@ -162,6 +162,7 @@ def changed_work(subject: Subject, conditions: Conditions, other: OtherCodec | N
         access=_changed_access(subject.access, conditions),
         link=link,
         step_entries=subject.step_entries,
+        has_even_steps=subject.step_entries is not None,
         memory_limit_bytes=subject.stream_bytes,
         threads=subject.threads,
         is_named=subject.branches is not None or conditions.branches is not None,

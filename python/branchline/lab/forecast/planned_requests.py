@@ -37,6 +37,8 @@ class PlanRequest:
     link: tuple[float, float] | None = None
     step_bytes: int = parse_bytes("100 MB")
     step_entries: int | None = None
+    #: Whether all chunks of a file have the same length, as in a train.
+    has_even_steps: bool = False
     memory_limit_bytes: int = memory_limit_bytes("1 GiB")
     threads: int = 1
     is_named: bool = False

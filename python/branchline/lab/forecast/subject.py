@@ -113,7 +113,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
     files = tuple(DataFile(one.path, one.tree) for one in job.dataset)
     wanted = branches or tuple(one.name for one in job.branches)
     known = load_calibration()
-    fixed_s = job.phases.get("start", 0.0) + job.phases.get("write", 0.0)
+    fixed_s = sum(job.phases.get(name, 0.0) for name in ("start", "warmup", "write"))
     laid = _shared_out(job, _laid(files, wanted))
     return Subject(
         name=location,

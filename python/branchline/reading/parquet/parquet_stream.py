@@ -197,11 +197,12 @@ class ParquetStream:
         wanted = columns or [one for one in tree.columns if one.parent is None]
         per_entry = max(tree.bytes_per_entry([tree.find(one.path) for one in wanted]).plain, 1e-9)
         limit, step = self._limit_bytes, self._request.step
-        if step.entries is None:
+        wanted_entries = step.entries_in(entries)
+        if wanted_entries is None:
             return max(1, min(entries, int(min(step.size_bytes, limit) / per_entry)))
-        if columns and min(step.entries, entries) * per_entry > limit:
-            raise self._too_large(tree, step.entries, step.entries * per_entry)
-        return max(1, min(entries, step.entries))
+        if columns and min(wanted_entries, entries) * per_entry > limit:
+            raise self._too_large(tree, wanted_entries, wanted_entries * per_entry)
+        return max(1, min(entries, wanted_entries))
 
     @property
     def _limit_bytes(self) -> float:

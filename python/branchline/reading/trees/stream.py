@@ -130,8 +130,8 @@ class ChunkStream:
     for the next chunks while one is in use.
 
     The keywords are the fields of a StreamRequest, with ``step_size`` and ``memory_limit`` as users write them: bytes
-    after decompression ("100 MB") or entries (an int), and a size. MemoryLimitError is raised where the limit is too
-    small for the chunk in use, the one before and the next ones. Errors of a source are raised at its place in
+    after decompression ("100 MB"), entries (an int) or a Step, and a size. MemoryLimitError is raised where the limit
+    is too small for the chunk in use, the one before and the next ones. Errors of a source are raised at its place in
     the order; with ``skip_bad_files`` and ``allow_missing`` the file is noted in ``skipped`` instead.
     """
 
@@ -141,7 +141,7 @@ class ChunkStream:
         branches: Sequence[str] | None,
         *,
         optional: Sequence[str] = (),
-        step_size: int | str = "100 MB",
+        step_size: int | str | Step = "100 MB",
         threads: int = 1,
         memory_limit: int | str = "1 GiB",
         access: Access | str | None = None,
@@ -150,7 +150,7 @@ class ChunkStream:
         request = StreamRequest(
             branches=None if branches is None else tuple(branches),
             optional=tuple(optional),
-            step=Step.of(step_size),
+            step=step_size if isinstance(step_size, Step) else Step.of(step_size),
             threads=threads,
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
             access=access_of(access),

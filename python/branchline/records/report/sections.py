@@ -87,6 +87,7 @@ class Phase(NamedTuple):
 PHASES = (
     Phase("start", "Starting", "processes, imports, the dataset's list", "#8d99a6"),
     Phase("plan", "Opening, planning", "headers and metadata of files", "#8fb3d1"),
+    Phase("warmup", "Warming up", "imports and compilation in the first chunks of workers", "#a9b7c4"),
     Phase("wait", "Waiting for data", "the storage had not delivered yet", "#4f7cac"),
     Phase("decompress", "Decompressing", "baskets being unpacked", "#d9822b"),
     Phase("decode", "Decoding", "bytes becoming arrays", "#eab54d"),
@@ -94,6 +95,7 @@ PHASES = (
     Phase("merge", "Merging", "results of the sub-jobs added up", "#7d6b9e"),
     Phase("write", "Writing", "results and pictures", "#b3a3cc"),
     Phase("idle", "Idle", "workers without work", "#dfe3e7"),
+    Phase("lost", "Lost", "workers that ended before their result", "#b5523b"),
     Phase("other", "Not accounted for", "measured by no phase", "#c9b8b0"),
 )
 _READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = "#4f7cac", "#d9822b", "#4a9273"

@@ -431,6 +431,7 @@ class WorkerPhases:
     wall_s: float = 0.0
     start: float = 0.0
     plan: float = 0.0
+    warmup: float = 0.0
     wait: float = 0.0
     decompress: float = 0.0
     decode: float = 0.0
@@ -438,6 +439,7 @@ class WorkerPhases:
     merge: float = 0.0
     write: float = 0.0
     idle: float = 0.0
+    lost: float = 0.0
     other: float = 0.0
 
 

@@ -82,6 +82,7 @@ SENSORS: tuple[Sensor, ...] = (
     Sensor("files", "files", (STORAGE_ELEMENT,), "files read from it"),
     _phase("start", "starting processes, loading wagons"),
     _phase("plan", "looking at the dataset and cutting it"),
+    _phase("warmup", "imports, and compilation by numba, in the first chunks of workers"),
     _phase("wait", "waiting for the storage"),
     _phase("decompress", "waiting for decompression"),
     _phase("decode", "waiting for decoding, making arrays"),
@@ -89,6 +90,7 @@ SENSORS: tuple[Sensor, ...] = (
     _phase("merge", "adding up results"),
     _phase("write", "writing results"),
     _phase("idle", "workers without a sub-job"),
+    _phase("lost", "in workers that were lost, until others took their places"),
     _phase("other", "everything else that Branchline does"),
 )
 

@@ -23,7 +23,7 @@ class RunSettings(TypedDict, total=False):
     max_files: int | None
     seed: int
     branches: Sequence[str] | None
-    step_size: int | str
+    step_size: int | str | None
     memory_limit: int | str
     access: Access | str | None
     skip_bad_files: bool

@@ -292,6 +292,7 @@ class ShareKeys:
             "files": [_file_content(one, known) for one in share.files],
             "part": [share.part, share.parts],
             "learns": share.learn,
+            "chunk entries": share.chunk_entries,
             "step": step,
             "seed": self._seed,
             "skipping": None if self._skipping is None else sorted(self._skipping),

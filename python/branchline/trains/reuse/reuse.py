@@ -10,7 +10,7 @@ import json
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TypeVar
 
 import cloudpickle
@@ -27,8 +27,8 @@ from branchline.trains.reuse.stored_sources import StoredSources
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
 from branchline.trains.subjobs.folding import FoldedResult, fold
 from branchline.trains.subjobs.neighbours import FoldedNeighbours, KeptShare
-from branchline.trains.subjobs.share_result import Learned, ShareResult, WagonShare
-from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.share_result import ShareResult, WagonShare
+from branchline.trains.subjobs.shares import ChunkSizes, Share
 from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
 from branchline.trains.tables.pieces import TablePieces
 from branchline.trains.tables.walking import found
@@ -111,10 +111,17 @@ class KeptNeighbours:
 
 @dataclass(frozen=True)
 class LearnedBefore:
-    """What wagons touched first in an earlier run, by wagon, and the step that followed, if that is known, too."""
+    """What wagons touched first in an earlier run, by wagon, and the chunk sizes that followed, if these are known."""
 
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    step: int | None = None
+    sizes: ChunkSizes | None = None
+
+    def learning(self, plan: TrainPlan) -> Learning | None:
+        """What the first sub-job would find out again; None if that is not known."""
+        if self.sizes is None:
+            return None
+        branches = {*plan.named_branches, *(one for names in self.touched.values() for one in names)}
+        return Learning(tuple(sorted(branches)), self.sizes, 1, self.touched)
 
     def unknown_of(self, wagons: Sequence[Wagon]) -> set[str]:
         """The wagons whose branches are still to be learned, and those that they require."""
@@ -145,6 +152,8 @@ class Reuse:
         """``ledger`` None and ``keys`` are for a batch job: it makes rows, which the last job writes to the ledger."""
         self._ledger: Ledger | None = ledger
         self._plan = plan
+        # As it is before branches are learned.
+        self._first = plan.shares[:1]
         self._takes = takes
         self._wagons = {one.name: one for one in plan.loaded.wagons}
         self.keys = WagonKeys(plan.loaded.wagons).by_name if keys is None else keys
@@ -186,19 +195,16 @@ class Reuse:
         self._put_of_job(TRAIN_NAME, content)
         self._put_of_job(LEARNING_NAME, b"")
 
-    def begin(self, branches: Sequence[str], step: int, touched: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """The branches and the step of all chunks are known: results can be looked up from now on. ``touched`` are the
-        branches that wagons touched first, where somebody else learned them.
-        """
-        self._touched |= touched or {}
+    def begin(self, learning: Learning) -> None:
+        """The branches and the chunk sizes are known: results can be looked up from now on."""
+        self._touched |= learning.touched
         if self._step is None:
-            self._step = step
+            self._step = learning.step
             if self._plan.step is None:
-                learning = Learning(tuple(branches), step, 1, dict(self._touched))
-                self._put_of_job(LEARNING_NAME, pickle.dumps(learning))
-            self._share_keys = ShareKeys(
-                branches if self._plan.settings.skip_bad_files else None, self._plan.settings.seed
-            )
+                self._plan = learning.plan(self._plan)
+                self._put_of_job(LEARNING_NAME, pickle.dumps(replace(learning, touched=dict(self._touched))))
+            skips = self._plan.settings.skip_bad_files
+            self._share_keys = ShareKeys(learning.branches if skips else None, self._plan.settings.seed)
 
     def find(self, index: int, share: Share) -> KeptResult | None:
         """What is kept of a sub-job; None if that is nothing. Wagons that have stopped are left out."""
@@ -360,26 +366,26 @@ class Reuse:
         self._touched = touched = {name: tuple(json.loads(found[key])) for name, key in keys.items() if key in found}
         if set(touched) != self._running_names():
             # How much companions have for an event is measured with all wagons.
-            return LearnedBefore({} if self._plan.shares[0].files[0].companions else touched)
-        step_key = self._step_key({*self._plan.named_branches, *(one for names in touched.values() for one in names)})
-        step = self._contents([step_key]).get(step_key)
-        return LearnedBefore(touched, None if step is None else int(step))
+            return LearnedBefore({} if self._first[0].files[0].companions else touched)
+        key = self._sizes_key({*self._plan.named_branches, *(one for names in touched.values() for one in names)})
+        sizes = self._contents([key]).get(key)
+        return LearnedBefore(touched, None if sizes is None else ChunkSizes(*json.loads(sizes)))
 
-    def keep_learned(self, learned: Learned) -> None:
-        """Keeps what wagons touched first, and the step that followed."""
-        keys = self._learned_keys()
-        if keys != self._learned_under:
-            return  # The file that it was learned from has changed meanwhile.
-        label = self._plan.shares[0].label
-        self._touched = {**self._touched, **learned.touched}
+    def keep_learned(self, learning: Learning) -> None:
+        """Keeps what wagons touched first, and the chunk sizes that followed."""
+        keys, sizes = self._learned_keys(), learning.sizes
+        if keys != self._learned_under or sizes is None or learning.shares_count != 1:
+            return  # The file that it was learned from has changed meanwhile, or is not in the first sub-job.
+        label = self._first[0].label
+        self._touched = {**self._touched, **learning.touched}
         rows = [
             LedgerRow(keys[name], LEARNED_NAME, label, json.dumps(sorted(touched)).encode())
             for name, touched in self._touched.items()
             if name in keys
         ]
         if keys:
-            key = self._step_key(set(learned.branches))
-            rows.append(LedgerRow(key, LEARNED_NAME, label, str(learned.step).encode()))
+            key, content = self._sizes_key(set(learning.branches)), json.dumps(astuple(sizes))
+            rows.append(LedgerRow(key, LEARNED_NAME, label, content.encode()))
         self._write(rows, [])
 
     def branches_of(self, names: Iterable[str], share: Share) -> tuple[str, ...]:
@@ -440,18 +446,17 @@ class Reuse:
 
     def _learned_keys(self) -> dict[str, bytes]:
         try:
-            share = ShareKeys(None).key_of(replace(self._plan.shares[0], learn=True), None)
+            share = ShareKeys(None).key_of(replace(self._first[0], learn=True), None)
         except (UnknownValueError, IndexError):
             return {}
         keys = {name: self.keys[name].key for name in sorted(self._running_names())}
         return {name: other_key("learned", key, share) for name, key in keys.items() if key is not None}
 
-    def _step_key(self, branches: set[str]) -> bytes:
-        settings = self._plan.settings
-        share = ShareKeys(None).key_of(self._plan.shares[0], None)
-        companions = self._plan.shares[0].files[0].companions
-        wagons = [self.keys[name].key for name in self._wagons] if companions else []
-        return other_key("step", sorted(branches), share, settings.step_size, settings.memory_limit_bytes, wagons)
+    def _sizes_key(self, branches: set[str]) -> bytes:
+        settings, first = self._plan.settings, self._first[0]
+        share = ShareKeys(None).key_of(first, None)
+        wagons = [self.keys[name].key for name in self._wagons] if first.files[0].companions else []
+        return other_key("sizes", sorted(branches), share, settings.step_size, settings.memory_limit_bytes, wagons)
 
     def _contents(self, keys: Sequence[bytes]) -> Mapping[bytes, TrustedBytes]:
         if self._ledger is None:

@@ -11,20 +11,31 @@ from branchline.jobs.workers.worker import load_module
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.stored_sources import StoredSources
 from branchline.trains.subjobs.pickling import PackedWagons
-from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.shares import ChunkSizes, Share, merge_parts
 
 
 @dataclass(frozen=True)
 class Learning:
-    """What the first sub-jobs found out: the branches to read, and the entries of a chunk. The first ``shares_count``
-    sub-jobs find it out once more, since their first chunk is cut differently.
+    """What the first sub-jobs found out: the branches to read, and the chunk sizes, None if they found nothing. The
+    first ``shares_count`` sub-jobs find it out once more, since their first chunk is cut differently.
     """
 
     branches: tuple[str, ...]
-    step: int | None
+    sizes: ChunkSizes | None
     shares_count: int
     #: The branches that wagons touched first, by wagon.
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int | None:
+        """The entries of a chunk; None if they are not known."""
+        return None if self.sizes is None else self.sizes.step
+
+    def plan(self, plan: TrainPlan) -> TrainPlan:
+        """The plan with its final sub-jobs."""
+        if self.sizes is None or plan.step is not None:
+            return plan
+        return replace(plan, shares=merge_parts(plan.shares, self.sizes, max(0, self.shares_count - 1)))
 
     def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
         """A share as it is handed out to be read."""

@@ -225,8 +225,9 @@ class RecordMaker:
         else:
             phases = dict(times.phases)
             phases["idle"] += min(run_s, max(0.0, self.start.clock.ended_s("run") - times.until_s))
-        # A worker of a place elsewhere comes when it comes; those here are started with the run.
-        rest = "other" if self.plan.settings.on is None else "idle"
+        # A worker of a place elsewhere comes when it comes; those here are started with the run, or in place of others.
+        is_replaced = any(one.worker == worker for one in self.lost)
+        rest = "idle" if self.plan.settings.on is not None else "lost" if is_replaced else "other"
         phases[rest] += max(0.0, run_s - sum(phases.values()))
         where, site = (times.host, times.site) if times else (host(), "")
         return WorkerPhases(worker, where, site, run_s, **phases)

@@ -90,6 +90,10 @@ class ProgressLog:
         if now_s - self._reported_s >= PROGRESS_INTERVAL_S:
             self._changed()
 
+    def subjobs_are(self, count: int) -> None:
+        """Sets the number of sub-jobs, once it is known."""
+        self._counts = replace(self._counts, subjobs=count)
+
     def reused(self, size_bytes: int) -> None:
         """The bytes of files that need not be read again."""
         self._reused_bytes += size_bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from branchline.trains.preload import load_ahead
 from branchline.trains.reuse.provenance import Inquiry
 from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
 from branchline.trains.reuse.shipping import load_names, sources_of
+from branchline.trains.reuse.stored_train import Learning
 from branchline.trains.running.failures import Failure
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside
@@ -44,10 +46,11 @@ from branchline.trains.subjobs.share_result import (
     ShareResult,
     WorkerTimes,
 )
-from branchline.trains.subjobs.shares import Share
+from branchline.trains.subjobs.shares import ChunkSizes, Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.tables.table_folder import TableFolder
+from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.train_worker import TrainWork
 
 
@@ -153,6 +156,9 @@ class _Run:
         # Sub-jobs in which there is nothing to read: those that nobody has yet are not handed out.
         self._empty: dict[int, dict[str, str]] = {}
         self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
+        self._compiled_key = "" if plan.is_in_this_process else uuid.uuid4().hex
+        # Results of sub-jobs in which nothing could be learned: they wait until the number of sub-jobs is known.
+        self._before_learned: dict[int, ShareResult | None] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
         """Keeps results in a file, and takes from it what is there; without it if it cannot be used. ``notes`` say
@@ -167,12 +173,11 @@ class _Run:
                 return
             self._reuse.keep_train(self._inquiry.stored)
             if self._plan.step is not None:
-                self._reuse.begin(self._plan.named_branches, self._plan.step)
+                self._reuse.begin(Learning(self._plan.named_branches, ChunkSizes(self._plan.step), 0))
                 return
             before = self._reuse.learned_before()
-            if before.step is not None:
-                branches = {one for names in before.touched.values() for one in names}
-                self._learned(Learned(tuple(sorted({*branches, *self._plan.named_branches})), before.step))
+            if (learning := before.learning(self._plan)) is not None:
+                self._use_learning(learning)
             elif before.touched:
                 self._queue.learn_apart(before.touched, before.unknown_of(self._plan.loaded.wagons))
 
@@ -193,9 +198,12 @@ class _Run:
             interruption.asked = True
         except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
             self._stopped_by = JobError.of(error)
+        finally:
+            CompiledCode.remove(self._compiled_key)
         was_cut_off = interruption.asked
         clock.switch("merge")
         self._log.phase("merge")
+        self._take_before_learned()  # What is left if nothing was learned, as from files without entries.
         # What was finished is kept, however often it is interrupted; only what wagons do with it may be cut off.
         merged = self._merger.finish()
         missing = self._missing()
@@ -283,6 +291,7 @@ class _Run:
             faults=self._plan.faults,
             planned_code=self._planned_code(),
             seed=settings.seed,
+            compiled_key=self._compiled_key,
         )
         # In this process the second signal often comes while the first one closes what is open.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
@@ -310,6 +319,8 @@ class _Run:
         handed out in smaller pieces, so that all workers end together.
         """
         share: Share = drawn.payload
+        if share.is_provisional:
+            return None
         indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
         # Where other wagons do not run, their sums are known, or will be marked as those of a wagon that killed.
         is_usual = share.stopped <= self._queue.stopped_at(drawn.index) - set(self._recovery.culprits)
@@ -439,9 +450,12 @@ class _Run:
                 # It was to learn branches for others, which the first of them does now.
                 del self._recovery.set_aside[index]
                 continue
-            self._merger.leave_out(index)
             self._done.add(index)
             self._log.left_out(index, self._recovery.set_aside[index].cause)
+            if self._queue.is_provisional:
+                self._before_learned[index] = None
+            else:
+                self._merger.leave_out(index)
 
     def _missing(self) -> Missing:
         shares, allowed = self._plan.shares, self._plan.settings.allow_missing
@@ -454,12 +468,35 @@ class _Run:
         self._times[worker] = replace(times, until_s=time.monotonic()) if is_far else times
 
     def _learned(self, learned: Learned) -> None:
-        if self._queue.step is not None:
+        if not self._queue.is_learned_by(learned.index):
             return
-        self._queue.learned(learned.branches, learned.step)
+        count = 1 if self._queue.learns_apart(learned.index) else learned.index + 1
+        learning = Learning(learned.branches, learned.sizes, count, learned.touched)
+        self._use_learning(learning)
         if self._reuse is not None:
-            self._reuse.begin(learned.branches, learned.step)
-            self._reuse.keep_learned(learned)
+            self._reuse.keep_learned(learning)
+
+    def _use_learning(self, learning: Learning) -> None:
+        """Uses the branches and chunk sizes from now on, also for the sub-job in which they were learned."""
+        assert learning.step is not None
+        self._plan = learning.plan(self._plan)
+        self._merger.shares_are(self._plan.shares)
+        self._log.subjobs_are(len(self._plan.shares))
+        self._queue.learned(learning.branches, learning.step, self._plan.shares)
+        self._at_work = {
+            index: (self._queue.with_learned(index, share), kept) for index, (share, kept) in self._at_work.items()
+        }
+        if self._reuse is not None:
+            self._reuse.begin(learning)
+        self._take_before_learned()
+
+    def _take_before_learned(self) -> None:
+        for index, result in self._before_learned.items():
+            if result is None:
+                self._merger.leave_out(index)
+            else:
+                self._merger.take(index, result)
+        self._before_learned = {}
 
     def _finished(self, index: int, result: ShareResult) -> None:
         if index in self._done:
@@ -477,7 +514,10 @@ class _Run:
             self._reuse.keep(index, share, result)
         self._queue.finished(index)
         self._learn_from(index, result)
-        self._merger.take(index, result)
+        if self._queue.is_provisional:
+            self._before_learned[index] = result
+        else:
+            self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
             # A signal that reached this worker alone, as when a batch system signals every process.
             self._interruption.asked = result.error is None and self._stopped_by is None

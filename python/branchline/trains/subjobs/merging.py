@@ -39,16 +39,20 @@ class Merger:
         looked_at: Iterable[FileRecord] = (),
     ) -> None:
         """``stopped`` are the wagons that did not even begin, ``looked_at`` what was read before the first sub-job."""
-        self.tree = FoldTree(len(shares))
+        self.shares_are(shares)
         self.costs = MergeCosts()
         self._wagons = wagons
-        self._shares = shares
         self._stopped = stopped
         self._looked_at = list(looked_at)
         self._open: dict[FoldNode, _OpenNode] = {}
         # What earlier runs kept of wagons that do not run in the sub-jobs of a node.
         self._kept: dict[FoldNode, Mapping[str, WagonShare]] = {}
         self._whole: FoldedResult | None = None
+
+    def shares_are(self, shares: list[Share]) -> None:
+        """Sets the sub-jobs whose results come, before the first of them."""
+        self.tree = FoldTree(len(shares))
+        self._shares = shares
 
     @property
     def waiting_count(self) -> int:

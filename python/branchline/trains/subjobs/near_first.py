@@ -24,17 +24,23 @@ class NearFirst:
 
     def __init__(self, shares: Sequence[Share], now_s: Callable[[], float] = time.monotonic) -> None:
         """Raises OptionError for a site's file that is wrong."""
-        self.count = len(shares)
         self.distances = Distances(SiteMap.load())
         self._now_s = now_s
         # Files of a share are at the same elements: the first stands for all.
         self._queues: dict[tuple[str, ...], deque[int]] = {}
         self._files: dict[tuple[str, ...], DataFile] = {}
-        for index, share in enumerate(shares):
+        self._waits_since_s: dict[str, float] = {}
+        self._taken_count = self.count = 0
+        self.cut_again(shares)
+
+    def cut_again(self, shares: Sequence[Share]) -> None:
+        """Replaces the shares that nobody has yet, where only the first ones of the dataset were taken."""
+        self._queues.clear()
+        for index, share in enumerate(shares[self._taken_count :], self._taken_count):
             elements = share.files[0].elements
             self._queues.setdefault(elements, deque()).append(index)
             self._files.setdefault(elements, share.files[0])
-        self._waits_since_s: dict[str, float] = {}
+        self.count = len(shares) - self._taken_count
 
     @property
     def has_first(self) -> bool:
@@ -69,4 +75,5 @@ class NearFirst:
         if not queue:
             del self._queues[elements]
         self.count -= 1
+        self._taken_count += 1
         return index

@@ -52,7 +52,7 @@ class ShareRecords:
         self.other_versions: dict[str, str] = {}
 
     def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
-        """A chunk was waited for since ``begin_s`` and is worked through now."""
+        """A chunk was waited for since ``begin_s``, without what warming up took, and is worked through now."""
         path = chunk.path
         self._entries[path] = chunk.tree_entries
         if chunk.recovered_count:

@@ -23,6 +23,7 @@ from branchline.records.sensors.record import (
     WagonFault,
 )
 from branchline.trains.subjobs.pickling import CannotPickleError, packed, unpacked
+from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.used_inputs import UsedCode
 from branchline.trains.wagons.wagons import Wagon
 
@@ -178,10 +179,11 @@ class EmptyParts:
 
 @dataclass(frozen=True)
 class Learned:
-    """The branches that the wagons touched on the first chunk, and the entries per chunk that follow from it;
-    ``touched`` are those of each wagon.
+    """The branches that wagons touched in their first chunk, in the sub-job ``index``, and the chunk sizes that follow
+    from them; ``touched`` are those of each wagon.
     """
 
+    index: int
     branches: tuple[str, ...]
-    step: int
+    sizes: ChunkSizes
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -10,27 +10,30 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 
 from branchline.base.limits import (
     CHUNK_MEMORY_SHARE,
+    LEARN_ENTRIES,
     PARTS_OF_MIN,
     SHARES_BY_ELEMENT_MAX,
+    STEP_BYTES,
     STEP_MAX_ENTRIES,
     SUBJOB_MAX_BYTES,
     SUBJOB_MAX_FILES,
     SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE,
     SUBJOB_MIN_BYTES,
+    SUBJOB_MIN_ENTRIES_MAX,
     SUBJOBS_BETWEEN_FIXED_CUTS,
     SUBJOBS_OF_UNKNOWN_SIZE_WANTED,
     SUBJOBS_WANTED,
     parse_bytes,
 )
-from branchline.errors import BranchlineError
 from branchline.jobs.sites.nearness import RoundTrip, holding_most
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, absolute
+from branchline.reading.request import even_step
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.job_measures import JobMeasure
@@ -43,10 +46,12 @@ class Share:
     files: tuple[DataFile, ...]
     part: int = 0
     parts: int = 1
+    # Entries per chunk where the caller gave them, as coffea's ``chunksize``: parts end where chunks end.
+    chunk_entries: int | None = None
     # What follows is known when the share is handed out.
     branches: tuple[str, ...] = ()
     learn: bool = False
-    step: int | str = 0
+    step: int = 0
     stopped: frozenset[str] = field(default_factory=frozenset)
     # With how many that follow, itself among them, a worker may read it as one.
     together: int = 1
@@ -57,6 +62,8 @@ class Share:
     known_branches: tuple[str, ...] = ()
     # The step behind the first entries where it was learned before.
     learned_step: int | None = None
+    # It may become larger when branches are learned in it: the worker reduces the number of parts as the job does.
+    is_provisional: bool = False
     # What is known of round trips from the site of the worker.
     round_trips: tuple[RoundTrip, ...] = ()
     # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
@@ -99,14 +106,85 @@ class Share:
             return self.files[0].path
         return f"{len(self.files)} files from {self.files[0].path} to {self.files[-1].path}"
 
+    def chunk_length(self, entries_count: int) -> int | None:
+        """The entries of a chunk of its first file; None if the caller did not give them."""
+        start, stop = _range_in(self.files[0], entries_count)
+        return None if self.chunk_entries is None else even_step(self.chunk_entries, stop - start)
 
-def cut(files: Sequence[DataFile]) -> list[Share]:
-    """The shares of a dataset, in its order; of files of unknown size a share has as many as leave many shares.
+
+@dataclass(frozen=True)
+class ChunkSizes:
+    """The entries of a chunk, and the minimum size of a part of a file in bytes of the file."""
+
+    step: int
+    part_min_bytes: int = 0
+
+    @classmethod
+    def of_unknown(cls, step_size: int | str | None) -> ChunkSizes:
+        """The sizes for a dataset none of whose files could be opened."""
+        return cls(step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES)
+
+
+@dataclass(frozen=True)
+class ReadSizes:
+    """Entries and bytes of a file, and the bytes of the branches that are read of it, including companions."""
+
+    entries_count: int
+    file_bytes: int
+    compressed_bytes: int
+    plain_bytes: int
+
+    @classmethod
+    def of(cls, tree: Tree, branches: Sequence[str], companion_bytes_per_entry: float = 0.0) -> ReadSizes:
+        """The sizes of these branches of a tree."""
+        read = [tree[name] for name in branches]
+        return cls(
+            tree.entries_count,
+            tree.file.size_bytes,
+            sum(one.compressed_bytes for one in read),
+            sum(one.plain_bytes for one in read) + int(companion_bytes_per_entry * tree.entries_count),
+        )
+
+
+def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[Share]:
+    """The shares of a dataset whose files are read entirely, in its order; of files of unknown size a share has as many
+    as leave many shares. Where less is read of them, ``merge_parts`` makes parts of files larger.
 
     The files of a share lie at the same storage elements, as far as the dataset says it: where its workers are changes
     nothing. Where neighbouring files lie at others so often that shares would become small, those at the same elements
     are taken together, and the shares are in the order of their first files.
     """
+    chunk_entries = step_size if isinstance(step_size, int) else None
+    return [replace(one, chunk_entries=chunk_entries) for one in _cut(files)]
+
+
+def merge_parts(shares: Sequence[Share], sizes: ChunkSizes, first: int = 0) -> list[Share]:
+    """The shares, with fewer and larger parts of files that are cut. Files of which a part comes before the share with
+    the index ``first`` stay as they are: these shares are done.
+    """
+    merged: list[Share] = []
+    for index, share in enumerate(shares):
+        if index - share.part < first:
+            merged.append(share)
+        elif share.part == 0:
+            count = parts_count(share, sizes)
+            merged += [replace(share, part=part, parts=count) for part in range(count)]
+    return merged
+
+
+def parts_count(share: Share, sizes: ChunkSizes) -> int:
+    """The number of parts of the file of a share, where it has to be read in parts of this size at least."""
+    size_bytes = share.files[0].size_bytes
+    if share.parts == 1 or size_bytes is None:
+        return 1
+    return min(share.parts, _parts_count(size_bytes, sizes.part_min_bytes))
+
+
+def _parts_count(size_bytes: int, part_bytes: int) -> int:
+    return 1 if size_bytes < 2 * part_bytes else -(-size_bytes // max(1, part_bytes))
+
+
+def _cut(files: Sequence[DataFile]) -> list[Share]:
     limit = _subjob_bytes(files)
     unknown_bytes = limit // _files_of_unknown_size(files)
     elements = [frozenset(one.elements) for one in files]
@@ -135,8 +213,9 @@ def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int) -> l
         if together and (full or _begins_share(one, size, limit)):
             shares.append(Share(tuple(together)))
             together, size_bytes = [], 0
-        if size >= 2 * part_bytes and one.size_bytes is not None:
-            shares += _parts(one, -(-size // part_bytes))
+        count = 1 if one.size_bytes is None else _parts_count(size, part_bytes)
+        if count > 1:
+            shares += _parts(one, count)
         else:
             together.append(one)
             size_bytes += size
@@ -178,8 +257,8 @@ def _parts(one: DataFile, count: int) -> Iterator[Share]:
 def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int]) -> tuple[int, int]:
     """The entries of the file of a share that is one part of it.
 
-    The ends of parts are moved to ``basket_borders``, so that few baskets are read for two parts; a file of fewer
-    borders than parts leaves some parts empty.
+    The ends of parts are moved to ``basket_borders``, so that few baskets are read for two parts, or to the ends of
+    chunks where the caller gave their length; a file of fewer borders than parts leaves some parts empty.
     """
     ends = _ends_of_parts(share, entries_count, basket_borders, range(share.part, share.part + 2))
     return ends[0], ends[1]
@@ -193,11 +272,25 @@ def empty_parts(share: Share, entries_count: int, basket_borders: Sequence[int])
 
 def _ends_of_parts(share: Share, entries_count: int, basket_borders: Sequence[int], parts: range) -> list[int]:
     """Where these parts of a file begin; the one behind the last part at its end."""
-    one = share.files[0]
-    stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
-    start = min(one.entry_start, stop)
+    start, stop = _range_in(share.files[0], entries_count)
+    begins = [(stop - start) * part // share.parts for part in parts]
+    length = share.chunk_length(entries_count)
+    if length is not None:
+        return [min(start + -(-begin // length) * length, stop) for begin in begins]
     borders = [start, *(entry for entry in basket_borders if start < entry < stop), stop]
-    return [borders[bisect_left(borders, start + (stop - start) * part // share.parts)] for part in parts]
+    return [borders[bisect_left(borders, start + begin)] for begin in begins]
+
+
+def _range_in(one: DataFile, entries_count: int) -> tuple[int, int]:
+    """The first entry of a file that is read, and the one behind the last, in a tree of ``entries_count`` entries."""
+    stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
+    return min(one.entry_start, stop), stop
+
+
+def learning_entries(share: Share, entries_count: int) -> int:
+    """The number of entries on which branches are learned: a whole chunk where the caller gave its length."""
+    length = share.chunk_length(entries_count)
+    return LEARN_ENTRIES if length is None else length
 
 
 def open_tree(one: DataFile, access: Access | None = None) -> Tree:
@@ -205,24 +298,21 @@ def open_tree(one: DataFile, access: Access | None = None) -> Tree:
     return File(one.opens, access).tree(one.tree)
 
 
-def step_entries(
-    tree: Tree,
-    branches: Sequence[str],
-    step_size: int | str,
-    memory_limit_bytes: int,
-    companion_bytes_per_entry: float = 0.0,
-) -> int:
-    """How many entries a chunk gets. In bytes the step is measured with the branches that are known at the start, on
-    the first file, and holds for the job: a branch that is read later must not move the borders of the chunks, for
-    then results would depend on which worker met it first. So does the memory limit, of which a chunk gets its share.
-    What companions have for an entry counts too.
+def chunk_sizes(read: ReadSizes, step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
+    """The chunk sizes of a job of whose first file this much is read. They hold for the whole job: a branch that is
+    read later must not move the borders of chunks, for then results would depend on which worker met it first. A chunk
+    gets its share of the memory limit.
+
+    Without a ``step_size`` a part of a file has at least PARTS_OF_MIN times SUBJOB_MIN_BYTES of the branches that are
+    read, or SUBJOB_MIN_ENTRIES_MAX entries if these are fewer; otherwise a chunk.
     """
+    entries_count = max(1, read.entries_count)
     if isinstance(step_size, int):
-        if step_size < 1:
-            raise BranchlineError(f"a step of {step_size} entries is none", hint='write it like 10000 or "100 MB"')
-        return step_size
-    wanted_bytes = min(parse_bytes(step_size), memory_limit_bytes // CHUNK_MEMORY_SHARE)
-    plain_bytes = sum(tree[name].plain_bytes for name in branches) + int(companion_bytes_per_entry * tree.entries_count)
-    if plain_bytes == 0 or tree.entries_count == 0:
-        return STEP_MAX_ENTRIES
-    return max(1, min(STEP_MAX_ENTRIES, wanted_bytes * tree.entries_count // plain_bytes))
+        return ChunkSizes(step_size, step_size * read.file_bytes // entries_count)
+    wanted_bytes = min(parse_bytes(step_size or STEP_BYTES), memory_limit_bytes // CHUNK_MEMORY_SHARE)
+    step = max(1, min(STEP_MAX_ENTRIES, wanted_bytes * entries_count // max(1, read.plain_bytes)))
+    entries = step
+    if step_size is None:
+        wanted_bytes = PARTS_OF_MIN * SUBJOB_MIN_BYTES
+        entries = min(step, SUBJOB_MIN_ENTRIES_MAX, wanted_bytes * entries_count // max(1, read.compressed_bytes))
+    return ChunkSizes(step, entries * read.file_bytes // entries_count)

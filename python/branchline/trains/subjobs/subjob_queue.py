@@ -76,7 +76,7 @@ class SubJobQueue:
         end, or when no wagon runs on.
         """
         if self._first:
-            return self._first.popleft()
+            return self._with_learned(self._first.popleft())
         while self._left.count:
             if self.step is None and self._learning is not None:
                 return WAIT
@@ -101,6 +101,7 @@ class SubJobQueue:
             learn=learn,
             step=self.step or 1,
             learned_step=self.step if learn else None,
+            is_provisional=self.is_provisional,
             stopped=stopped,
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
@@ -129,13 +130,31 @@ class SubJobQueue:
             count += 1
         return max(1, count)
 
-    def learned(self, branches: Iterable[str], step: int) -> None:
-        """The branches to read from now on, and the entries of a chunk. They stay when a sub-job that learned is run
-        again, since chunks have the same borders in the whole job.
+    @property
+    def is_provisional(self) -> bool:
+        """Whether files will be cut into fewer parts when branches are learned."""
+        return self.step is None and any(one.parts > 1 for one in self.shares)
+
+    def is_learned_by(self, index: int) -> bool:
+        """Whether what a sub-job learned is still wanted."""
+        return self.step is None and index == self._learning
+
+    def learned(self, branches: Iterable[str], step: int, shares: Sequence[Share]) -> None:
+        """Sets the branches to read from now on, the entries of a chunk, and the shares of the dataset. Those up to the
+        one in which branches were learned have the same indices as before.
         """
-        if self.step is None:
-            self.branches = list(branches)
-            self.step = step
+        self.branches, self.step, self.shares = list(branches), step, shares
+        self._left.cut_again(shares)
+
+    def with_learned(self, index: int, share: Share) -> Share:
+        """A share in which branches were learned, as it has to be run again: chunks have the same borders then."""
+        known = self.shares[index]
+        return replace(share, parts=known.parts, learned_step=self.step, is_provisional=False)
+
+    def _with_learned(self, subjob: SubJob) -> SubJob:
+        share: Share = subjob.payload
+        is_known = share.learn and self.step is not None and subjob.index < len(self.shares)
+        return replace(subjob, payload=self.with_learned(subjob.index, share)) if is_known else subjob
 
     def learn_apart(self, known: Mapping[str, Sequence[str]], running: Iterable[str]) -> None:
         """Has the branches of some wagons learned before anything else; those of the others are ``known``."""

@@ -151,7 +151,7 @@ def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
     if not submission.wagon_keys or submission.learning.step is None:
         return None
     reuse = Reuse(None, plan, takes=False, keys=submission.wagon_keys)
-    reuse.begin(submission.learning.branches, submission.learning.step, submission.learning.touched)
+    reuse.begin(submission.learning)
     return reuse
 
 

@@ -38,6 +38,7 @@ from branchline.trains.reuse.stored_train import Learning
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.subjobs.share_result import Learned
+from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.submitted.done import folded_nodes, is_done
 from branchline.trains.submitted.ledger_rows import OpenedLedger, enter_rows, take_kept, undone_if_new
@@ -84,7 +85,7 @@ def submit(
             opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.takes_kept)
             ledger = opened.reuse
             with undone_if_new(folder.out, is_new=is_new):
-                learning = _learned(plan, ledger)
+                plan, learning = _learned(plan, ledger)
         tasks_max = batch.tasks or _tasks_wanted(plan)
         unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
         number = uuid.uuid4().hex
@@ -162,15 +163,15 @@ def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
     return tuple(stages)
 
 
-def _learned(plan: TrainPlan, ledger: Reuse | None) -> Learning:
-    """What the first sub-jobs find out, as far as the ledger does not know it; it is kept there."""
+def _learned(plan: TrainPlan, ledger: Reuse | None) -> tuple[TrainPlan, Learning]:
+    """The plan with its final sub-jobs, and what the first of them find out, from the ledger or for it."""
     before = LearnedBefore() if ledger is None or plan.step is not None else ledger.learned_before()
     learning = learn(plan, before)
     if ledger is not None and learning.step is not None:
-        ledger.begin(learning.branches, learning.step, learning.touched)
-        if plan.step is None and before.step is None:
-            ledger.keep_learned(Learned(learning.branches, learning.step, learning.touched))
-    return learning
+        ledger.begin(learning)
+        if plan.step is None and before.sizes is None:
+            ledger.keep_learned(learning)
+    return learning.plan(plan), learning
 
 
 def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
@@ -180,10 +181,9 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     Raises what reading them raises.
     """
     if plan.step is not None:
-        return Learning(plan.named_branches, plan.step, 0)
-    if before.step is not None:
-        branches = {*plan.named_branches, *(one for names in before.touched.values() for one in names)}
-        return Learning(tuple(sorted(branches)), before.step, 1, before.touched)
+        return Learning(plan.named_branches, ChunkSizes(plan.step), 0)
+    if (known := before.learning(plan)) is not None:
+        return known
     settings, wagons = plan.settings, plan.loaded.wagons
     queue = SubJobQueue(plan.shares, plan.named_branches, None, wagons_count=len(wagons), stopped=plan.faults)
     if before.touched:
@@ -212,7 +212,7 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
                 continue
             if isinstance(message.value, Learned):
                 touched = {**before.touched, **message.value.touched}
-                return Learning(message.value.branches, message.value.step, count + 1, touched)
+                return Learning(message.value.branches, message.value.sizes, count + 1, touched)
             if not isinstance(message, Finished):
                 continue
             if queue.learns_apart(message.index):

@@ -13,6 +13,7 @@ from branchline.base.limits import (
     MB,
     PICTURE_S,
     RECORDS_S,
+    STEP_BYTES,
     STEP_MAX_ENTRIES,
     memory_limit_bytes,
     parse_bytes,
@@ -91,7 +92,7 @@ def forecast(
     workers: int | None = None,
     tree: str | None = None,
     companions: CompanionsLike = None,
-    step_size: int | str = "100 MB",
+    step_size: int | str | None = None,
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
     parameters: object = None,
@@ -183,7 +184,7 @@ class _Extrapolation:
         dataset: Dataset,
         trials: Sequence[TrialRun],
         reading: TrialRun,
-        step_size: int | str,
+        step_size: int | str | None,
         limit_bytes: int,
         workers: int,
     ) -> None:
@@ -195,12 +196,12 @@ class _Extrapolation:
         self._plain_bytes_per_event = reading.plain_bytes / max(1, reading.events)
         self._step_entries = self._entries_in(step_size)
 
-    def _entries_in(self, step_size: int | str) -> int:
+    def _entries_in(self, step_size: int | str | None) -> int:
         if isinstance(step_size, int):
             return step_size
         if not self._plain_bytes_per_event:
             return STEP_MAX_ENTRIES
-        return max(1, int(parse_bytes(step_size) / self._plain_bytes_per_event))
+        return max(1, int(parse_bytes(step_size or STEP_BYTES) / self._plain_bytes_per_event))
 
     def forecast(self) -> Forecast:
         wagons = tuple(self._wagon(trial) for trial in self._trials)

@@ -10,7 +10,9 @@ from branchline.reading.stream_records import ReaderWait
 from branchline.records.sensors.this_process import core_wait_s
 
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
-PHASES = ("start", "plan", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "other")
+PHASES = (
+    "start", "plan", "warmup", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "lost", "other",
+)  # fmt: skip
 # The phase whose CPU time and waits for a core are measured too. Calls for these take fifty times as long as one for
 # the time of day.
 CPU_PHASE = "wagons"

@@ -29,10 +29,12 @@ from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_o
 from branchline.trains.wagons.sharing import without_shared
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
 from branchline.trains.worker.process_state import ProcessState, StandardFiles
 from branchline.trains.worker.seeding import seeded
 from branchline.trains.worker.shared_functions import SharedFunctions
+from branchline.trains.worker.warm_up import WarmUp
 
 
 class UnreadableColumnError(Exception):
@@ -57,11 +59,12 @@ class Coupling:
         tables: TableWriters | None = None,
         seed: int = 0,
         packed: PackedWagons | None = None,
+        compiled: CompiledCode | None = None,
     ) -> None:
         """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
         it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
-        without it their rows are only counted. ``seed`` is that of the wagons' random numbers.
-        ``packed`` has the wagons where those given are bare.
+        without it their rows are only counted. ``seed`` is that of the wagons' random numbers. ``packed`` has the
+        wagons where those given are bare, ``compiled`` is what workers of this machine share.
         """
         self._packed = packed
         self._loaded: dict[str, Wagon] = {}
@@ -84,6 +87,7 @@ class Coupling:
         self._functions = SharedFunctions()
         # By name, the wagons whose setup() was called.
         self._ready: dict[str, Wagon] = {}
+        self._warm_up = WarmUp(clock, compiled)
         self._forked = ForkedChildren([one.name for one in wagons])
         #: By wagon.
         self.touched: dict[str, set[str]] = {}
@@ -132,7 +136,7 @@ class Coupling:
 
     def use(self, clock: PhaseClock) -> PhaseClock:
         """Goes on with another clock."""
-        self._clock = clock
+        self._clock, self._warm_up = clock, WarmUp(clock)
         return clock
 
     def run(self, chunk: Chunk, file: DataFile, shares: dict[str, WagonShare], *, learning: bool) -> None:
@@ -188,6 +192,7 @@ class Coupling:
                 self._forked.ended(wagon.name),
                 self._state.kept(),
                 self._functions.kept(),
+                self._warm_up.measured(),
                 seeded(self._seed, wagon.name, columns.chunk.path, columns.chunk.tree_name, columns.chunk.entry_start),
             ):
                 wagon = self._set_up(wagon)

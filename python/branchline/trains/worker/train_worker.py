@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from branchline._core import set_base_directory
 from branchline.base.limits import (
     LEAN_MEMORY_PART,
-    LEARN_ENTRIES,
     MEMORY_LIMIT_MIN_BYTES,
     PROGRESS_INTERVAL_S,
     SUBJOBS_PER_STREAM_MAX,
@@ -21,6 +20,7 @@ from branchline.jobs.subjob import Context, Message, Note, SubJob
 from branchline.jobs.workers.heartbeat import READING
 from branchline.reading.access import PLANNED, Access
 from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.request import Step
 from branchline.reading.sources import Source
 from branchline.reading.stream_records import ReaderWait, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
@@ -34,16 +34,27 @@ from branchline.trains.subjobs.obeying import Obedience
 from branchline.trains.subjobs.pickling import PackedWagons
 from branchline.trains.subjobs.share_records import ShareRecords
 from branchline.trains.subjobs.share_result import EmptyParts, JobError, Learned, Progress, ShareResult, WorkerTimes
-from branchline.trains.subjobs.shares import Share, empty_parts, entry_range, open_tree, step_entries
+from branchline.trains.subjobs.shares import (
+    ReadSizes,
+    Share,
+    chunk_sizes,
+    empty_parts,
+    entry_range,
+    learning_entries,
+    open_tree,
+    parts_count,
+)
 from branchline.trains.subjobs.used_inputs import CodeCheck, PlannedCode, identities_of, unchanged
 from branchline.trains.tables.piece_writer import TableWriters
 from branchline.trains.tables.table_folder import TableFolder
 from branchline.trains.wagons.clock import PhaseClock, split_reading
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.chunk_run import Coupling, UnreadableColumnError
+from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.exactness import is_exact
 from branchline.trains.worker.kept_tree import KeptTree
 from branchline.trains.worker.shared_streams import StreamPart, is_last, parts_of
+from branchline.trains.worker.warm_up import WARM_UP
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ class TrainWork:
 
     wagons: tuple[Wagon, ...]
     named_branches: tuple[str, ...]
-    step_size: int | str
+    step_size: int | str | None
     memory_limit_bytes: int
     threads: int
     skip_bad_files: bool
@@ -67,6 +78,8 @@ class TrainWork:
     seed: int = 0
     #: In a worker, what the wagons are unpickled from once it has a sub-job.
     packed: PackedWagons | None = None
+    #: Names what workers of a machine compile for each other; empty where they do not.
+    compiled_key: str = ""
 
     def __call__(self, context: Context) -> Iterator[Message]:
         return Worker(self, context).messages()
@@ -93,6 +106,8 @@ class OpenSubJob:
     stream: ChunkStream | StreamPart | None = None
     tree: Tree | None = None
     failed: BranchlineError | None = None
+    #: The files that another stream reads after this one.
+    later: list[DataFile] = field(default_factory=list)
     #: The index of the first sub-job that the same stream reads.
     leader: int = -1
     #: The parts of its file that have no entries, where it was opened for this sub-job.
@@ -122,6 +137,7 @@ class Worker:
             self._tables,
             work.seed,
             work.packed,
+            CompiledCode(work.compiled_key),
         )
         # Sub-jobs that are opened early, and one that was drawn and is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
@@ -254,7 +270,7 @@ class Worker:
         self._context.at(f"opening {share.label}", READING)
         inputs = self._identities(share)
         opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index, obeys=obeys, inputs=inputs)
-        sources = [_source_of(one) for one in opened.files]
+        sources, length = [_source_of(one) for one in opened.files], None
         if share.parts > 1:
             try:
                 with self._clock.during("plan"):
@@ -264,7 +280,9 @@ class Worker:
                 return opened
             entries_count, borders = opened.tree.entries_count, opened.tree.basket_borders()
             start, stop = entry_range(share, entries_count, borders)
-            opened.empty_parts = empty_parts(share, entries_count, borders) if is_new else ()
+            length = share.chunk_length(entries_count)
+            if is_new and not share.is_provisional:
+                opened.empty_parts = empty_parts(share, entries_count, borders)
             opened.files = [replace(share.files[0], entry_start=start, entry_stop=stop)]
             if start == stop and not is_new:
                 # Its baskets are in other parts, and a stream over the tree has counted its opening.
@@ -275,28 +293,31 @@ class Worker:
             self._kept_tree.forget()
         # To learn, a stream is opened for each file in turn until one of them has events.
         if not share.learn:
-            opened.stream = self._stream(sources, share.branches, share.step, obeys.access, share)
+            opened.stream = self._stream(sources, share.branches, length or share.step, obeys.access, share, length)
         return opened
 
     def _stream(
         self,
         sources: list[Source],
         branches: tuple[str, ...],
-        step: int | str,
+        step: int,
         access: Access,
         share: Share | None = None,
+        length: int | None = None,
     ) -> ChunkStream:
-        """``share`` says with how little memory it is read, where it is read alone."""
+        """``share`` says with how little memory it is read, where it is read alone. Chunks of a file have one length of
+        about ``step`` entries, or the ``length`` that is given.
+        """
         is_lean = share is not None and share.is_lean
         limit_bytes = self._work.memory_limit_bytes
-        if share is not None and isinstance(step, int):
+        if share is not None:
             step = max(1, step // share.chunk_divisor)
         with self._clock.during("plan"):
             return ChunkStream(
                 sources,
                 list(branches),
                 optional=self._optional(branches),
-                step_size=step,
+                step_size=replace(Step.of(step), is_even=length is None),
                 threads=1 if is_lean else self._threads,
                 memory_limit=max(MEMORY_LIMIT_MIN_BYTES, limit_bytes // LEAN_MEMORY_PART) if is_lean else limit_bytes,
                 # Two streams live side by side at the border of two sub-jobs.
@@ -323,6 +344,11 @@ class Worker:
             elif opened.share.learn:
                 yield from self._learn(opened, result, records)
             if opened.stream is not None:
+                yield from self._work_through(opened, opened.stream, result, records)
+            if opened.stream is not None and opened.later:
+                self._close(opened.stream, records)
+                opened.files, opened.later, opened.stream = opened.later, [], None
+                opened.stream = self._rest_stream(opened)
                 yield from self._work_through(opened, opened.stream, result, records)
         except KeyboardInterrupt:
             result.is_whole, result.interrupted, self._goes_on = False, True, False
@@ -351,7 +377,7 @@ class Worker:
             if self._coupling.all_stopped(result.wagons):
                 result.is_whole = is_whole
                 return
-            begin_s = time.monotonic()
+            begin_s = time.monotonic() - self._clock.spent(WARM_UP)
             chunk = self._pull(chunks, opened.share)
             if chunk is None:
                 return
@@ -360,7 +386,7 @@ class Worker:
                 self._draw_ahead(opened)
             file = opened.files[chunk.source_index]
             self._work_on_chunk(chunk, file, result, records, learning=False)
-            records.chunk_done(chunk, begin_s)
+            records.chunk_done(chunk, begin_s + self._clock.spent(WARM_UP))
             self._count(chunk, file)
             del chunk
             if time.monotonic() - self._reported_s > PROGRESS_INTERVAL_S:
@@ -400,11 +426,12 @@ class Worker:
                 self._skip_or_raise(error, file.path, None, records)
                 continue
             stop = tree.entries_count if file.entry_stop is None else min(file.entry_stop, tree.entries_count)
-            learned = min(file.entry_start + LEARN_ENTRIES, stop)
+            length = learning_entries(replace(opened.share, files=(opened.share.files[position],)), tree.entries_count)
+            learned = min(file.entry_start + length, stop)
             events_before = result.events
             source = replace(tree.source(file.entry_start, learned), counts_apart=True)
             branches = self._work.named_branches
-            stream = self._stream([source], branches, LEARN_ENTRIES, opened.obeys.access, opened.share)
+            stream = self._stream([source], branches, length, opened.obeys.access, opened.share, length)
             try:
                 self._learn_from(stream, replace(file, entry_stop=learned), opened.share, result, records)
             finally:
@@ -423,38 +450,54 @@ class Worker:
         """Works through the first entries."""
         chunks = iter(stream)
         while True:
-            begin_s = time.monotonic()
+            begin_s = time.monotonic() - self._clock.spent(WARM_UP)
             chunk = self._pull(chunks, share)
             if chunk is None:
                 return
             self._work_on_chunk(chunk, file, result, records, learning=True)
-            records.chunk_done(chunk, begin_s)
+            records.chunk_done(chunk, begin_s + self._clock.spent(WARM_UP))
             self._count(chunk, file)
 
     def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         share, touched = opened.share, self._coupling.touched
         used = {*self._work.named_branches, *share.known_branches, *self._coupling.touched_by_all}
-        branches = tuple(sorted(used))
-        with self._clock.during("plan"):
-            companion_bytes = self._coupling.companion_bytes_per_event
-            limit_bytes = self._work.memory_limit_bytes
-            step = share.learned_step or step_entries(
-                tree, branches, self._work.step_size, limit_bytes, companion_bytes
-            )
-        if not share.is_trial or share.only_learns:
-            yield self._note(Learned(branches, step, {name: tuple(sorted(names)) for name, names in touched.items()}))
+        branches, step = tuple(sorted(used)), share.learned_step
+        if step is None:
+            with self._clock.during("plan"):
+                read = ReadSizes.of(tree, branches, self._coupling.companion_bytes_per_event)
+            sizes = chunk_sizes(read, self._work.step_size, self._work.memory_limit_bytes)
+            step = sizes.step
+            if not share.is_trial or share.only_learns:
+                by_wagon = {name: tuple(sorted(names)) for name, names in touched.items()}
+                yield self._note(Learned(opened.subjob.index, branches, sizes, by_wagon))
+            if share.is_provisional and share.part == 0:
+                share = replace(share, parts=parts_count(share, sizes))
+                borders = tree.basket_borders()
+                rest = replace(rest, entry_stop=entry_range(share, tree.entries_count, borders)[1])
+                empty = empty_parts(share, tree.entries_count, borders)
+                if empty and not share.is_trial:
+                    yield self._note(EmptyParts(tuple(opened.subjob.index + part for part in empty), opened.inputs))
         if share.only_learns:
             opened.stream = None
             return
-        opened.files = opened.files[position + 1 :]
+        opened.share, opened.tree = replace(share, branches=branches, step=step), tree
+        opened.files, later = [], opened.files[position + 1 :]
+        length = replace(share, files=(share.files[position],)).chunk_length(tree.entries_count)
         if rest.entry_start < (rest.entry_stop or 0):
-            opened.files.insert(0, rest)
-        opened.tree = tree
-        sources = [_source_of(one) for one in opened.files]
-        if rest in opened.files:
-            # The stream goes on with the open tree.
-            sources[0] = replace(tree.source(rest.entry_start, rest.entry_stop), counts_apart=True)
-        opened.stream = self._stream(sources, branches, step, opened.obeys.access, share) if sources else None
+            opened.files.append(rest)
+        if opened.files and length is not None:
+            # The next files have chunks of other lengths, and so a stream of their own.
+            opened.later = later
+        else:
+            opened.files, length = opened.files + later, None
+        opened.stream = self._rest_stream(opened, rest, length) if opened.files else None
+
+    def _rest_stream(self, opened: OpenSubJob, rest: DataFile | None = None, length: int | None = None) -> ChunkStream:
+        """A stream over the files of a sub-job in which branches were learned; ``rest`` is that of the open tree."""
+        share, sources = opened.share, [_source_of(one) for one in opened.files]
+        if opened.tree is not None and rest in opened.files:
+            sources[0] = replace(opened.tree.source(rest.entry_start, rest.entry_stop), counts_apart=True)
+        return self._stream(sources, share.branches, length or share.step, opened.obeys.access, share, length)
 
     def _close(self, stream: ChunkStream | StreamPart, records: ShareRecords, *, skips: bool = True) -> None:
         with self._clock.during("merge"):

@@ -25,6 +25,7 @@ from branchline.trains.running.result import TrainResult
 from branchline.trains.running.train_run import run_train
 from branchline.trains.subjobs.obeying import MeasuresTold
 from branchline.trains.subjobs.pickling import PackedWagons
+from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.submitted.finish import finish
 from branchline.trains.submitted.submission import StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
@@ -66,7 +67,7 @@ def submitted(request: TrainRequest, folder: BatchFolder, unit_stage: int) -> Su
         plan=replace(plan, loaded=LoadedWagons((), ())),
         wagons=PackedWagons.of(loaded.wagons),
         sources=StoredSources.of(loaded.wagons, loaded.modules),
-        learning=Learning(("x",), 400, 0),
+        learning=Learning(("x",), ChunkSizes(400), 0),
         unit_stage=unit_stage,
         merge_stages=(),
         tasks_max=2,

@@ -65,7 +65,7 @@ def test_a_wagon_that_ends_its_process_is_stopped_alone(folder: Path, how: str, 
     assert records["crashes"]["error"]["type"] == "WorkerDiedError"
     assert HOW[how] in records["crashes"]["error"]["message"]
     assert records["crashes"]["error"]["path"].endswith("f2.root")
-    assert records["crashes"]["error"]["entry_start"] == 400
+    assert records["crashes"]["error"]["entry_start"] == 750  # Four equal chunks.
     assert records["follows"]["error"]["type"] == "RequiredWagonStopped"
     assert records["before"]["error"] is records["behind"]["error"] is None
     assert result.job["events"] == EVENTS

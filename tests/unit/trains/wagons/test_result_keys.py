@@ -378,6 +378,7 @@ CHANGES: dict[str, Callable[[], tuple[Share, int]]] = {
     "part": lambda: (replace(SHARE, part=2), 10),
     "parts": lambda: (replace(SHARE, parts=4), 10),
     "first chunk": lambda: (replace(SHARE, learn=True), 10),
+    "chunks of given length": lambda: (replace(SHARE, chunk_entries=10), 10),
     "step": lambda: (SHARE, 11),
 }
 

@@ -306,8 +306,10 @@ def test_entry_ranges_of_a_fileset_are_kept_to(run: Run, folder: Path) -> None:
 
 
 def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 2500)
-    results = [run([Spectra(), FailsAt()], str(folder / "f2.root"), workers=workers) for workers in (1, 2)]
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 50)
+    # With a step in bytes parts end at baskets, not at chunks.
+    settings = {"dataset": str(folder / "f2.root"), "step_size": "1 kB"}
+    results = [run([Spectra(), FailsAt()], workers=workers, **settings) for workers in (1, 2)]
     for result in results:
         assert result.job["subjobs"] > 3
         assert result.outputs["spectra"]["events"] == 1500
@@ -322,7 +324,7 @@ def test_parts_of_a_large_file_are_sub_jobs(run: Run, folder: Path, monkeypatch:
 def test_parts_without_entries_are_finished_without_a_worker(
     run: Run, folder: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 500)
+    monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", 50)
     came: list[int] = []
     take = _Run._take_result
 
@@ -331,7 +333,8 @@ def test_parts_without_entries_are_finished_without_a_worker(
         take(self, index, *rest)
 
     monkeypatch.setattr(_Run, "_take_result", noting)
-    result = run([Spectra(), Counting()], str(folder / "f2.root"), workers=workers)
+    # With a step in bytes parts end at baskets, not at chunks.
+    result = run([Spectra(), Counting()], str(folder / "f2.root"), workers=workers, step_size="1 kB")
     (record,) = result.job["files"]
     # Workers get those with entries, and the few that are drawn before the file is open.
     assert record["subjobs"] <= len(came) <= record["subjobs"] + workers + 1 < result.job["subjobs"]

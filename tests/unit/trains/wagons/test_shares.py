@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,18 @@ from branchline.base.limits import (
 )
 from branchline.jobs.subjob import WAIT
 from branchline.reading.datasets.data_file import DataFile
-from branchline.trains.subjobs.shares import cut, empty_parts, entry_range
+from branchline.trains.subjobs.shares import (
+    ChunkSizes,
+    ReadSizes,
+    Share,
+    chunk_sizes,
+    cut,
+    empty_parts,
+    entry_range,
+    learning_entries,
+    merge_parts,
+    parts_count,
+)
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 
 
@@ -120,7 +133,8 @@ def test_labels_name_files() -> None:
 
 
 def test_while_learning_only_one_sub_job_is_out() -> None:
-    queue = SubJobQueue(cut(files_of([3 * MB] * 3)), ["named"], None, wagons_count=2)
+    shares = cut(files_of([3 * MB] * 3))
+    queue = SubJobQueue(shares, ["named"], None, wagons_count=2)
     first = queue.draw()
     assert first.payload.learn
     assert first.payload.branches == ("named",)
@@ -128,7 +142,11 @@ def test_while_learning_only_one_sub_job_is_out() -> None:
     queue.finished(0)
     second = queue.draw()
     assert (second.index, second.payload.learn) == (1, True)
-    queue.learned(["named", "px"], 700)
+    # No file is cut, so that the number of sub-jobs is known.
+    assert not second.payload.is_provisional
+    assert queue.is_learned_by(1)
+    assert not queue.is_learned_by(0)
+    queue.learned(["named", "px"], 700, shares)
     queue.missed(["pt", "px"])
     queue.stopped.add("spectra")
     third = queue.draw().payload
@@ -139,3 +157,116 @@ def test_while_learning_only_one_sub_job_is_out() -> None:
         frozenset({"spectra"}),
     )
     assert queue.draw() is None
+
+
+def test_parts_that_follow_learning_are_those_of_the_branches_that_are_read() -> None:
+    files = files_of([3 * MB, 80 * MB, 40 * MB])
+    shares = cut(files)
+    assert [(share.part, share.parts) for share in shares] == [
+        (0, 1),
+        *((part, 10) for part in range(10)),
+        *((part, 5) for part in range(5)),
+    ]
+    queue = SubJobQueue(shares, [], None, wagons_count=1)
+    # The first file has no entries: branches are learned on the first part of the second one.
+    queue.draw()
+    queue.finished(0)
+    first = queue.draw()
+    assert (first.index, first.payload.part, first.payload.parts) == (1, 0, 10)
+    assert first.payload.is_provisional
+    merged = merge_parts(shares, ChunkSizes(700, 30 * MB), first.index)
+    assert [(share.part, share.parts) for share in merged] == [(0, 1), (0, 3), (1, 3), (2, 3), (0, 1)]
+    assert parts_count(first.payload, ChunkSizes(700, 30 * MB)) == 3
+    queue.learned(["px"], 700, merged)
+    # Its worker was lost: it runs again with what was learned.
+    queue.put_first(first)
+    again = queue.draw().payload
+    assert (again.parts, again.learned_step, again.is_provisional) == (3, 700, False)
+    left = [queue.draw() for _ in range(3)]
+    assert [(one.index, one.payload.files[0], one.payload.part) for one in left] == [
+        (2, files[1], 1),
+        (3, files[1], 2),
+        (4, files[2], 0),
+    ]
+    assert queue.draw() is None
+
+
+def test_a_file_stays_as_it_is_cut_where_one_of_its_parts_is_done() -> None:
+    shares = cut(files_of([80 * MB, 40 * MB]))
+    merged = merge_parts(shares, ChunkSizes(700, 30 * MB), first=2)
+    assert [(share.part, share.parts) for share in merged] == [*((part, 10) for part in range(10)), (0, 1)]
+
+
+@given(sizes, st.integers(0, 10**9))
+def test_merged_parts_are_never_smaller_and_merging_again_changes_nothing(
+    sizes_bytes: list[int | None], part_min_bytes: int
+) -> None:
+    shares, chunks = cut(files_of(sizes_bytes)), ChunkSizes(1, part_min_bytes)
+    merged = merge_parts(shares, chunks)
+    assert [share.files for share in merged if share.part == 0] == [share.files for share in shares if share.part == 0]
+    assert [share for share in merged if share.parts == 1 and len(share.files) > 1] == [
+        share for share in shares if len(share.files) > 1
+    ]
+    for share in merged:
+        assert share.part < share.parts
+        assert share.parts == 1 or (share.files[0].size_bytes or 0) >= 2 * part_min_bytes
+    assert len(merged) <= len(shares)
+    assert merge_parts(merged, chunks) == merged
+
+
+#: A file of NanoAOD: 6 kB an event, of which wagons read 60 bytes.
+NANO_EVENTS, NANO_EVENT_BYTES, READ_EVENT_BYTES = 400_000, 6000, 60
+READ = ReadSizes(
+    NANO_EVENTS, NANO_EVENTS * NANO_EVENT_BYTES, NANO_EVENTS * READ_EVENT_BYTES, 2 * NANO_EVENTS * READ_EVENT_BYTES
+)
+
+
+def parts_of(step_size: int | str | None, memory_limit_bytes: int = 2**30) -> list[Share]:
+    shares = cut([DataFile("/data/f.root", size_bytes=READ.file_bytes)], step_size)
+    return merge_parts(shares, chunk_sizes(READ, step_size, memory_limit_bytes))
+
+
+def test_parts_follow_the_size_of_the_branches_that_are_read() -> None:
+    assert len(cut([DataFile("/data/f.root", size_bytes=READ.file_bytes)])) == 300
+    # Of 24 MB that are read a part has about 8 MB.
+    assert len(parts_of(None)) == 4
+
+
+def test_a_step_makes_parts_larger_as_well_as_smaller() -> None:
+    assert len(parts_of(200_000)) == 2
+    assert len(parts_of(100_000)) == 4
+    assert len(parts_of(400_000)) == 1
+    assert len(parts_of(10_000)) == 40
+    assert len(parts_of("24 MB")) == 2
+    assert len(parts_of("6 MB")) == 8
+    # A chunk keeps to its part of the memory limit.
+    assert len(parts_of("1 GB", 2**28)) == 3
+
+
+@pytest.mark.parametrize(
+    ("entries_count", "chunksize"), [(1000, 300), (100, 40), (140, 40), (10, 3), (5, 10), (0, 10), (99_999, 1000)]
+)
+def test_chunks_of_a_number_of_entries_are_those_of_coffea(entries_count: int, chunksize: int) -> None:
+    from coffea.processor.executor import FileMeta
+
+    theirs = FileMeta("d", "f", "t", {"numentries": entries_count, "uuid": b""}).chunks(chunksize, False)
+    share = Share((DataFile("f.root"),), chunk_entries=chunksize)
+    length = share.chunk_length(entries_count)
+    assert length is not None
+    assert (list(range(0, entries_count, length)) or [0]) == [one.entrystart for one in theirs]
+    # Branches are learned on the first of them.
+    assert learning_entries(share, entries_count) == length
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 60))
+def test_parts_of_a_file_end_where_chunks_of_a_given_length_do(entries_count: int, chunksize: int, parts: int) -> None:
+    share = Share((DataFile("f.root"),), parts=parts, chunk_entries=chunksize)
+    length = share.chunk_length(entries_count)
+    assert length is not None
+    ranges = [entry_range(replace(share, part=part), entries_count, [7, 77, 777]) for part in range(parts)]
+    assert ranges[0][0] == 0
+    assert ranges[-1][1] == entries_count
+    for (_, stop), (start, _) in pairwise(ranges):
+        assert stop == start
+        assert stop % length == 0 or stop == entries_count

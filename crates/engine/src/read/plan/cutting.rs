@@ -21,6 +21,13 @@ pub(crate) fn step_of(step_entries: Option<u64>, step_bytes: u64, plain_per_entr
     step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN)
 }
 
+/// The entries of each chunk where `entries` are cut into equal chunks of about `step` entries: the number of chunks is
+/// the nearest to `entries / step`, rounded as in Python (coffea's `chunksize`).
+pub(crate) fn even_step(step: u64, entries: u64) -> u64 {
+    let chunks = (entries as f64 / step.max(1) as f64).round_ties_even().max(1.0);
+    entries.div_ceil(chunks as u64).max(limits::CHUNK_ENTRIES_MIN)
+}
+
 impl Cutting {
     /// The chunks of these entries. One by one: a list would be as long as the file says it has entries.
     pub(crate) fn chunks(self, entries: Range<u64>) -> impl Iterator<Item = Range<u64>> {
@@ -58,6 +65,15 @@ mod tests {
         assert_eq!(chunks(40, &[0, 30, 60, 90, 100], &[]), [0..30, 30..60, 60..100]);
         assert_eq!(chunks(40, &[0, 95, 100], &[]), [0..40, 40..80, 80..100]);
         assert_eq!(chunks(60, &[], &[25, 50]), [0..25, 25..50, 50..100]);
+    }
+
+    #[test]
+    fn even_steps_round_the_number_of_chunks_as_python_does() {
+        assert_eq!(even_step(40, 100), 50, "2.5 chunks are 2");
+        assert_eq!(even_step(40, 140), 35, "3.5 chunks are 4");
+        assert_eq!(even_step(300, 1000), 334);
+        assert_eq!(even_step(1000, 100), 100);
+        assert_eq!(even_step(1000, 0), 1);
     }
 
     #[test]

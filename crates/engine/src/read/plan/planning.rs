@@ -14,7 +14,7 @@ use crate::fetch::ranges::portions;
 use crate::file::strategy::{Strategy, WholeFiles};
 use crate::limits::{self, HEAD_BYTES, METADATA_PIECE_BYTES, TAIL_BYTES};
 use crate::memory::buffers::buffer_bytes;
-use crate::read::plan::cutting::{step_of, Cutting};
+use crate::read::plan::cutting::{even_step, step_of, Cutting};
 use crate::read::plan::memory_plan::{MemoryPlan, Shares};
 use crate::read::plan::needed::grouped;
 use crate::read::plan::tail_size::{FilePlace, TailSizes};
@@ -78,6 +78,8 @@ pub struct PlanSettings {
     pub step_bytes: u64,
     /// Entries in a chunk.
     pub step_entries: Option<u64>,
+    /// Whether all chunks of the entries that are read are to have the same length.
+    pub has_even_steps: bool,
     /// Bytes that reading may take in memory.
     pub memory_limit_bytes: u64,
     /// Decoding threads.
@@ -334,7 +336,12 @@ impl<'a> Planning<'a> {
         let plan = self.memory_plan()?;
         let PlanSettings { step_entries, step_bytes, .. } = *self.settings;
         let by_memory = plan.entries_of_chunk(self.file.stored_per_entry);
-        let step = step_of(step_entries, step_bytes, self.file.plain_per_entry, by_memory);
+        let all = 0..self.file.entries_count;
+        let read = self.settings.entries.clone().unwrap_or(all);
+        let mut step = step_of(step_entries, step_bytes, self.file.plain_per_entry, by_memory);
+        if self.settings.has_even_steps {
+            step = even_step(step, read.end.saturating_sub(read.start));
+        }
         let boundaries = if step_entries.is_none() { self.boundaries() } else { Vec::new() };
         let ends = match plan.ends_at_baskets_above {
             Some(bytes) if step_entries.is_none() => self.large_starts(bytes),
@@ -342,8 +349,6 @@ impl<'a> Planning<'a> {
         };
         self.prefetches = self.strategy.prefetches_chunks() && self.choice.requests_in_flight > 0 && !self.is_whole;
         let mut carried = HashSet::new();
-        let all = 0..self.file.entries_count;
-        let read = self.settings.entries.clone().unwrap_or(all);
         for entries in (Cutting { step, boundaries, ends }).chunks(read) {
             self.chunks_count += 1;
             if self.is_whole {

@@ -169,6 +169,7 @@ class UnitWorker:
             tables=self._folder.tables,
             planned_code=None if self._reuse is None else self._reuse.planned_code(ships_modules=True),
             seed=settings.seed,
+            compiled_key=self._submission.id,
         )
         self._begin_s = time.time()
         interruption.when_asked = place.stop
