@@ -10,6 +10,7 @@ from branchline.base.texts import one_line
 from branchline.records.diagnosis.figures import (
     codec_name,
     delivered_bytes,
+    files_read,
     other_programs,
     phase_s,
     small_chunks,
@@ -54,10 +55,12 @@ def causes(job: JobRecord) -> list[Cause]:
         _waiting(job),
         _computing(job),
         _starting(job),
+        _warming_up(job),
         _opening(job),
         _merging(job),
         _writing(job),
         _idling(job),
+        Cause("lost", "workers that were lost", f"{counted(len(job.workers_lost), 'worker')} ended before its result"),
         _between_steps(job),
     ]
 
@@ -145,8 +148,13 @@ def _starting(job: JobRecord) -> Cause:
     return Cause("start", "starting", _joined(detail, other_programs(job)))
 
 
+def _warming_up(job: JobRecord) -> Cause:
+    detail = f"each of {counted(job.workers or 1, 'worker')} pays for it once, whatever it reads"
+    return Cause("warmup", "imports and compilation in the first chunks", detail)
+
+
 def _opening(job: JobRecord) -> Cause:
-    files = job.files
+    files = files_read(job)
     detail = ""
     if files:
         mean_bytes = sum(file.size_bytes or 0 for file in files) / len(files)

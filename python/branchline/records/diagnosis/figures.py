@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from branchline.base.quantities import count, counted, shares, significant, size
-from branchline.records.sensors.record import JobRecord
+from branchline.records.sensors.record import FileRecord, JobRecord
 
 #: Other programs are named if they use this share of the cores, and this share of the cores is busy.
 OTHERS_SHARE, FULL_SHARE = 0.2, 0.85
@@ -66,6 +66,11 @@ def sample_sentences(job: JobRecord) -> list[str]:
 def delivered_bytes(job: JobRecord) -> float:
     """Return the bytes that reading got, from storage and from copies on this machine."""
     return float(job.totals.bytes_read + job.totals.cached_bytes)
+
+
+def files_read(job: JobRecord) -> list[FileRecord]:
+    """Return the files that were read, without those of which all results were reused."""
+    return [one for one in job.files if one.subjobs or not one.subjobs_reused]
 
 
 def unwanted_bytes(job: JobRecord) -> float:

@@ -28,13 +28,15 @@ HEAVY_SHARE = 0.75
 SMALL_OUTPUTS = 0.1
 #: A wagon that waits uses less of its core than this.
 WAITS = 0.5
+#: Lost workers for each sub-job: above it the times of a job say nothing about those of the next.
+LOST_SHARE = 0.01
 #: Jobs of which less than this went into the data say nothing about what would help with more.
 MEANINGFUL_DATA_S = 0.5
 
 
 def advise_job(job: JobRecord) -> list[Advice]:
     """What would make a job faster, the largest gain first; empty where nothing is known to help."""
-    if not job.events or job.wall_s <= 0 or _all_stopped(job):
+    if not job.events or job.wall_s <= 0 or _all_stopped(job) or _lost_much(job):
         return []
     return chosen(_ideas(job), job.wall_s)
 
@@ -58,6 +60,11 @@ def _ideas(job: JobRecord) -> Iterator[Idea]:
 
 def _all_stopped(job: JobRecord) -> bool:
     return bool(job.wagons) and all(one.error for one in job.wagons)
+
+
+def _lost_much(job: JobRecord) -> bool:
+    """Return whether so many workers were lost that the times of the job are those of its repeated sub-jobs."""
+    return len(job.workers_lost) > LOST_SHARE * job.subjobs
 
 
 # --- workers and machines ---------------------------------------------------------------------------------------------
@@ -139,7 +146,9 @@ def seconds_with(job: JobRecord, workers: int) -> float:
         unpack_s *= len(rows) * job.threads / (workers * max(1, (job.cpu_count or 1) // workers))
     # Several workers that start at once slow each other.
     start_s = WORKER_START_S if workers == 1 else max(WORKER_START_S, *(row.start for row in rows))
-    return float(outside_s + start_s + shared_s / workers + wait_s + unpack_s)
+    # Each worker warms up by itself.
+    warm_up_s = sum(row.warmup for row in rows) / len(rows)
+    return float(outside_s + start_s + warm_up_s + shared_s / workers + wait_s + unpack_s)
 
 
 def _cores(job: JobRecord) -> Iterator[Idea]:
@@ -185,7 +194,10 @@ def _outputs(job: JobRecord) -> Iterator[Idea]:
     spent_s = phase_s(job, "merge") + phase_s(job, "write")
     what = f"{name_text(largest.name)} returns {size(largest.output_bytes)}, and merging and writing take "
     what += f"{percent(spent_s, job.wall_s)} of the time"
+    kinds = {one.kind for one in job.results if one.wagon == largest.name}
     change = "return histograms in place of arrays, or a branchline.Table: sub-jobs write its rows to files"
+    if kinds == {"histogram"}:
+        change = "fill histograms with fewer bins or axes, or with sparse ones where most bins stay empty"
     yield Idea("outputs", what, change, job.wall_s - (1 - SMALL_OUTPUTS) * spent_s, "a change of the wagon", ANALYST)
 
 

@@ -10,6 +10,7 @@ from branchline.records.diagnosis.advice import ANALYST, MANAGER
 from branchline.records.diagnosis.figures import (
     codec_name,
     delivered_bytes,
+    files_read,
     others_cores,
     phase_s,
     small_chunks,
@@ -92,7 +93,8 @@ def _codec(job: JobRecord) -> Iterator[Idea]:
 
 
 def _small_files(job: JobRecord) -> Iterator[Idea]:
-    files, stored = job.files, _stored_bytes(job)
+    files = files_read(job)
+    stored = sum(one.size_bytes or 0 for one in files)
     if len(files) < SMALL_FILES_MIN or stored / len(files) > SMALL_FILE_BYTES:
         return
     into = max(1, math.ceil(stored / MERGED_FILE_BYTES))

@@ -189,3 +189,35 @@ def test_branches_that_nobody_reads_are_to_be_left_out_of_a_copy() -> None:
     (first, *_) = advise({**job, "storage_elements": [element], "access": access, "workers": 8})
     assert first.id == "slim"
     assert "--branches particle_px" in first.change or first.change.endswith("--branches NAMES")
+
+
+def test_files_whose_results_are_reused_are_not_to_be_merged() -> None:
+    job = json.loads((RECORDS / "many_tiny_files.json").read_text())
+    assert "merge" in [one.id for one in advise(job)]
+    for file in job["files"]:
+        file |= {"subjobs": 0, "subjobs_reused": 1}
+    assert "merge" not in [one.id for one in advise(job)]
+
+
+def test_a_wagon_that_returns_a_histogram_is_not_told_to_return_one() -> None:
+    job = json.loads((RECORDS / "large_output.json").read_text())
+    (wagon,) = [one["name"] for one in job["wagons"]]
+    changes = []
+    for kind in ("array", "histogram"):
+        job["results"] = [{"wagon": wagon, "kind": kind, "format": "ROOT"}]
+        changes += [one.change for one in advise(job) if one.id == "outputs"]
+    in_place_of_arrays, fewer_bins = changes
+    assert in_place_of_arrays.startswith("return histograms in place of arrays")
+    assert "arrays" not in fewer_bins
+    assert "fewer bins" in fewer_bins
+
+
+@pytest.mark.parametrize("name", ["many_tiny_files", "too_many_workers", "one_long_file"])
+def test_a_job_that_lost_workers_says_nothing_of_the_next(name: str) -> None:
+    job = json.loads((RECORDS / f"{name}.json").read_text())
+    job["subjobs"] = 40
+    assert advise(job)
+    lost = {"worker": 1, "how": "was ended by SIGKILL", "subjobs": ["f.root"]}
+    assert advise({**job, "workers_lost": [lost]}) == []
+    # Few of many change little.
+    assert advise({**job, "workers_lost": [lost], "subjobs": 4000})
