@@ -86,6 +86,7 @@ TABLES = {
     "simulation": "Simulated jobs at once",
     "advice": "Advice",
     "dispatch": "Handing out sub-jobs",
+    "chunk-sizes": "Chunk sizes",
     "cluster-peers": "Packages on Dask",
     "control-room": "The control room",
     "serving": "The control room under load",
