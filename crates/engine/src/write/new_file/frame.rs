@@ -1,6 +1,6 @@
 //! Writes the records around the objects of a file: streamer infos, lists of keys, free space, directories and the
-//! header. They are updated after each object, and the file stays valid at every point in time: new records are appended,
-//! and the header and the key counts are updated last.
+//! header. They are updated after each object, and the file stays valid at every point in time: new records are
+//! appended, and the header and the key counts are updated last.
 
 use std::collections::{HashMap, HashSet};
 
