@@ -11,7 +11,7 @@ from typing import Any
 
 from benches.advice_cases import DATA_CASES, GOOD_CASES, JOB_CASES, DataCase, JobCase
 from benches.conditions import machine_lines
-from branchline.cli.commands.proving import measured_proof
+from branchline.cli.commands.forecast import measured_proof
 from branchline.lab.advice.advise import Advised, advise
 from branchline.lab.forecast.subject import Subject
 from branchline.records.diagnosis.advice import Advice

@@ -36,7 +36,7 @@ from branchline.base.plain import to_plain
 from branchline.control.history.compaction import HistoryFile, list_file
 from branchline.control.history.rows import row_schema
 from branchline.control.intake import checked, take
-from branchline.control.measures.measure import Measure, MeasureOrder
+from branchline.control.measures import Measure, MeasureOrder
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
@@ -46,7 +46,7 @@ from branchline.control.room import ControlRoom
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, TrialOutcome
 from branchline.control.web.pages.plans import ROWS as PLAN_ROWS
-from branchline.records.diagnosis.corrections import AVOID_ELEMENT
+from branchline.records.diagnosis.remedies import AVOID_ELEMENT
 from branchline.records.sending.message import JobIdentity, ReportBatch
 from branchline.records.sensors.record import (
     FINISHED,

@@ -22,8 +22,7 @@ from benches.conditions import machine_lines
 from benches.rounds import Spread
 from benches.tables import spread, table
 from benches.worker import REPOSITORY
-from branchline.jobs.in_process import InThisProcess
-from branchline.jobs.local import LocalProcesses
+from branchline.jobs.local import InThisProcess, LocalProcesses
 from branchline.jobs.pools.executor_pool import ExecutorPool
 from branchline.jobs.pools.pooled_workers import PooledWorkers
 from branchline.jobs.subjob import Context, Finished, Place, Wait

@@ -23,7 +23,7 @@ from benches.places import served
 from benches.tables import table
 from branchline.lab.forecast.conditions import MERGED_BYTES, Conditions
 from branchline.lab.forecast.forecasting import WhatIf, what_if
-from branchline.lab.forecast.other_codec import try_codec
+from branchline.lab.forecast.rates import try_codec
 from branchline.lab.forecast.subject import Subject, subject_of
 from branchline.reading.access import MODES
 

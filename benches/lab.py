@@ -16,7 +16,7 @@ from typing import Any
 
 from benches.simulated_machine import THROTTLE, Noise, SimulatedMachine
 from benches.tables import table
-from branchline.lab.comparison.verdict import shown_ratio
+from branchline.lab.comparison.compare import shown_ratio
 from branchline.lab.sampling.job import JobRequest
 from branchline.lab.sampling.local_jobs import run_at_once
 from branchline.lab.sampling.sampler import HereAtOnce, Taker

@@ -14,8 +14,8 @@ from benches.lab import FALSE_MOST
 from benches.storage_places import NAME, Place, places
 from benches.storages import make_file
 from benches.tables import table
-from branchline.lab.estimates import Ratio
 from branchline.lab.sampling.sampler import HereAtOnce
+from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import JobSettings, Study
 

@@ -15,7 +15,7 @@ from benches.tables import spread, table
 from branchline import Access
 from branchline._core import Store
 from branchline.lab.sampling.page_cache import make_cold
-from branchline.reading.ranges import ByteRange
+from branchline.reading.access import ByteRange
 
 RANGE_BYTES = 64 * 1024
 WRITTEN_BYTES = 4 * 1024 * 1024

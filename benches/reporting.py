@@ -160,7 +160,7 @@ def row_of(found: dict[str, Any], way: str) -> list[str]:
 def reporter_cpu(folder: Path, room: Room, readings: int, seconds: float) -> dict[str, float]:
     """What a reporter takes of the processor by itself: for so many readings and a state five times a second."""
     from branchline.records.sending.address import ReportTarget
-    from branchline.records.sending.identity import identity_of
+    from branchline.records.sending.message import identity_of
     from branchline.records.sending.reporter import Reporter
     from branchline.records.sending.spool import Spool
     from branchline.records.sensors.record import FINISHED, FileRecord, JobRecord, SiteReading

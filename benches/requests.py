@@ -14,8 +14,7 @@ from typing import Any
 
 from benches.arms import Arm
 from benches.worker import REPOSITORY
-from branchline.tracing.descriptors import Follower
-from branchline.tracing.reads import Read
+from branchline.tracing.descriptors import Follower, Read
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls
 
 PREFIX = "calls"

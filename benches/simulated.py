@@ -197,7 +197,7 @@ def simulated(field: Field, files_count: int, seconds_by_byte: Sequence[float], 
 
 
 #: The constant of the code that makes a policy, as the module has it that uses it.
-COPIES = "branchline.jobs.tail.TAIL_FACTOR"
+COPIES = "branchline.jobs.stragglers.TAIL_FACTOR"
 WINDOW = "branchline.jobs.pools.pooled_workers.GROUPS_PER_SLOT"
 FOLDING = "branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES"
 NO_COPIES: Mapping[str, float] = {COPIES: math.inf}

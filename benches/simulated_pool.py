@@ -17,12 +17,11 @@ from typing import Protocol
 
 from benches.simulated_field import Durations, Field
 from branchline.base.limits import AGENT_LOOK_INTERVAL_S
-from branchline.jobs.pools.groups import Group, GroupResult
-from branchline.jobs.pools.pool import Done
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.pools.pool import Done, Group, GroupResult
+from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentFold, SentResult
-from branchline.trains.subjobs.neighbours import NeighbourFolding
+from branchline.trains.subjobs.folding import NeighbourFolding
 from branchline.trains.subjobs.share_result import ShareResult
 from branchline.trains.subjobs.shares import Share
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from branchline.lab.estimates import Ratio, paired_ratio
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
+from branchline.lab.statistics import Ratio, paired_ratio
 from branchline.lab.study import Study, arm_name
 from studies.published import Finding, Levels, Number, Published
 

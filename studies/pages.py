@@ -9,9 +9,8 @@ from pathlib import Path
 from docs.generate.tables import table
 
 from branchline.base.quantities import counted, duration, percent, significant
-from branchline.lab.estimates import Ratio
-from branchline.lab.studies.study_result import ArmResult, StudyResult
-from branchline.lab.studies.study_verdict import answer
+from branchline.lab.statistics import Ratio
+from branchline.lab.studies.study_result import ArmResult, StudyResult, answer
 from studies import curves, forecasts, records
 from studies.findings import FOUND, NOT_FOUND, UNMEASURED, UNSURE, FindingHere, NumberHere
 from studies.pictures import pictures_of

@@ -20,8 +20,7 @@ from branchline.lab.sampling.job import JobRequest
 from branchline.lab.simulation.job_plan import BlockPlan, plans_of
 from branchline.lab.study import JobSettings
 from branchline.tracing.strace import follow
-from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Trace, read_trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Trace, TracedJob, read_trace
 from studies.making.sets import FULL, Sets
 from studies.records import RECORDS
 

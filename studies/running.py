@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from branchline.base.quantities import counted
-from branchline.lab.estimates import PAIRS_MIN
+from branchline.lab.statistics import PAIRS_MIN
 from branchline.lab.studies.study_page import kept_result
 from studies import findings, records
 from studies.making.sets import Sets

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from branchline import errors as exceptions
 from branchline._core import __version__
-from branchline.base.lazily import lazily
+from branchline.base.imports import lazily
 from branchline.errors import (
     BadFileError,
     BatchError,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from branchline.reading.trees.nanoevents import nanoevents
     from branchline.reading.trees.tree import Tree
     from branchline.records.sensors.status import TrainStatus
-    from branchline.trains.out_folder.batch_settings import BatchSettings
+    from branchline.trains.out_folder.run_settings import BatchSettings
     from branchline.trains.results.load import Results, load
     from branchline.trains.results.plot import plot
     from branchline.trains.results.workspaces import workspace
@@ -57,12 +57,11 @@ if TYPE_CHECKING:
     from branchline.trains.running.result import TrainResult
     from branchline.trains.submitted.handle import SubmittedTrain
     from branchline.trains.sums.cutflow import Cutflow
-    from branchline.trains.tables.pieces import TableFile
-    from branchline.trains.tables.table import Table
+    from branchline.trains.tables.table import Table, TableFile
     from branchline.trains.testing.cost_forecast import forecast
     from branchline.trains.wagons.event_random import EventRandom, event_random
-    from branchline.trains.wagons.sharing import Shared
     from branchline.trains.wagons.variations import varied
+    from branchline.trains.wagons.views import Shared
     from branchline.writing.merging.convert import convert
     from branchline.writing.merging.merge import merge
     from branchline.writing.merging.skim import skim, slim
@@ -175,7 +174,7 @@ _find = lazily(
         "branchline.reading.trees.nanoevents": ("nanoevents",),
         "branchline.reading.trees.tree": ("Tree",),
         "branchline.records.sensors.status": ("TrainStatus",),
-        "branchline.trains.out_folder.batch_settings": ("BatchSettings",),
+        "branchline.trains.out_folder.run_settings": ("BatchSettings",),
         "branchline.trains.results.load": ("Results", "load"),
         "branchline.trains.results.plot": ("plot",),
         "branchline.trains.results.workspaces": ("workspace",),
@@ -183,11 +182,10 @@ _find = lazily(
         "branchline.trains.running.result": ("TrainResult",),
         "branchline.trains.submitted.handle": ("SubmittedTrain",),
         "branchline.trains.sums.cutflow": ("Cutflow",),
-        "branchline.trains.tables.pieces": ("TableFile",),
-        "branchline.trains.tables.table": ("Table",),
+        "branchline.trains.tables.table": ("Table", "TableFile"),
         "branchline.trains.testing.cost_forecast": ("forecast",),
         "branchline.trains.wagons.event_random": ("EventRandom", "event_random"),
-        "branchline.trains.wagons.sharing": ("Shared",),
+        "branchline.trains.wagons.views": ("Shared",),
         "branchline.trains.wagons.variations": ("varied",),
         "branchline.writing.merging.convert": ("convert",),
         "branchline.writing.merging.merge": ("merge",),

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
-from branchline.reading.access import Access
+from branchline.reading.access import Access, ByteRange
 from branchline.reading.datasets.elements import ReplicaRank
 from branchline.reading.datasets.server_listings import ListingForm
-from branchline.reading.ranges import ByteRange
-from branchline.reading.stream_records import StreamRecords
+from branchline.reading.sources import StreamRecords
 from branchline.writing.columns.fields import ShownField
-from branchline.writing.columns.targets import Layout, Target
-from branchline.writing.merging.merge_request import MergeRequest
-from branchline.writing.recreate.differences import Differences
+from branchline.writing.columns.output_file import Layout, Target
+from branchline.writing.merging.merge import MergeRequest
+from branchline.writing.recreate.copies import Differences
 from branchline.writing.recreate.writable_tree import NewTable
 
 __version__: str
@@ -870,7 +869,7 @@ def plan_reads(file: _LaidFile, request: _PlanRequest) -> PlannedReads | None:
 
 class _SimulatedPlatform(Protocol):
     """A platform with numbers in place of names; its parts are those of
-    ``branchline.lab.simulation.simulated_numbers``.
+    ``branchline.lab.simulation.simulated_jobs``.
     """
 
     @property

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Unpack
 
 from branchline.writing.merging.merge import merge
-from branchline.writing.merging.merge_options import MergeOptions
-from branchline.writing.merging.skim import slim
+from branchline.writing.merging.skim import MergeOptions, slim
 from studies.making.writing import Order
 
 REPOSITORY = Path(__file__).parents[2]

@@ -246,7 +246,7 @@ def a_slow_subjob_at_the_end_runs_twice_and_counts_once(case: Case) -> None:
     wagons = write_wagons(case.folder, STUCK, MARK=case.folder / "mark")
     begin_s = time.monotonic()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("branchline.jobs.tail.TAIL_MIN_S", 0.5)
+        patch.setattr("branchline.jobs.stragglers.TAIL_MIN_S", 0.5)
         result = case.run(wagons)
     assert time.monotonic() - begin_s < 120
     assert result.errors == []

@@ -208,7 +208,7 @@ def test_a_dask_worker_that_stands_still_at_the_end_costs_nothing(data: Path, tm
     mark = tmp_path / "mark"
     wagons = write_wagons(tmp_path / "wagons", STUCK, MARK=mark)
     with dask_workers({"127.0.0.1": [], "127.0.0.2": []}, tmp_path) as place, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("branchline.jobs.tail.TAIL_MIN_S", 2.0)
+        patch.setattr("branchline.jobs.stragglers.TAIL_MIN_S", 2.0)
         wait_for_workers(place, 2)
         stopped: list[psutil.Process] = []
 

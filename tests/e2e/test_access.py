@@ -15,8 +15,7 @@ from tests.page_cache import in_page_cache
 from tests.peers.peers import missing, shared_data
 
 from branchline import Access, File
-from branchline.reading.sources import Source
-from branchline.reading.stream_records import FileReading
+from branchline.reading.sources import FileReading, Source
 from branchline.reading.trees.stream import ChunkStream
 
 BRANCHES = 12

@@ -18,9 +18,8 @@ from branchline.errors import MissingFileError, OptionError
 from branchline.reading.trees.file import File
 from branchline.tracing.recording import recording
 from branchline.tracing.replay import moved, replay_baskets, replay_requests
-from branchline.tracing.trace import REQUEST, Trace, read_trace
+from branchline.tracing.trace import REQUEST, Trace, TracedJob, read_trace
 from branchline.tracing.trace_summary import summarise
-from branchline.tracing.traced_job import TracedJob
 
 BRANCHES = [f"branch_{number}" for number in range(30)]
 SOME = ["branch_1", "branch_2", "branch_9", "branch_20"]

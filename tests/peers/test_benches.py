@@ -23,7 +23,7 @@ from tests.peers.peers import REPOSITORY
 from tests.sampled import long_but
 
 from branchline.lab.sampling.page_cache import StillCachedError, make_cold
-from branchline.tracing.reads import Read
+from branchline.tracing.descriptors import Read
 
 RunBenches = Callable[..., Path]
 

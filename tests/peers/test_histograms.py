@@ -15,9 +15,9 @@ from tests.peers.histograms import assert_equal_efficiency, assert_equal_graph, 
 from tests.sampled import long_but
 
 import branchline
+from branchline.reading.objects.classes import ObjectList
 from branchline.reading.objects.graph import Graph, MultiGraph
 from branchline.reading.objects.histogram import Histogram
-from branchline.reading.objects.lists import ObjectList
 from branchline.reading.objects.object_record import Record
 from branchline.reading.objects.sparse import SparseHistogram
 

@@ -20,8 +20,7 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import OptionError, UnsupportedBranchError
-from branchline.writing.merging.filled import FilledBranch
-from branchline.writing.merging.merge import merge
+from branchline.writing.merging.merge import FilledBranch, merge
 from branchline.writing.merging.verify import verify
 
 #: The branches of each file, in their order.
@@ -365,7 +364,7 @@ def test_the_command_says_what_it_filled(inputs: list[str], tmp_path: Path) -> N
 
 
 def test_keeping_some_branches_does_not_go_with_it(inputs: list[str], tmp_path: Path) -> None:
-    from branchline.writing.merging.merge_request import TreeSelection
+    from branchline.writing.merging.merge import TreeSelection
 
     selection = TreeSelection(branches={"Events": ["run"]})
     with pytest.raises(OptionError, match="kept"):

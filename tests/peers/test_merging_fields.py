@@ -19,8 +19,7 @@ from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
-from branchline.writing.merging.filled import FilledBranch
-from branchline.writing.merging.merge import merge
+from branchline.writing.merging.merge import FilledBranch, merge
 from branchline.writing.merging.verify import verify
 
 #: Entries of each file.

@@ -9,7 +9,7 @@ from typing import Any
 
 from branchline import _core
 from branchline.lab.simulation.platform import Link
-from branchline.lab.simulation.simulated_numbers import (
+from branchline.lab.simulation.simulated_jobs import (
     NumberedBlock,
     NumberedJob,
     NumberedNodes,

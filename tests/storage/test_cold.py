@@ -13,9 +13,8 @@ from tests.storage.machine import Room
 from tests.storage.xrootdfs import mounted
 
 from branchline.lab.comparison.command_samples import Command
-from branchline.lab.comparison.compare import ComparisonPlan, compare
+from branchline.lab.comparison.compare import ComparisonPlan, compare, verdict
 from branchline.lab.comparison.reading_samples import Reading, ReadingOptions
-from branchline.lab.comparison.verdict import verdict
 from branchline.lab.sampling.page_cache import fuse_remark
 from branchline.lab.sampling.sampler import HereAtOnce, Turn
 from branchline.lab.sampling.study_files import files_of

@@ -24,9 +24,9 @@ from tests.stores.servers_gsi import GsiXrootd
 import branchline
 from branchline._core import Store
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError
+from branchline.reading.access import ByteRange
 from branchline.reading.bridge.hdfs_files import as_bridge_error
 from branchline.reading.bridge.xrootd_files import RANGE_BYTES_MAX, RANGES_MAX, _calls
-from branchline.reading.ranges import ByteRange
 
 
 class Counts:

@@ -26,7 +26,7 @@ from tests.stores.servers import Folder, Nginx
 import branchline
 from branchline import Access, BranchlineError
 from branchline.errors import StuckError
-from branchline.records.sensors.troubles import take_troubles
+from branchline.records.sensors.storage_counts import take_troubles
 
 pytestmark = pytest.mark.slow
 

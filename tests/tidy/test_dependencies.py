@@ -110,7 +110,7 @@ def test_the_core_imports_no_package_of_an_extra(repository: Path, python_source
 
 
 def test_a_missing_package_is_explained_by_its_extra(project: dict) -> None:
-    from branchline.base.extras import EXTRAS
+    from branchline.base.imports import EXTRAS
 
     for package, extra in EXTRAS.items():
         assert package in with_extras_of_ours(project, extra)

@@ -1,4 +1,4 @@
-"""Only `branchline.base.printing` writes to the terminal and to logs: it escapes what others named."""
+"""Only `branchline.base.texts` writes to the terminal and to logs: it escapes what others named."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = {
     "lab/sampling/job_process.py",
     "control/trains/owner_process.py",
     "cli/printing.py",
-    "jobs/workers/error_output.py",
+    "jobs/workers/worker_process.py",
 }
 STREAMS = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
 DESCRIPTORS = {"1", "2", "STDERR", "_STANDARD_ERROR"}
@@ -39,7 +39,7 @@ def test_one_module_writes_to_the_terminal(python_sources: list[Path]) -> None:
         if path.is_relative_to(PACKAGE) and path.relative_to(PACKAGE).as_posix() not in OTHERS
         for line in printing(path.read_text(encoding="utf-8"))
     ]
-    assert not wrong, "\n".join(["print with branchline.base.printing:", *wrong])
+    assert not wrong, "\n".join(["print with branchline.base.texts:", *wrong])
 
 
 def test_each_way_to_print_is_found() -> None:

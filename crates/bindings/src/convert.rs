@@ -20,7 +20,7 @@ pub(crate) fn now() -> u32 {
     datime(seconds)
 }
 
-/// `branchline.writing.columns.targets.Target`.
+/// `branchline.writing.columns.output_file.Target`.
 #[derive(FromPyObject)]
 struct Target {
     path: PathBuf,
@@ -30,7 +30,7 @@ struct Target {
     title: String,
 }
 
-/// `branchline.writing.columns.targets.Layout`.
+/// `branchline.writing.columns.output_file.Layout`.
 #[derive(FromPyObject)]
 pub(crate) struct FileLayout {
     codec: String,

@@ -147,7 +147,7 @@ impl TryFrom<RequestFields> for PlanSettings {
     }
 }
 
-/// `branchline.lab.forecast.pieces.Opening`.
+/// `branchline.lab.forecast.planned_requests.Opening`.
 fn opening_named(name: &str) -> PyResult<PlannedOpening> {
     match name {
         "stream" => Ok(PlannedOpening::InStream),

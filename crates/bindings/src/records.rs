@@ -1,4 +1,4 @@
-//! The records of a stream, as the dataclasses of `branchline.reading.stream_records`.
+//! The records of a stream, as the dataclasses of `branchline.reading.sources`.
 
 use branchline_engine::read::records::{BranchRecord, FileRecord, Records};
 use branchline_storage::ReplicaRead;
@@ -10,7 +10,7 @@ const SECONDS_PER_NANOSECOND: f64 = 1e-9;
 
 /// `StreamRecords`.
 pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py, PyAny>> {
-    let classes = py.import("branchline.reading.stream_records")?;
+    let classes = py.import("branchline.reading.sources")?;
     let (file_class, branch_class) = (classes.getattr("FileReading")?, classes.getattr("BranchReading")?);
     let files = records.files().iter().map(|record| file_reading(&file_class, record)).collect::<PyResult<Vec<_>>>()?;
     let of_branch = |record: &BranchRecord| branch_reading(&branch_class, record);
@@ -29,7 +29,7 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
     fields.set_item("size_bytes", record.size_bytes)?;
     fields.set_item("identity", &record.identity)?;
     fields.set_item("remarks", record.remarks.all())?;
-    let replica_class = class.py().import("branchline.reading.stream_records")?.getattr("ReplicaReading")?;
+    let replica_class = class.py().import("branchline.reading.sources")?.getattr("ReplicaReading")?;
     let replicas = record.remarks.replicas();
     let replicas = replicas.iter().map(|one| replica_reading(&replica_class, one)).collect::<PyResult<Vec<_>>>()?;
     fields.set_item("replicas", replicas)?;

@@ -27,7 +27,7 @@ pub struct WrittenKey {
     title: String,
 }
 
-/// `branchline.writing.recreate.differences.Differences`.
+/// `branchline.writing.recreate.copies.Differences`.
 #[derive(FromPyObject)]
 struct ObjectDifferences {
     title: Option<String>,

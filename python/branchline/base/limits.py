@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from branchline.base.sizes import SIZE_BYTES_END as SIZE_BYTES_END
-from branchline.base.sizes import parse_bytes as parse_bytes
+from branchline.base.quantities import SIZE_BYTES_END as SIZE_BYTES_END
+from branchline.base.quantities import parse_bytes as parse_bytes
 from branchline.errors import MemoryLimitError
 
 MB = 10**6

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 # Characters that no HTML or XML page and no picture may contain.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -46,3 +50,30 @@ def one_line(text: str, length_max: int) -> str:
     # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.
     text = " ".join(printable(text[: 4 * length_max]).split())
     return text if len(text) <= length_max else text[: length_max - 3] + "..."
+
+
+def print_line(text: object, stream: TextIO | None = None) -> None:
+    """Write one line, at once; newlines in the text are escaped. The default is the standard output."""
+    _write(escaped(str(text)), stream)
+
+
+def print_lines(lines: Iterable[object], stream: TextIO | None = None) -> None:
+    """Write lines, each as ``print_line`` does."""
+    _write("\n".join(escaped(str(line)) for line in lines), stream)
+
+
+def print_block(text: object, stream: TextIO | None = None) -> None:
+    """Write a text of several lines, as a traceback or a help; its newlines stay."""
+    print_lines(str(text).split("\n"), stream)
+
+
+def json_text(value: Any) -> str:
+    """Return indented JSON in ASCII, without any control character in its texts."""
+    return json.dumps(value, indent=1).replace("\x7f", "\\u007f")
+
+
+def _write(text: str, stream: TextIO | None) -> None:
+    stream = sys.stdout if stream is None else stream
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(f"{text.encode(encoding, 'backslashreplace').decode(encoding)}\n")
+    stream.flush()

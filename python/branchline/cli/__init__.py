@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from branchline.base.exit_codes import EXIT_OK, EXIT_USAGE
-from branchline.base.extras import missing_packages_explained
+from branchline.base.imports import missing_packages_explained
 from branchline.cli.command_list import GROUPS
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, named_command, overview, parse

@@ -11,8 +11,7 @@ from typing import Any
 
 from branchline._core import __version__
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from branchline.base.printing import json_text, print_block, print_line
-from branchline.base.texts import is_short_of_memory, message_of
+from branchline.base.texts import is_short_of_memory, json_text, message_of, print_block, print_line
 from branchline.errors import BranchlineError, InternalError, OptionError, StorageError
 
 STDERR = 2

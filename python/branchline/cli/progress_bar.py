@@ -52,7 +52,7 @@ def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
             yield None
             return
 
-        from branchline.records.sensors.status_text import part_done, progress_text
+        from branchline.records.sensors.status import part_done, progress_text
 
         def report(now: TrainStatus) -> None:
             update(part_done(now), 1.0, progress_text(now))

@@ -8,8 +8,7 @@ import traceback
 from contextlib import suppress
 
 from branchline.base.limits import FAULT_TEXT_MAX, FAULTS_PRINTED_MAX
-from branchline.base.printing import print_block
-from branchline.base.texts import printable
+from branchline.base.texts import print_block, printable
 from branchline.errors import BranchlineError, InternalError
 
 _REPORT_IT = "please report it, with what the server printed"

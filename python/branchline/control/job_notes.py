@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import astuple, dataclass
 
 from branchline.base.limits import BATCH_SITES_MAX, TAIL_PROCESSES_MIN
-from branchline.control.stored import shown_name
+from branchline.control.reports.tables import shown_name
 from branchline.records.sensors.record import JobRecord
 
 TABLES = """

@@ -15,15 +15,41 @@ from importlib.metadata import version
 from pathlib import Path
 
 from branchline.base.limits import METRICS_CELLS_MAX
-from branchline.control.reports.buckets import MONTH
-from branchline.control.reports.job_list import silent_jobs
-from branchline.control.reports.jobs import SILENT
-from branchline.control.reports.spans import FAR, LOCAL, NEAR
+from branchline.control.reports.jobs import SILENT, silent_jobs
+from branchline.control.reports.periods import FAR, LOCAL, MONTH, NEAR
 from branchline.control.room import ControlRoom
-from branchline.control.troubles import troubles_of
 from branchline.records.sensors.record import RUNNING
 
 COUNTER, GAUGE = "counter", "gauge"
+_CELLS = (
+    ("branchline_files_read", "files", "Files that sub-jobs read.", ""),
+    ("branchline_read_bytes", "bytes_read", "Compressed bytes that were read.", "bytes"),
+    ("branchline_read_worker_seconds", "wall_s", "Time of files in their workers.", "seconds"),
+    ("branchline_fetch_seconds", "fetch_s", "Time of threads inside read calls.", "seconds"),
+    ("branchline_replica_failures", "failures", "Replicas that failed.", ""),
+)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A part of the control room, and why its last round failed; empty if it did not."""
+
+    part: str
+    why: str = ""
+
+
+def troubles_of(room: ControlRoom) -> list[Trouble]:
+    """All parts, with their troubles."""
+    plans = "; ".join(f"{address}: {why}" for address, why in sorted(room.plans.troubles.items()))
+    return [
+        Trouble("upkeep", room.upkeep.trouble),
+        Trouble("findings", room.findings.trouble),
+        Trouble("trials", room.trials.trouble),
+        Trouble("trains", room.trains.trouble),
+        Trouble("plans", plans),
+        Trouble("reports", room.intake_trouble),
+        *(Trouble(part, why()) for part, why in room.other_parts.items()),
+    ]
 
 
 @dataclass(frozen=True)
@@ -54,15 +80,6 @@ def metrics_of(room: ControlRoom) -> list[Metric]:
     found += [_findings(room), *_disk(room.folder)]
     about = MetricValue(1, {"version": version("branchline")})
     return [*found, Metric("branchline_build_info", GAUGE, "The version of Branchline that serves this.", [about])]
-
-
-_CELLS = (
-    ("branchline_files_read", "files", "Files that sub-jobs read.", ""),
-    ("branchline_read_bytes", "bytes_read", "Compressed bytes that were read.", "bytes"),
-    ("branchline_read_worker_seconds", "wall_s", "Time of files in their workers.", "seconds"),
-    ("branchline_fetch_seconds", "fetch_s", "Time of threads inside read calls.", "seconds"),
-    ("branchline_replica_failures", "failures", "Replicas that failed.", ""),
-)
 
 
 def _reads(connection: sqlite3.Connection) -> Iterator[Metric]:

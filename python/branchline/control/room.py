@@ -10,35 +10,31 @@ from pathlib import Path
 from typing import Literal
 
 from branchline.base.limits import FILES_PAGE_MAX
-from branchline.control.accounts.accounts import TABLES as ACCOUNT_TABLES
-from branchline.control.accounts.accounts import Accounts
+from branchline.control.accounts import TABLES as ACCOUNT_TABLES
+from branchline.control.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.findings.finder import Finder
-from branchline.control.history.of_job import files_page
 from branchline.control.history.parquet_folder import HistoryFolder
-from branchline.control.history.queries import file_groups
+from branchline.control.history.queries import file_groups, files_page
+from branchline.control.intake import Intake
 from branchline.control.job_notes import TABLES as NOTE_TABLES
-from branchline.control.measures.measures import TABLES as MEASURE_TABLES
-from branchline.control.measures.measures import Measures
+from branchline.control.measures import TABLES as MEASURE_TABLES
+from branchline.control.measures import Measures
 from branchline.control.plans.plan_store import TABLES as PLAN_TABLES
 from branchline.control.plans.plans import Plans
 from branchline.control.registry.git_sources import GitSources
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
-from branchline.control.registry.registry import Registry
-from branchline.control.registry.uploads import SourceStore
-from branchline.control.reports.job_list import job_details, jobs_page
-from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage
+from branchline.control.registry.registry import Registry, SourceStore
+from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage, job_details, jobs_page
 from branchline.control.reports.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reports.reads import element_days, element_hours, site_table, user_costs, wagon_costs
-from branchline.control.retention import Retention
+from branchline.control.reports.tables import JOB_TABLES
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.tables import JOB_TABLES
-from branchline.control.taking import Intake
 from branchline.control.trains.trains import TABLES as TRAIN_TABLES
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
-from branchline.control.upkeep import Upkeep
+from branchline.control.upkeep import Retention, Upkeep
 from branchline.records.sending.message import ReportBatch
 
 

@@ -1,18 +1,128 @@
-"""What the control room does in the background: files of the history, forgetting, and states that time changes."""
+"""Background work of the control room: retention, compaction of the history, and jobs that stopped reporting."""
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
-from branchline.base.limits import FORGETTING_PAUSE_S, PENDING_AGE_S, PENDING_ROWS_MAX, UPKEEP_END_S, UPKEEP_PAUSE_S
+from branchline.base.limits import (
+    FORGETTING_PAUSE_S,
+    HISTORY_DAYS,
+    HISTORY_MAX_BYTES,
+    JOBS_DAYS,
+    JOBS_FORGOTTEN_TOGETHER,
+    PENDING_AGE_S,
+    PENDING_ROWS_MAX,
+    RETENTION_DAYS_MAX,
+    UPKEEP_END_S,
+    UPKEEP_PAUSE_S,
+)
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
-from branchline.control.history.compaction import StoppedError, join_files, write_waiting
+from branchline.control.history.compaction import StoppedError, join_files, unlist, write_waiting
 from branchline.control.history.parquet_folder import HistoryFolder
-from branchline.control.reports.job_list import silent_jobs
-from branchline.control.retention import Retention, forget
+from branchline.control.job_notes import NOTES
+from branchline.control.reports.jobs import silent_jobs
+from branchline.errors import OptionError
+
+_TABLES = (
+    "job_blobs",
+    "job_reporters",
+    "job_wagons",
+    "job_places",
+    "sources",
+    "points",
+    "cells",
+    "history_jobs",
+    *NOTES,
+)
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What is kept: rows of files for ``files_days`` after their day, as long as all of them have at most
+    ``files_bytes``; jobs for ``jobs_days`` after their last message, and never less long than their files.
+    """
+
+    files_days: int = HISTORY_DAYS
+    files_bytes: int = HISTORY_MAX_BYTES
+    jobs_days: int = JOBS_DAYS
+
+    def check(self) -> None:
+        """Raises OptionError for what cannot be."""
+        if not 1 <= self.files_days <= self.jobs_days <= RETENTION_DAYS_MAX:
+            what = f"files cannot be kept for {self.files_days} days and jobs for {self.jobs_days}"
+            hint = f"from 1 to {RETENTION_DAYS_MAX} days, jobs as long as their files or longer"
+            raise OptionError(what, hint=hint)
+        if self.files_bytes < 0:
+            raise OptionError(f"rows of files cannot have {self.files_bytes} bytes", hint="0 or more")
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten."""
+
+    rows: int = 0
+    jobs: int = 0
+
+
+def forget(folder: HistoryFolder, retention: Retention, now: datetime) -> Forgotten:
+    """Forgets what is too old or too much. Raises DatabaseError."""
+    rows = _forget_files(folder, retention, now)
+    before = (now - timedelta(days=retention.jobs_days)).isoformat(timespec="milliseconds")
+    jobs = 0
+    while some := _forget_jobs(folder, before):
+        jobs += some
+    return Forgotten(rows, jobs)
+
+
+def _forget_files(folder: HistoryFolder, retention: Retention, now: datetime) -> int:
+    """Rows of old days, and of the oldest ones while there are too many bytes."""
+    first_day = (now - timedelta(days=retention.files_days)).date().isoformat()
+    with folder.database.reading() as connection:
+        files = connection.execute("SELECT name, day, rows, bytes FROM history_files ORDER BY day DESC").fetchall()
+        waiting = connection.execute("SELECT 1 FROM pending WHERE day < ? LIMIT 1", (first_day,)).fetchone()
+    size_bytes, gone, rows = 0, [], 0
+    for name, day, count, file_bytes in files:
+        size_bytes += file_bytes
+        if day < first_day or size_bytes > retention.files_bytes:
+            gone.append(name)
+            rows += count
+    if not gone and not waiting:
+        return 0
+    with folder.database.writing() as connection:
+        unlist(connection, gone)
+        [more] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending WHERE day < ?", (first_day,)).fetchone()
+        connection.execute("DELETE FROM pending WHERE day < ?", (first_day,))
+    folder.remove(gone)
+    return rows + int(more)
+
+
+def _forget_jobs(folder: HistoryFolder, before: str) -> int:
+    """Some jobs that were last seen before a time; their costs are added to those of their users."""
+    with folder.database.writing() as connection:
+        query = "SELECT id FROM jobs WHERE seen < ? AND id NOT IN (SELECT job_id FROM pending) ORDER BY seen LIMIT ?"
+        ids = connection.execute(query, (before, JOBS_FORGOTTEN_TOGETHER)).fetchall()
+        for one in ids:
+            _forget_job(connection, one)
+    return len(ids)
+
+
+def _forget_job(connection: sqlite3.Connection, job_id: tuple[int]) -> None:
+    connection.execute("INSERT OR IGNORE INTO forgotten_jobs SELECT job FROM jobs WHERE id = ?", job_id)
+    connection.execute(
+        "INSERT INTO forgotten_costs SELECT user, substr(started, 1, 13) || ':00:00+00:00', 1, events, bytes_read,"
+        " ifnull(cpu_s, 0), seconds FROM jobs WHERE id = ? ON CONFLICT (user, started) DO UPDATE SET jobs = jobs + 1,"
+        " events = events + excluded.events, bytes_read = bytes_read + excluded.bytes_read,"
+        " cpu_s = cpu_s + excluded.cpu_s, seconds = seconds + excluded.seconds",
+        job_id,
+    )
+    for table in _TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", job_id)  # noqa: S608 - ours
+    connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
 
 
 class Upkeep:

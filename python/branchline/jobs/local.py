@@ -12,12 +12,18 @@ import cloudpickle
 
 from branchline.base.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 from branchline.errors import InternalError
+from branchline.jobs.interruption import Interruption
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
+from branchline.jobs.stragglers import Tail
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
+    Context,
     Draw,
+    Finished,
+    Folded,
     FromPlace,
+    Held,
     Lost,
     Note,
     Repeated,
@@ -27,9 +33,60 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
     packages_of,
 )
-from branchline.jobs.tail import Tail
+from branchline.jobs.workers.memory import keep_freed_memory
 from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, SentNote, SentResult, WorkerMessage
 from branchline.jobs.workers.worker_process import WorkerProcess, end_processes
+
+
+class InThisProcess:
+    """Runs a job in the calling process, one sub-job after the other."""
+
+    workers = 1
+    workers_seen = 1
+
+    def __init__(self, interruption: Interruption | None = None) -> None:
+        self._interruption = interruption or Interruption()
+
+    def prepare(self) -> None:
+        """Nothing has to be there before the run."""
+
+    def close(self) -> None:
+        """Nothing is left behind the run."""
+
+    def run(self, work: Work, draw: Draw) -> Iterator[Finished | Folded | Note]:
+        """Yields what the callable yields. It is called again when it leaves before the end, as behind a sub-job that
+        failed.
+        """
+        keep_freed_memory()
+        again: deque[SubJob] = deque()
+        held: dict[int, SubJob] = {}
+
+        def from_here(_wait: bool) -> SubJob | Wait | None:
+            drawn = again.popleft() if again else draw()
+            if isinstance(drawn, SubJob):
+                held[drawn.index] = drawn
+            return drawn
+
+        while True:
+            has_finished = False
+            for message in work(Context(0, from_here, self._interruption)):
+                if isinstance(message, Finished):
+                    held.pop(message.index, None)
+                    has_finished = True
+                if not isinstance(message, Held):
+                    yield message
+            if self._interruption.asked or not has_finished:
+                return
+            again.extendleft(reversed(held.values()))
+            held.clear()
+            if not again and isinstance(drawn := draw(), SubJob):
+                again.append(drawn)
+            if not again:
+                return
+
+    def stop(self) -> None:
+        """Asks the callable to end after the step at hand."""
+        self._interruption.asked = True
 
 
 class LocalProcesses:
@@ -77,9 +134,7 @@ class LocalProcesses:
         """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies and nothing is
         tried again, or is silent in a sub-job in which another one was silent.
         """
-        self._start = partial(
-            _start, modules=self._modules, work=cloudpickle.dumps(work), packages=packages_of(work)
-        )
+        self._start = partial(_start, modules=self._modules, work=cloudpickle.dumps(work), packages=packages_of(work))
         begin_s = time.monotonic()
         self._module = type(work).__module__
         try:

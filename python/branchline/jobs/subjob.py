@@ -13,7 +13,7 @@ import cloudpickle
 from branchline.base.trust import from_own_process, unpickle
 from branchline.errors import BranchlineError
 from branchline.jobs.interruption import Interruption
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.sites import Spot
 
 
 class Wait(enum.Enum):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from branchline.base.extras import require
+from branchline.base.imports import require
 from branchline.errors import OptionError
 from branchline.jobs.pools.pool import Pool
 from branchline.jobs.pools.pooled_workers import PooledWorkers

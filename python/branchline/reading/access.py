@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from branchline import _core
 from branchline.base.limits import LARGE_READ_BYTES, parse_bytes
@@ -209,3 +209,10 @@ def access_of(given: Any) -> Access:
 def longest_wait_s() -> float:
     """How long reading something may take with all tries and waits that the environment allows; in the end it fails."""
     return _core.longest_wait_s(LARGE_READ_BYTES)
+
+
+class ByteRange(NamedTuple):
+    """A range of a file: ``length`` bytes from ``offset`` on."""
+
+    offset: int
+    length: int

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from branchline.base.extras import left_out
+from branchline.base.imports import left_out
 from branchline.base.texts import is_short_of_memory, message_of
 from branchline.base.whole_files import failed_writing
 from branchline.errors import BranchlineError, InternalError, StorageError, WagonError
@@ -16,7 +16,7 @@ from branchline.records.diagnosis.advice import Advice
 from branchline.records.diagnosis.figures import events_note, first_only
 from branchline.records.pictures.meaning import Title, remark_on
 from branchline.records.pictures.svg_pictures import write_light_picture
-from branchline.records.result_files.formats import RESULTS, write_part, write_plain
+from branchline.records.result_files.formats import RESULTS, part_form, write_part, write_plain
 from branchline.records.result_files.job_files import (
     JOB,
     PAGE,
@@ -27,10 +27,9 @@ from branchline.records.result_files.job_files import (
     write_sensors,
 )
 from branchline.records.result_files.outputs import HISTOGRAM, Part, is_part, take_apart
-from branchline.records.result_files.reading_formats import part_form
 from branchline.records.result_files.result_forms import form_of
 from branchline.records.sensors.record import FINISHED, PARTIAL, JobFault, JobRecord
-from branchline.records.sensors.result_record import ResultRecord
+from branchline.records.sensors.record_parts import ResultRecord
 from branchline.records.sensors.sensor_list import SensorRow
 from branchline.writing.objects.forms import FILE_NAME, InRoot, write_root_file
 from branchline.writing.objects.root_names import SafeNames

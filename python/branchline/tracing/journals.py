@@ -11,10 +11,18 @@ from pathlib import Path
 import numpy as np
 
 from branchline.errors import BadFileError, MissingFileError
-from branchline.tracing.file_map import BASKET, PAGE, FileMap, Named, is_root_file, map_file, map_of
-from branchline.tracing.parts import files_read, with_parts
-from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Group, Numbers, Trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.file_map import (
+    BASKET,
+    PAGE,
+    FileMap,
+    Named,
+    files_read,
+    is_root_file,
+    map_file,
+    map_of,
+    with_parts,
+)
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Group, Numbers, Trace, TracedJob
 
 JOB_FILE = "about.json"
 #: The end of the name of a file that says why a journal lacks records; see crates/trace/src/journal/writer.rs.

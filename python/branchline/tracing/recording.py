@@ -19,8 +19,7 @@ from branchline import _core
 from branchline.base.whole_files import failed_writing
 from branchline.errors import MissingFileError, OptionError
 from branchline.tracing.journals import INCOMPLETE, JOB_FILE, read_journals
-from branchline.tracing.trace import UNFINISHED, Trace, check_replaceable
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import UNFINISHED, Trace, TracedJob, check_replaceable
 
 #: The environment variable with the folder in which processes record their requests.
 VARIABLE = "BRANCHLINE_TRACE"

@@ -12,8 +12,7 @@ import numpy as np
 
 from branchline import _core
 from branchline.errors import OptionError
-from branchline.reading.access import Access
-from branchline.reading.ranges import ByteRange
+from branchline.reading.access import Access, ByteRange
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.file_map import BASKET, PAGE

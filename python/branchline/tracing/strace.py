@@ -17,13 +17,21 @@ import numpy as np
 from branchline.base.quantities import counted, size
 from branchline.errors import BranchlineError, OptionError
 from branchline.reading.locations import shown_command
-from branchline.tracing.descriptors import Followed, Follower
-from branchline.tracing.file_map import is_root_file, map_file
-from branchline.tracing.parts import with_parts
-from branchline.tracing.reads import Reads
+from branchline.tracing.descriptors import Followed, Follower, Reads
+from branchline.tracing.file_map import is_root_file, map_file, with_parts
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
-from branchline.tracing.trace import END_OF_FILE, MAPPED, NOT_CACHED, OK, REQUEST, Codes, Group, Numbers, Trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import (
+    END_OF_FILE,
+    MAPPED,
+    NOT_CACHED,
+    OK,
+    REQUEST,
+    Codes,
+    Group,
+    Numbers,
+    Trace,
+    TracedJob,
+)
 
 _PREFIX = "calls"
 #: Most servers that a note names.

@@ -8,7 +8,7 @@ which a thread did one activity. Columns that do not apply to a kind are null.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
@@ -21,7 +21,6 @@ import pyarrow.parquet as pq
 
 from branchline.base.whole_files import whole_file
 from branchline.errors import BadFileError, MissingFileError, OptionError
-from branchline.tracing.traced_job import TracedJob
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
 #: What became of a request where no error is named. A read that must not wait finds nothing in the page cache, and
@@ -35,7 +34,6 @@ UNFINISHED = ".unfinished"
 #: Rows of a kind that lie in more pieces than this are gathered one by one.
 RUNS_MAX = 1000
 _JOB_KEY = b"branchline.trace"
-
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 #: Every column, with what it means; times are nanoseconds since the trace began.
 COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
@@ -67,9 +65,64 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("outcome", _TEXT, "ok, end of file, mapped, not in the page cache, or the error."),
 )
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TracedJob:
+    """The command that was traced, the ``program`` that recorded it (branchline or strace), the host, when it began
+    (nanoseconds since 1970) and how long it took. ``processes`` is how many were recorded, ``exit_code`` that of the
+    command, both None where they are not known. ``notes`` are sentences on what the trace does not hold.
+    """
+
+    command: str = "a job"
+    program: str = ""
+    host: str = ""
+    started_unix_ns: int = 0
+    wall_ns: int = 0
+    processes: int | None = None
+    exit_code: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The facts that are known, as numbers and texts."""
+        facts = {name: getattr(self, name) for name in _FIELDS}
+        return {name: list(value) if name == "notes" else value for name, value in facts.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, object]) -> TracedJob:
+        """The job that ``to_json`` wrote; facts that are missing have their defaults, others are left out.
+
+        Raises ValueError or TypeError for facts of other types.
+        """
+        usual = cls()
+        notes = plain.get("notes", ())
+        if not isinstance(notes, list | tuple):
+            raise TypeError("notes are no list")
+        return cls(
+            command=str(plain.get("command", usual.command)),
+            program=str(plain.get("program", usual.program)),
+            host=str(plain.get("host", usual.host)),
+            started_unix_ns=_number(plain.get("started_unix_ns")) or 0,
+            wall_ns=_number(plain.get("wall_ns")) or 0,
+            processes=_number(plain.get("processes")),
+            exit_code=_number(plain.get("exit_code")),
+            notes=tuple(str(note) for note in notes),
+        )
+
+
+def _number(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"{value!r} is no number")
+    return int(value)
+
+
+_FIELDS = tuple(TracedJob.__dataclass_fields__)
+
 
 Numbers = npt.NDArray[np.int64]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import TypeVar
 
 from branchline.base.quantities import count, duration, significant, size
 from branchline.base.whole_files import write_whole
-from branchline.tracing.summary_rows import BranchRow, FileRow, KindRow
-from branchline.tracing.trace import Trace
+from branchline.tracing.facts import BranchRow, FileRow, KindRow
+from branchline.tracing.trace import Trace, TracedJob
 from branchline.tracing.trace_page import Cell, PageTable, data_text, environment
 from branchline.tracing.trace_summary import summarise
-from branchline.tracing.traced_job import TracedJob
 
 Shown = Callable[[float], str]
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
-from branchline.tracing.summary_rows import (
+from branchline.tracing.facts import (
     BranchRow,
     EventRow,
     FileRow,
@@ -19,6 +18,7 @@ from branchline.tracing.summary_rows import (
     Summary,
     Totals,
 )
+from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
 from branchline.tracing.trace import (
     EXTENT,
     FILE,

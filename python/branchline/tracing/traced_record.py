@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from branchline.errors import BranchlineError
-from branchline.jobs.sites.nearness import nearness_of
-from branchline.jobs.sites.site_map import SiteMap
-from branchline.jobs.sites.spot import Spot, own_spot
+from branchline.jobs.sites import SiteMap, Spot, nearness_of, own_spot
 from branchline.reading.datasets.elements import ElementSites, server_of
 from branchline.records.sensors.record import (
     FAILED,
@@ -20,8 +18,8 @@ from branchline.records.sensors.record import (
     StorageRecord,
     Totals,
 )
-from branchline.records.sensors.versions import branchline_version
-from branchline.tracing.summary_rows import FileRow, Summary
+from branchline.records.sensors.this_process import branchline_version
+from branchline.tracing.facts import FileRow, Summary
 
 
 @dataclass(frozen=True)

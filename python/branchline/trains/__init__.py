@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from branchline.base.lazily import lazily
+from branchline.base.imports import lazily
 
 if TYPE_CHECKING:
     from branchline.trains.sums.accumulators import add

@@ -2,22 +2,113 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import pdb
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import TracebackType
 
 from branchline.base.trust import unpickle
-from branchline.errors import BranchlineError, MissingFileError
+from branchline.errors import BranchlineError, MissingFileError, OptionError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerError
+from branchline.jobs.local import InThisProcess
+from branchline.jobs.subjob import Finished, SubJob
+from branchline.reading.datasets.data_file import absolute
+from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
-from branchline.trains.plan import TrainPlan
-from branchline.trains.rerunning import find_share, handed_out, rerun_share, same_as
+from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.reuse.reuse import LEARNING_NAME, TRAIN_NAME, Reuse
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
+from branchline.trains.run import run_quietly
+from branchline.trains.running.result import TrainResult
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
-from branchline.trains.subjobs.shares import ChunkSizes
+from branchline.trains.subjobs.shares import ChunkSizes, Share
+from branchline.trains.sums.digests import digest_of
+from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.worker.train_worker import TrainWork
+
+Debug = Callable[[TracebackType | None], None]
+
+
+class _DebuggedWagon(Wagon):
+    """A wagon whose errors a debugger sees before they stop it."""
+
+    def __init__(self, wagon: Wagon, debug: Debug) -> None:
+        vars(self).update(vars(wagon))
+        self._debug = debug
+
+    def process(self, events: object) -> object:
+        try:
+            return super().process(events)
+        except Exception as error:
+            self._debug(error.__traceback__)
+            raise
+
+
+def find_share(plan: TrainPlan, which: str) -> int:
+    """The index of a sub-job that is named by its number or by a file that it reads. Raises OptionError."""
+    if which.isdecimal():
+        if int(which) < len(plan.shares):
+            return int(which)
+        last = len(plan.shares) - 1
+        raise OptionError(f"there is no sub-job {which}", hint=f"give a number from 0 to {last}, or a file")
+    path = absolute(which)
+    found = [index for index, share in enumerate(plan.shares) if any(one.path == path for one in share.files)]
+    if not found:
+        raise OptionError(f"no sub-job reads {which}", hint="write the file as job.json does, or give a number")
+    if len(found) > 1:
+        hint = f"give a number from {found[0]} to {found[-1]}"
+        raise OptionError(f"{len(found)} sub-jobs read parts of {which}", hint=hint)
+    return found[0]
+
+
+def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool) -> ShareResult:
+    """The result of a sub-job, made in this process. With ``debug`` an error opens Python's debugger where it came
+    from.
+    """
+    enter: Debug = pdb.post_mortem
+    wagons = tuple(_DebuggedWagon(one, enter) for one in plan.loaded.wagons) if debug else plan.loaded.wagons
+    work = TrainWork(
+        wagons=wagons,
+        named_branches=plan.named_branches,
+        step_size=plan.settings.step_size,
+        memory_limit_bytes=plan.settings.memory_limit_bytes,
+        threads=1,
+        skip_bad_files=plan.settings.skip_bad_files,
+        access=plan.settings.access,
+        seed=plan.settings.seed,
+    )
+    share = handed_out(plan, learning, index)
+    left = [SubJob(index, share.label, share)]
+    result = next(
+        message.value
+        for message in InThisProcess().run(work, lambda *_: left.pop() if left else None)
+        if isinstance(message, Finished)
+    )
+    assert isinstance(result, ShareResult)
+    if debug and result.error is not None:
+        enter(result.error.error.__traceback__)
+    return result
+
+
+def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
+    """A sub-job as the train handed it out."""
+    learns = index < learning.shares_count or learning.step is None
+    branches = plan.named_branches if learns else learning.branches
+    share = learning.share(index, plan.shares[index], branches, plan.faults)
+    return replace(share, learn=learns)
+
+
+def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bool]:
+    """Whether wagons that came through have the kept result, bit for bit; those without a kept one are left out."""
+    return {
+        name: digest_of(kept[name].total) == digest_of(one.total)
+        for name, one in result.wagons.items()
+        if one.error is None and name in kept and kept[name].error is None
+    }
 
 
 @dataclass(frozen=True)
@@ -146,3 +237,95 @@ def earlier_run(out: Path) -> EarlierRun:
     at_start = Learning(train.plan.named_branches, None if step is None else ChunkSizes(step), 0)
     learning = unpickle(learned) if learned else at_start
     return EarlierRun(train, learning, ledger, out)
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A train that ran once more. ``conditions`` are sentences on what differed between both runs besides the results,
+    ``notes`` what could not be done as then.
+    """
+
+    first: JobRecord
+    result: TrainResult
+    conditions: list[str]
+    notes: list[str]
+
+
+def reproduce(
+    out: Path, into: Path, *, workers: int | None = None, present_code: bool = False, force: bool = False
+) -> Reproduction:
+    """Runs the train whose results are in ``out`` once more, into the directory ``into``.
+
+    The code is that of the first run, which is kept with its results; with ``present_code`` that of the files as they
+    are now. Nothing is taken from kept results. Raises MissingFileError if no train is kept, OptionError for a
+    directory that cannot be, and what ``branchline.run`` raises.
+    """
+    out, into = out.absolute(), into.absolute()
+    if out.resolve() == into.resolve():
+        raise OptionError("the first results would be replaced", path=str(into), hint="give another directory with -o")
+    first = _record_of(out)
+    earlier = earlier_run(out)
+    if earlier.ledger is not None:
+        earlier.ledger.close()
+    earlier.enter()
+    plan, workers = _loaded(earlier, workers, present_code=present_code)
+    settings = replace(plan.settings, workers=workers, on=None)
+    request = TrainRequest(plan.loaded, plan.dataset, settings, command=first.command, reuse=False)
+    result = run_quietly(request, into, force=force, pictures="none")
+    return Reproduction(first, result, list(conditions(first, result.record)), earlier.notes)
+
+
+def _record_of(out: Path) -> JobRecord:
+    try:
+        record = JobRecord.from_dict(json.loads((out / "job.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise MissingFileError(f"there is no record of a run that can be read: {error}", path=str(out)) from None
+    if record.status == RUNNING:
+        raise OptionError("this run has not come to its end", path=str(out), hint="wait for it, or resume it")
+    return record
+
+
+def _loaded(earlier: EarlierRun, workers: int | None, *, present_code: bool) -> tuple[TrainPlan, int | None]:
+    """The plan with its wagons, and the number of workers that can have their code."""
+    stored = earlier.stored
+    changed = [] if stored.sources is None else stored.sources.changed()
+    if stored.sources is None:
+        earlier.notes.append("the code of the first run is not kept: the present files of the wagons run")
+    if present_code or not changed:
+        return stored.loaded(), workers
+    what = f"the code of the first run is used, since {', '.join(changed)} changed"
+    earlier.notes.append(f"{what}; it runs in one process, which alone has it")
+    return stored.loaded_as_it_was(), 0
+
+
+def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
+    """What differs between two runs besides their results, in sentences."""
+    if first.branchline != second.branchline:
+        yield f"Branchline was {first.branchline}, and is {second.branchline} now"
+    yield from _differences("", first.versions, second.versions)
+    yield from _differences("the variable ", first.environment, second.environment)
+    then = {one.module: one for one in first.sources}
+    for one in second.sources:
+        before = then.get(one.module)
+        if before is not None and before.sha256 != one.sha256:
+            commit = f" (commit {before.commit[:12]}, {before.state})" if before.commit else ""
+            yield f"{one.path} is another one than then{commit}"
+    sizes = {(one.path, one.tree): (one.size_bytes, one.entries) for one in first.dataset}
+    now = {(one.path, one.tree): (one.size_bytes, one.entries) for one in second.dataset}
+    for key in sizes.keys() - now.keys():
+        yield f"{key[0]} is not read any more"
+    for key in now.keys() - sizes.keys():
+        yield f"{key[0]} was not read then"
+    for key in sorted(sizes.keys() & now.keys(), key=str):
+        if None not in (*sizes[key], *now[key]) and sizes[key] != now[key]:
+            (had_bytes, had_entries), (has_bytes, has_entries) = sizes[key], now[key]
+            had = f"{had_bytes} bytes and {had_entries} entries"
+            yield f"{key[0]} had {had}, and has {has_bytes} bytes and {has_entries} entries now"
+
+
+def _differences(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(first.keys() | second.keys()):
+        then, now = first.get(name), second.get(name)
+        # What only one run noted, as of an older version, says nothing.
+        if then is not None and now is not None and then != now:
+            yield f"{what}{name} was {then}, and is {now} now"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from branchline.base.checks import folder_path
 from branchline.base.exit_codes import EXIT_INTERRUPTED
-from branchline.base.extras import require
+from branchline.base.imports import require
 from branchline.base.limits import WORKER_TIMEOUT_S
 from branchline.base.notebook import is_notebook, notebook_bar
 from branchline.errors import BranchlineWarning, OptionError, PartialResultWarning, ReportWarning, warn
@@ -19,10 +19,10 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
 from branchline.reading.access import Access
 from branchline.records.report.troubles import warning_sentences
-from branchline.records.sensors.status_text import part_done, progress_text
-from branchline.trains.out_folder.batch_settings import BatchSettings
+from branchline.records.sensors.status import part_done, progress_text
 from branchline.trains.out_folder.live_report import ReportsTo, reported
 from branchline.trains.out_folder.lock import JOBS, Claim, claimed
+from branchline.trains.out_folder.run_settings import BatchSettings
 from branchline.trains.out_folder.write_results import write
 from branchline.trains.plan import TrainRequest, TrainSettings
 from branchline.trains.running.result import TrainResult, incomplete
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from branchline.jobs.where import WhereLike
-    from branchline.reading.datasets.companions import CompanionsLike
+    from branchline.reading.datasets.data_file import CompanionsLike
     from branchline.records.output import Pictures
     from branchline.records.sensors.status import TrainStatus
     from branchline.trains.out_folder.run_settings import RunSettings

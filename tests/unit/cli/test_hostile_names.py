@@ -15,8 +15,7 @@ import uproot
 from tests.clusters.farm import run_branchline
 
 import branchline
-from branchline.base.printing import json_text, print_block, print_line
-from branchline.base.texts import escaped, printable
+from branchline.base.texts import escaped, json_text, print_block, print_line, printable
 
 ESCAPES = "\x1b[2J\x1b]0;pwn\x07\x1b[31mRED\x9b31m"
 MARKUP = "[link=http://x]y[/link] [red]z[/red] :smile: <img src=x onerror=alert(1)>"

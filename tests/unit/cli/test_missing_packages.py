@@ -60,6 +60,6 @@ def test_a_train_without_the_extra_reports_runs_and_says_what_it_left_out(tmp_pa
 
 
 def test_another_missing_module_stays_what_it_is() -> None:
-    code = "from branchline.base.extras import missing_packages_explained as e\nwith e():\n    import nowhere"
+    code = "from branchline.base.imports import missing_packages_explained as e\nwith e():\n    import nowhere"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip().splitlines()[-1] == "ModuleNotFoundError: No module named 'nowhere'"

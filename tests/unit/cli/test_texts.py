@@ -11,8 +11,7 @@ import pytest
 
 from branchline.cli.progress_bar import train_progress_bar
 from branchline.cli.tables.forecast_tables import branches_text, duration_text
-from branchline.records.sensors.status import ElementStatus, TrainStatus
-from branchline.records.sensors.status_text import progress_text
+from branchline.records.sensors.status import ElementStatus, TrainStatus, progress_text
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def test_on_a_terminal_the_bar_shows_rates_and_the_time_left() -> None:
     code = """
 from branchline.cli.progress_bar import train_progress_bar
 from branchline.records.sensors.status import TrainStatus
-from branchline.records.sensors.status_text import progress_text
+from branchline.records.sensors.status import progress_text
 import time
 with train_progress_bar() as progress:
     progress(TrainStatus(1.0, 4000, 8_000_000, 0, 0.25))

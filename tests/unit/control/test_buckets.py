@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.control.batches import batch, identity, read
 
-from branchline.control.reports.buckets import bounds, buckets_of, ranges, text_of
+from branchline.control.reports.periods import bounds, buckets_of, ranges, text_of
 from branchline.control.reports.readings import Period, Reads
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError

@@ -16,10 +16,10 @@ from tests.unit.records.sending.taking_server import until
 from branchline.base.plain import to_plain
 from branchline.control import faults
 from branchline.control.faults import trouble_of
+from branchline.control.metrics import troubles_of
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import DatabaseError
 from branchline.control.trains.train import FAILED, Train, TrainOrder
-from branchline.control.troubles import troubles_of
 from branchline.errors import InternalError
 
 ELEMENT = "root://se.example"

@@ -13,8 +13,8 @@ from tests.unit.control.batches import batch, identity, last, read
 from branchline.control.history.compaction import write_waiting
 from branchline.control.reports.jobs import JobQuery
 from branchline.control.reports.readings import Period
-from branchline.control.retention import Forgotten, Retention, forget
 from branchline.control.room import ControlRoom
+from branchline.control.upkeep import Forgotten, Retention, forget
 from branchline.errors import OptionError
 from branchline.records.sending.message import JobIdentity, ReportBatch
 

@@ -147,7 +147,7 @@ def test_jobs_are_searched_filtered_ordered_and_paged(room: ControlRoom) -> None
 def test_a_job_that_sends_nothing_is_silent(room: ControlRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     room.take(whole_job()[0])
     assert room.jobs(JobQuery(status="running")).total == 1
-    monkeypatch.setattr("branchline.control.reports.job_list.JOB_SILENT_S", -1.0)
+    monkeypatch.setattr("branchline.control.reports.jobs.JOB_SILENT_S", -1.0)
     assert room.jobs(JobQuery(status=SILENT)).rows[0].status == SILENT
     assert room.jobs(JobQuery(status="running")).total == 0
 

@@ -13,7 +13,7 @@ import branchline
 from branchline.base.limits import AGENT_RUNS_MAX
 from branchline.jobs.pools import agent
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents
-from branchline.jobs.pools.groups import Group, PoolRunSettings
+from branchline.jobs.pools.pool import Group, PoolRunSettings
 from branchline.jobs.program import Versions
 
 

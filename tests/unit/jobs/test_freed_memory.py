@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import branchline
-from branchline.jobs.workers.freed_memory import CHOSEN_BY_USERS
+from branchline.jobs.workers.memory import CHOSEN_BY_USERS
 
 ROUNDS, SIZE = 50, 3 * 2**20
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from branchline.jobs.in_process import InThisProcess
-from branchline.jobs.local import LocalProcesses
+from branchline.jobs.local import InThisProcess, LocalProcesses
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.subjob import WAIT, Context, Finished, Lost, Message, Note, Place, SubJob, Wait, WorkerDiedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from branchline.base.limits import TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
-from branchline.jobs.tail import Tail
+from branchline.jobs.stragglers import Tail
 
 
 def tail(*seconds: float) -> Tail:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 
-from branchline.lab.estimates import paired_ratio
+from branchline.lab.statistics import paired_ratio
 
 DRIFT, NOISE, OUTLIERS = 0.01, 0.03, 0.05
 

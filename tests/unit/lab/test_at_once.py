@@ -13,8 +13,7 @@ import pytest
 
 from branchline.errors import OptionError
 from branchline.lab.sampling.job import JobRequest
-from branchline.lab.sampling.local_jobs import run_at_once
-from branchline.lab.sampling.starting import JobStarters
+from branchline.lab.sampling.local_jobs import JobStarters, run_at_once
 
 SEEN = "import os, sys; open(sys.argv[1], 'w').write(f'{os.getpid()} {os.getppid()} {os.environ.get(\"COLOUR\")}')"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.peers.peers import imported
 
-from branchline.lab.change_points import change_points, energy
+from branchline.lab.statistics import change_points, energy
 
 
 def history(seed: int, levels: list[tuple[int, float]]) -> list[float]:

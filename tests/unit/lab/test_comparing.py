@@ -21,9 +21,9 @@ from branchline.lab.comparison.compare import (
     FailedCommandError,
     compare,
     local_files,
+    verdict,
 )
-from branchline.lab.comparison.verdict import verdict
-from branchline.lab.estimates import paired_ratio
+from branchline.lab.statistics import paired_ratio
 
 PYTHON = sys.executable
 BUSY = "other programs were at work"

@@ -13,9 +13,8 @@ from tests.command_line import run_command
 
 import branchline
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.comparison.compare import Comparison, ComparisonPlan, FailedCommandError, compare
+from branchline.lab.comparison.compare import Comparison, ComparisonPlan, FailedCommandError, compare, verdict
 from branchline.lab.comparison.reading_samples import Reading, ReadingOptions, is_place, options_of
-from branchline.lab.comparison.verdict import verdict
 
 ENTRIES = 50_000
 

@@ -11,7 +11,7 @@ import scipy.stats
 from tests.unit.lab.simulated import share_that_differs
 
 from branchline.errors import OptionError
-from branchline.lab.estimates import PAIRS_MIN, paired_ratio
+from branchline.lab.statistics import PAIRS_MIN, paired_ratio
 
 
 def test_a_ratio_is_the_median_of_all_averages_of_two() -> None:

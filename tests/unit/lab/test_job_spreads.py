@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
-from branchline.lab.studies.job_comparison import job_pictures, spreads
-from branchline.lab.studies.job_differences import differences
+from branchline.lab.studies.job_comparison import differences, job_pictures, spreads
 from branchline.lab.study import Factor, JobSettings, Level, Study
 
 OLD, NEW = "Opteron 275", "Xeon L5420"

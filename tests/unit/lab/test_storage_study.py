@@ -10,9 +10,9 @@ import uproot
 
 from branchline.errors import OptionError
 from branchline.lab.sampling.sampler import HereAtOnce
-from branchline.lab.storage_study import StorageTests
 from branchline.lab.studies.study_page import kept_result, write_report
 from branchline.lab.studies.study_run import StudyRun
+from branchline.lab.study import StorageTests
 
 
 def test_storages_are_compared_in_each_test_with_the_first_one() -> None:

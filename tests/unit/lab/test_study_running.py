@@ -24,9 +24,8 @@ from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.studies.study_file import load_study
 from branchline.lab.studies.study_page import PAGE, TABLE, kept_result, write_report
-from branchline.lab.studies.study_result import StudyResult
+from branchline.lab.studies.study_result import StudyResult, sentences
 from branchline.lab.studies.study_run import FailedStudyError, StudyRun
-from branchline.lab.studies.study_verdict import sentences
 from branchline.lab.study import Study
 
 SLEEPS = """

@@ -13,9 +13,9 @@ from studies.pages import write
 from studies.published import Finding, StudyPair
 from studies.yard.places import PLACES
 
-from branchline.lab.estimates import Ratio
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
+from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_file import load_study
 from branchline.lab.study import Study
 

@@ -21,11 +21,11 @@ from branchline.tracing.file_map import (
     FileMap,
     is_root_file,
     map_file,
+    overlaps,
+    with_parts,
 )
-from branchline.tracing.parts import overlaps, with_parts
-from branchline.tracing.trace import PART, REQUEST, Group, Trace
+from branchline.tracing.trace import PART, REQUEST, Group, Trace, TracedJob
 from branchline.tracing.trace_summary import summarise
-from branchline.tracing.traced_job import TracedJob
 
 
 def shared(name: str) -> str:

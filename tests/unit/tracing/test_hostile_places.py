@@ -20,8 +20,7 @@ from branchline.errors import BadFileError, BranchlineError, OptionError
 from branchline.tracing import recording as recordings
 from branchline.tracing.journals import JOB_FILE
 from branchline.tracing.recording import recording, recover
-from branchline.tracing.trace import UNFINISHED, read_trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import UNFINISHED, TracedJob, read_trace
 
 
 def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:

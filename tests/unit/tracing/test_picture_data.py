@@ -8,8 +8,8 @@ import zlib
 import numpy as np
 import pytest
 
-from branchline.tracing import picture_data
-from branchline.tracing.picture_data import _Clock, _lanes, packed
+from branchline.tracing import trace_page
+from branchline.tracing.trace_page import _Clock, _lanes, packed
 
 
 def unpacked(text: str) -> np.ndarray:
@@ -33,8 +33,8 @@ def test_rows_that_are_joined_keep_their_time_and_their_number(monkeypatch: pyte
     kind, counted = random.integers(0, 3, 5000), random.random(5000) < 0.3
     clock = _Clock(0, int(end.max()))
     alone = {name: unpacked(text) for name, text in _lanes(clock, begin, end, kind, counted).items()}
-    monkeypatch.setattr(picture_data, "ROWS_MAX", 100)
-    monkeypatch.setattr(picture_data, "MOMENTS", 200)
+    monkeypatch.setattr(trace_page, "ROWS_MAX", 100)
+    monkeypatch.setattr(trace_page, "MOMENTS", 200)
     joined = {name: unpacked(text) for name, text in _lanes(clock, begin, end, kind, counted).items()}
     assert len(joined["begin"]) <= 3 * 200
     for one in range(3):

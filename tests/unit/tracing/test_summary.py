@@ -11,12 +11,10 @@ import pyarrow as pa
 import pytest
 from tests.command_line import run_command
 
-from branchline.tracing.file_map import FileMap
-from branchline.tracing.parts import with_parts
+from branchline.tracing.file_map import FileMap, with_parts
 from branchline.tracing.perfetto import write_perfetto
-from branchline.tracing.trace import REQUEST, SCHEMA, Group, Trace
+from branchline.tracing.trace import REQUEST, SCHEMA, Group, Trace, TracedJob
 from branchline.tracing.trace_summary import summarise
-from branchline.tracing.traced_job import TracedJob
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.
 PIECES = [

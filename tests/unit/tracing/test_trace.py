@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from branchline.errors import BadFileError, MissingFileError
-from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Group, Trace, read_trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Group, Trace, TracedJob, read_trace
 
 
 def small() -> Trace:

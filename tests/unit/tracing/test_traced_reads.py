@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from branchline.base.plain import check_types
-from branchline.tracing.summary_rows import FileRow, Summary, Totals
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.facts import FileRow, Summary, Totals
+from branchline.tracing.trace import TracedJob
 from branchline.tracing.traced_record import TracedReads
 
 NOTHING = Totals(**dict.fromkeys(Totals.__dataclass_fields__, 0))

@@ -79,10 +79,9 @@ def compare(
     """
     from branchline.base.plain import to_plain
     from branchline.base.whole_files import check_writable, write_whole
-    from branchline.lab.comparison.compare import ComparisonPlan, local_files
+    from branchline.lab.comparison.compare import ComparisonPlan, local_files, verdict
     from branchline.lab.comparison.compare import compare as compared
     from branchline.lab.comparison.reading_samples import ReadingOptions
-    from branchline.lab.comparison.verdict import verdict
 
     drawn = random.SystemRandom().randrange(10**6) if plan.seed is None else plan.seed
     files = tuple(file for path in cold for file in local_files(path))

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from branchline.base.quantities import count, counted, size
+from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
-from branchline.cli.read_options import ReadingSettings, requests_recorded
-from branchline.writing.columns.targets import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
+from branchline.writing.columns.output_file import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
 _LAYOUT = "How the output is laid out"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import DISK_PAGE_BYTES
+from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_json, print_out
-from branchline.cli.read_options import Trace, requests_recorded
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:
@@ -95,3 +95,25 @@ def _inspect_file(
     print_file(layout, console())
     if picture is not None:
         print_out(f"look at {picture}")
+
+
+def locate(
+    dataset: Annotated[list[str], Argument(metavar="DATASET...", help="Files, patterns, folders or lists of files.")],
+) -> None:
+    """Prints a list of the files with all their replicas, as XRootD's servers locate them (`xrdfs locate`).
+
+    Files of HDFS get the machines that hold most of their blocks, as the NameNode tells them by WebHDFS. Workers of
+    Dask on these machines get such files first.
+
+    Examples:
+        Write a list for a train over several sites:
+            branchline locate 'root://redirector.example.org//store/data/*.root' > files.json
+        Write down which machines hold the files of a folder of HDFS:
+            branchline locate hdfs://namenode.example.org:8020/store/data/ > files.json
+
+    """
+    # Imported here since most commands need no servers.
+    from branchline.reading.datasets.dataset import Dataset
+    from branchline.reading.datasets.replicas import located_fileset
+
+    print_json(located_fileset(Dataset.of(dataset)))

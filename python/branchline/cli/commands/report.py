@@ -21,10 +21,10 @@ from branchline.records.sensors.status import TrainStatus
 
 if TYPE_CHECKING:
     from branchline.records.sending.address import ReportTarget
-    from branchline.records.sending.left import SentReports
+    from branchline.records.sending.outbox import SentReports
     from branchline.records.sending.reporter import Reporter
     from branchline.records.sending.spool import Spool
-    from branchline.tracing.summary_rows import Summary
+    from branchline.tracing.facts import Summary
 
 ReportTo = Annotated[
     str | None,
@@ -79,7 +79,7 @@ class ReportedCommand:
 def command_reported(command: Sequence[str], report_to: str | None) -> Iterator[ReportedCommand]:
     """The reports of a program that is followed inside. Raises OptionError for what is no address."""
     from branchline.records.sending.address import ReportTarget
-    from branchline.records.sending.identity import identity_of
+    from branchline.records.sending.message import identity_of
     from branchline.records.sending.reporter import Reporter
     from branchline.records.sending.spool import Spool
 
@@ -117,7 +117,7 @@ def send(
 
     from branchline.records.sending.address import ReportTarget
     from branchline.records.sending.client import Sender
-    from branchline.records.sending.left import send_left
+    from branchline.records.sending.outbox import send_left
 
     target, spool = ReportTarget.of(to), _spool(out)
     if target is None:

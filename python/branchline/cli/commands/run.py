@@ -12,10 +12,9 @@ from branchline.base.limits import CUTFLOWS_PRINTED_MAX, WORKER_TIMEOUT_S
 from branchline.base.quantities import counted
 from branchline.base.trust import trust_users
 from branchline.cli.commands.submitted import Farm, print_submitted
+from branchline.cli.options import FirstOnly, Parameters, ReadingSettings, requests_recorded
 from branchline.cli.parameters import GENERAL, Argument, Option
 from branchline.cli.printing import log, log_stopping, print_block_out, print_out, print_traceback
-from branchline.cli.read_options import ReadingSettings, requests_recorded
-from branchline.cli.wagon_options import FirstOnly, Parameters
 from branchline.errors import OptionError
 
 if TYPE_CHECKING:

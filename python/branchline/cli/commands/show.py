@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.quantities import counted
 from branchline.base.texts import escaped
+from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_out
-from branchline.cli.read_options import ReadingSettings, requests_recorded
 
 if TYPE_CHECKING:
-    from branchline.reading.layout.contents import ObjectSummary
+    from branchline.reading.layout.file_layout import ObjectSummary
     from branchline.reading.trees.file import Directory
 
 HEAD = ("object", "class", "content", "title")
@@ -67,7 +67,7 @@ def show(
 
 def _show_directory(directory: Directory, filter_name: str | None) -> None:
     """The objects, and the branches of the only tree; a filter is then for the branches."""
-    from branchline.reading.layout.contents import contents_of
+    from branchline.reading.layout.file_layout import contents_of
 
     trees = directory.trees()
     is_only_tree = len(trees) == 1

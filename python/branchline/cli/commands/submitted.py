@@ -10,16 +10,16 @@ from branchline.base.limits import BATCH_RETRIES
 from branchline.base.quantities import counted
 from branchline.base.trust import trust_users
 from branchline.cli.commands.report import ReportTo
+from branchline.cli.options import TrustUser
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_json, print_out
-from branchline.cli.trusted_users import TrustUser
 from branchline.errors import MissingFileError
 from branchline.records.sensors.record import RUNNING
 
 if TYPE_CHECKING:
     from branchline.records.sensors.status import TrainStatus
-    from branchline.trains.out_folder.batch_settings import BatchSettings
     from branchline.trains.out_folder.live_report import ReportsTo
+    from branchline.trains.out_folder.run_settings import BatchSettings
     from branchline.trains.submitted.handle import SubmittedTrain
 
 _GROUP = "Where to run"
@@ -74,7 +74,7 @@ class Farm(NamedTuple):
 
     def settings(self) -> BatchSettings:
         """For a train that is submitted. Raises OptionError."""
-        from branchline.trains.out_folder.batch_settings import BatchSettings
+        from branchline.trains.out_folder.run_settings import BatchSettings
 
         return BatchSettings(tasks=self.tasks, options=tuple(self.batch_option or ()), retries=self.retries)
 
@@ -114,7 +114,7 @@ def status(
 
 
 def _status(out: Path) -> TrainStatus:
-    from branchline.trains.submitted.state import state_of
+    from branchline.trains.submitted.handle import state_of
 
     found = state_of(out)
     if found is None:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from branchline.cli.commands.report import ReportTo, command_reported
+from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_json, print_out
-from branchline.cli.read_options import ReadingSettings, requests_recorded
 
 TraceFile = Annotated[Path, Argument(metavar="TRACE", help="A trace (.parquet).")]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
@@ -35,7 +35,7 @@ def run_command(
 
     """
     from branchline.base.whole_files import check_writable
-    from branchline.tracing.sentences import headline
+    from branchline.tracing.facts import headline
     from branchline.tracing.strace import follow
     from branchline.tracing.trace import check_replaceable
     from branchline.tracing.trace_summary import summarise
@@ -132,8 +132,8 @@ def recover(
             branchline trace recover trace.parquet
 
     """
+    from branchline.tracing.facts import headline
     from branchline.tracing.recording import recover as recover_trace
-    from branchline.tracing.sentences import headline
     from branchline.tracing.trace_summary import summarise
 
     _use_system_memory()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.base.quantities import count, counted
+from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
-from branchline.cli.read_options import ReadingSettings, requests_recorded
 from branchline.cli.tables.filled_branches import log_filled
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from branchline.base.quantities import count, counted
 from branchline.cli.printing import log
 
 if TYPE_CHECKING:
-    from branchline.writing.merging.filled import FilledBranch
+    from branchline.writing.merging.merge import FilledBranch
 
 #: Branches that are printed one by one: there may be hundreds of trigger branches.
 FILLED_SHOWN = 20

@@ -11,7 +11,7 @@ from rich.text import Text
 from branchline.base.plain import to_plain
 from branchline.base.quantities import count, counted, percent, significant, size
 from branchline.cli.printing import print_json
-from branchline.cli.tables.advice_lines import print_advice
+from branchline.cli.tables.lines import print_advice
 from branchline.cli.tables.terminal import console as standard_output
 from branchline.lab.advice.layout_advice import advise_dataset, advise_file
 from branchline.reading.layout.dataset_layout import DatasetLayout

@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from branchline.base.quantities import count, counted, duration, percent, significant, size
+from branchline.tracing.facts import FileRow, KindRow, Summary, headline, remarks
 from branchline.tracing.replay import Replayed
-from branchline.tracing.sentences import headline, remarks
-from branchline.tracing.summary_rows import FileRow, KindRow, Summary
 from branchline.tracing.trace_comparison import TOTALS, Comparison, RowChange, ValueChange, sentences
 
 #: Rows of a table on the terminal; --json has them all.

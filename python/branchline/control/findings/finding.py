@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
-from branchline.records.diagnosis.corrections import Correction, Estimate
+import numpy as np
+
+from branchline.base.quantities import counted, ratio
+from branchline.control.findings.samples import Speeds
+from branchline.records.diagnosis.remedies import Correction, Estimate
 
 # Kinds of findings.
 BAD_SITE = "slow site"
@@ -69,3 +74,18 @@ class Finding:
         """The same for the same thing that goes on."""
         places = [":".join((one.site, one.storage_element, one.host, one.wagon, one.job)) for one in self.cells]
         return f"{self.kind} {'; '.join(sorted(places))}"
+
+
+def rate_words(speeds: Speeds) -> str:
+    """The typical speed of jobs, and how many there are."""
+    return f"{np.exp(speeds.typical) / 1e6:.3g} MB/s ({counted(speeds.jobs, 'job')}, {counted(speeds.files, 'file')})"
+
+
+def times_words(times: Estimate) -> str:
+    """How many times, with the interval."""
+    return f"{ratio(times.value, 1, 2)} times ({ratio(times.low, 1, 2)} to {ratio(times.high, 1, 2)})"
+
+
+def address(**query: str) -> str:
+    """The list of jobs that a finding is about."""
+    return f"/jobs?{urlencode(query)}"

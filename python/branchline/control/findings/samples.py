@@ -12,9 +12,8 @@ import numpy as np
 
 from branchline.base.limits import FINDINGS_CELL_JOBS_MIN, FINDINGS_JOBS_MAX
 from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR, Values
-from branchline.control.reports.buckets import bounds, text_of
+from branchline.control.reports.periods import LOCAL, bounds, text_of
 from branchline.control.reports.readings import Period
-from branchline.control.reports.spans import LOCAL
 
 # Speeds of jobs of the same cell differ at least by so much (in logarithms): a lucky few that agree prove nothing.
 _SPREAD_MIN = 0.1

@@ -14,7 +14,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from branchline.records.diagnosis.corrections import Estimate
+from branchline.records.diagnosis.remedies import Estimate
 
 Values = NDArray[np.float64]
 _NORMAL = NormalDist()

@@ -10,19 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 from branchline.base.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
 from branchline.base.quantities import duration
-from branchline.control.accounts.accounts import Accounts
+from branchline.control.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.plans import plan_store
-from branchline.control.plans.enabled import EnabledWagons, TrialNeeds
 from branchline.control.plans.plan import Plan
 from branchline.control.plans.plan_store import KeptPlan, PlanRun
-from branchline.control.plans.waiting import Waiting, counted_states, waiting
+from branchline.control.plans.waiting import EnabledWagons, TrialNeeds, Waiting, counted_states, waiting
 from branchline.control.registry.registry import Registry
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
-from branchline.control.trains.riders import last_ride
-from branchline.control.trains.train import Planned
+from branchline.control.trains.train import Planned, last_ride
 from branchline.control.trains.trains import Trains
 from branchline.control.trials.trials import Trials
 from branchline.errors import OptionError

@@ -6,9 +6,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from branchline.control.reports.buckets import DAY, bounds, ranges, text_of
+from branchline.control.reports.periods import DAY, LOCAL, ReadPlace, bounds, jobs_at, ranges, text_of
 from branchline.control.reports.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
-from branchline.control.reports.spans import LOCAL, ReadPlace, jobs_at
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.control.sandbox.owner_call import SubmitAs
-from branchline.control.sandbox.sandbox import Sandbox, system_folders
-from branchline.control.sandbox.sandbox_limits import TrainLimits
+from branchline.control.sandbox.sandbox import Sandbox, TrainLimits, system_folders
 from branchline.errors import OptionError
 
 

@@ -13,18 +13,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from branchline.base.printing import print_line
 from branchline.base.processes import own_python
+from branchline.base.texts import print_line
 from branchline.base.whole_files import failed_writing, write_whole
-from branchline.control.sandbox.owner_messages import OwnerAnswer, StartRequest
-from branchline.control.sandbox.sandbox_limits import OWNER_CALL_S, OWNER_REQUEST_MAX_BYTES, TAKEN_S
-from branchline.control.trains import running
+from branchline.control.sandbox.owner_call import OwnerAnswer, StartRequest
+from branchline.control.sandbox.sandbox import OWNER_CALL_S, OWNER_REQUEST_MAX_BYTES, TAKEN_S
+from branchline.control.trains import runner
+from branchline.control.trains.results import send_results
 from branchline.control.trains.runner import is_resumable
-from branchline.control.trains.taken import send_results
 from branchline.errors import BranchlineError, OptionError, StorageError
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
-from branchline.trains.submitted.handle import SubmittedTrain
-from branchline.trains.submitted.state import state_of
+from branchline.trains.submitted.handle import SubmittedTrain, state_of
 
 _PROCESS, _RESULTS = "process", "results"
 
@@ -55,7 +54,7 @@ class OwnersTrain:
         results = Path(command[command.index("-o") + 1])
         write_whole(self._folder / _RESULTS, str(results).encode())
         command += ["--force"] if results.exists() else []
-        log = os.open(self._folder / running.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        log = os.open(self._folder / runner.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
         # Nothing of the server's is open any more.
         for target, source in enumerate((nothing, log, log)):
@@ -69,16 +68,16 @@ class OwnersTrain:
         if results is None:
             return OwnerAnswer()
         status = state_of(results) if results.is_dir() else None
-        is_alive = running.lives(self._process(), results)
-        return OwnerAnswer(status, running.log_of(self._folder), is_alive, is_resumable(results))
+        is_alive = runner.lives(self._process(), results)
+        return OwnerAnswer(status, runner.log_of(self._folder), is_alive, is_resumable(results))
 
     def cancel(self) -> OwnerAnswer:
         """Ends its process and its jobs; what is done is kept. Raises BatchError."""
         results = self._results()
         if results is None:
             return OwnerAnswer()
-        if running.lives(self._process(), results):
-            running.end(self._process())
+        if runner.lives(self._process(), results):
+            runner.end(self._process())
         if (results / JOBS / SUBMISSION).is_file():
             SubmittedTrain(results).cancel()
         return OwnerAnswer()

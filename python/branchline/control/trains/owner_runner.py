@@ -13,16 +13,15 @@ from typing import ClassVar
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.texts import printable
 from branchline.base.whole_files import failed_writing, write_whole
-from branchline.control.accounts.unix_users import unix_user
+from branchline.control.accounts import unix_user
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.room_errors import RefusedError
-from branchline.control.sandbox.owner_call import SubmitAs, become_environment
-from branchline.control.sandbox.owner_messages import OwnerAnswer, StartRequest
-from branchline.control.trains import running
+from branchline.control.sandbox.owner_call import OwnerAnswer, StartRequest, SubmitAs, become_environment
+from branchline.control.trains import runner
 from branchline.control.trains.bundle import sources_of
+from branchline.control.trains.results import receive_results
 from branchline.control.trains.runner import Standing
-from branchline.control.trains.taken import receive_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import OptionError, StorageError
 from branchline.records.sensors.status import TrainStatus
@@ -60,7 +59,7 @@ class OwnerRunner:
 
     def command(self, order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
         """In the folder of the user."""
-        return running.command_of(order, dataset, self._folder(self._user(order), int(folder.name)))
+        return runner.command_of(order, dataset, self._folder(self._user(order), int(folder.name)))
 
     def start(self, train: Train, folder: Path) -> int:
         """Starts the process of the user, which gets all that it needs to know."""
@@ -75,7 +74,7 @@ class OwnerRunner:
         with failed_writing(path):
             path.chmod(0o600)
         words = self.submit_as.command(user, "start", place)
-        return running.spawn(words, become_environment(), folder, path)
+        return runner.spawn(words, become_environment(), folder, path)
 
     def look(self, train: Train, folder: Path) -> Standing:
         """As the process of the user says it."""
@@ -83,7 +82,7 @@ class OwnerRunner:
         user = self._user(train.order)
         place = self._folder(user, train.number)
         # Until it has written its own number; where another program waits for it, always.
-        is_alive = running.lives(train.process, place)
+        is_alive = runner.lives(train.process, place)
         looked = self.submit_as.ask(user, "look", place)
         self._looked[train.number] = looked
         return Standing(looked.status, is_alive or looked.is_alive)
@@ -92,7 +91,7 @@ class OwnerRunner:
         """What was seen last; of one that has ended its record says it."""
         looked = self._looked.get(train.number)
         if train.is_over or looked is None:
-            record = job_of(running.results_of(folder, train.order))
+            record = job_of(runner.results_of(folder, train.order))
             return None if record is None or not train.is_over else status_at_end(record)
         return looked.status
 
@@ -100,7 +99,7 @@ class OwnerRunner:
         """What the command that became the user wrote, and what the train wrote."""
         looked = self._looked.get(train.number)
         theirs = printable(looked.log[-TRIAL_LOG_MAX_BYTES:]) if looked else ""
-        return "\n".join(one for one in (running.log_of(folder), theirs) if one)
+        return "\n".join(one for one in (runner.log_of(folder), theirs) if one)
 
     def ended(self, train: Train, folder: Path) -> str:
         """Nothing is known but its log."""
@@ -131,7 +130,7 @@ class OwnerRunner:
         user = self._user(train.order)
         with self.submit_as.results(user, self._folder(user, train.number)) as source:
             try:
-                receive_results(source, running.results_of(folder, train.order))
+                receive_results(source, runner.results_of(folder, train.order))
             except StorageError as error:
                 said = source.said()
                 raise StorageError(f"{error}{f': {said}' if said else ''}", retry=error.retry) from None

@@ -10,27 +10,28 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from branchline.base.limits import REPORT_INTERVAL_S
 from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
-from branchline.control.stored import packed, unpacked
-from branchline.control.trains.new_reads import TrainReads
+from branchline.control.reports.tables import packed, unpacked
 from branchline.control.trains.train import HERE, Train
 from branchline.errors import BranchlineError
-from branchline.jobs.sites.spot import own_spot
+from branchline.jobs.sites import own_spot
 from branchline.reading.locations import shown_command
-from branchline.records.sending.encoding import split
-from branchline.records.sending.message import JobIdentity, ReportBatch
-from branchline.records.sensors.record import JobRecord
+from branchline.records.sending.message import JobIdentity, ReportBatch, split
+from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.records.sensors.status import STOPPED, TrainStatus
-from branchline.records.sensors.this_process import host
-from branchline.records.sensors.versions import branchline_version
+from branchline.records.sensors.this_process import branchline_version, host
 
+_Reading = TypeVar("_Reading", FileRecord, SiteReading)
+# Numbers of a file that no further read of it changes.
+_OF_THE_FILE = {"size_bytes", "entries", "open_s"}
 #: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
 #: that were taken with its ends.
 TABLES = """
@@ -42,6 +43,60 @@ CREATE INDEX IF NOT EXISTS train_jobs_at_work ON train_jobs (is_over, train);
 #: Whose job such a train is: no account can have a name with a space, so nobody else reports it.
 REPORTER = "the control room"
 _STATE = "state"
+
+
+@dataclass(frozen=True)
+class TrainReads:
+    """All reads of a train so far: by file, and by site and storage element."""
+
+    files: list[FileRecord] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, record: JobRecord) -> TrainReads:
+        """Those of a record. Files of which an earlier run made all results were not read."""
+        return cls([one for one in record.files if one.subjobs or not one.subjobs_reused], list(record.sites))
+
+    def since(self, before: TrainReads) -> TrainReads:
+        """Those that came after ``before``."""
+        return TrainReads(
+            _since(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
+            _since(
+                self.sites,
+                before.sites,
+                lambda one: (one.site, one.storage_element, one.nearness),
+                lambda one: one.files,
+            ),
+        )
+
+
+def _since(
+    now: Sequence[_Reading],
+    before: Sequence[_Reading],
+    key: Callable[[_Reading], object],
+    count: Callable[[_Reading], int],
+) -> list[_Reading]:
+    known = {key(one): one for one in before}
+    found = []
+    for one in now:
+        earlier = known.get(key(one))
+        # A record that has less than before does not contain what was read before.
+        if earlier is None or count(one) < count(earlier):
+            found.append(one)
+        elif count(one) > count(earlier):
+            found.append(_minus(one, earlier))
+    return found
+
+
+def _minus(one: _Reading, earlier: _Reading) -> _Reading:
+    """The difference in every number that grows."""
+    grown: dict[str, int | float] = {}
+    for name in {number.name for number in fields(one)} - _OF_THE_FILE:
+        value, before = getattr(one, name), getattr(earlier, name)
+        if isinstance(value, int | float) and isinstance(before, int | float):
+            grown[name] = max(value - before, 0)
+    return replace(one, **grown)  # type: ignore[arg-type]  # numbers of these fields
+
 
 Take = Callable[[ReportBatch, str], bool]
 

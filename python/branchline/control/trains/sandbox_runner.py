@@ -16,12 +16,10 @@ from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup
 from branchline.control.room_errors import ConflictError
-from branchline.control.sandbox.on_data import on_data
-from branchline.control.sandbox.sandbox import Sandbox
-from branchline.control.sandbox.sandbox_limits import TrainLimits
-from branchline.control.trains import running
+from branchline.control.sandbox.sandbox import Sandbox, TrainLimits, on_data
+from branchline.control.trains import runner
+from branchline.control.trains.results import at_work_in, receive_results, record_of, send_results
 from branchline.control.trains.runner import Standing
-from branchline.control.trains.taken import at_work_in, receive_results, record_of, send_results
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import BranchlineError, StorageError
 from branchline.records.sensors.record import RUNNING
@@ -73,11 +71,11 @@ class SandboxRunner:
 
     def command(self, order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
         """The one that anybody could give."""
-        return running.command_of(order, dataset, folder)
+        return runner.command_of(order, dataset, folder)
 
     def start(self, train: Train, folder: Path) -> int:
         """Starts a process that runs the command in the sandbox, and watches it."""
-        results, written = running.results_of(folder, train.order), folder / WRITTEN
+        results, written = runner.results_of(folder, train.order), folder / WRITTEN
         with failed_writing(folder):
             written.mkdir(mode=0o700, exist_ok=True)
             # In the sandbox what is written is found here.
@@ -86,10 +84,10 @@ class SandboxRunner:
         inside = [*own_python(), "-m", *train.command, "--force"]
         readable = [folder, *(one for one in self.data if one.exists())]
         command = self.sandbox.command(inside, folder, readable, (written, results), self.limits.of_processes())
-        settings = Supervised(command, str(written), str(folder / running.LOG), str(folder / WHY), self.limits)
+        settings = Supervised(command, str(written), str(folder / runner.LOG), str(folder / WHY), self.limits)
         write_whole(folder / SETTINGS, json.dumps(asdict(settings)).encode())
         words = ["branchline.control.trains.supervisor", str(folder / SETTINGS), str(results)]
-        return running.start(words, folder, None)
+        return runner.start(words, folder, None)
 
     def look(self, train: Train, folder: Path) -> Standing:
         """By the files that it writes, and the process that watches it, which ends as the last one."""
@@ -104,7 +102,7 @@ class SandboxRunner:
         """Processes have other numbers in the sandbox than here."""
         record = record_of(folder / WRITTEN)
         if record is None:
-            taken = job_of(running.results_of(folder, train.order))
+            taken = job_of(runner.results_of(folder, train.order))
             return None if taken is None or is_alive else status_at_end(taken)
         if is_alive or record.status == RUNNING:
             state = RUNNING if is_alive else DIED
@@ -114,7 +112,7 @@ class SandboxRunner:
 
     def log(self, train: Train, folder: Path) -> str:
         """Why it was ended, and what it wrote."""
-        return "\n".join(one for one in (self.ended(train, folder), running.log_of(folder)) if one)
+        return "\n".join(one for one in (self.ended(train, folder), runner.log_of(folder)) if one)
 
     def ended(self, train: Train, folder: Path) -> str:
         """What the process that watches it found too much."""
@@ -126,7 +124,7 @@ class SandboxRunner:
     def cancel(self, train: Train, folder: Path) -> None:
         """Has the process that watches it end it."""
         if _is_watched(train, folder):
-            running.end(train.process)
+            runner.end(train.process)
 
     def can_resume(self, train: Train, folder: Path) -> bool:
         """It is started again, and reuses what is done."""
@@ -142,11 +140,11 @@ class SandboxRunner:
         written = folder / WRITTEN
         if record_of(written) is None:
             return
-        take_folder(written, running.results_of(folder, train.order))
+        take_folder(written, runner.results_of(folder, train.order))
 
 
 def _is_watched(train: Train, folder: Path) -> bool:
-    return running.lives(train.process, running.results_of(folder, train.order))
+    return runner.lives(train.process, runner.results_of(folder, train.order))
 
 
 def take_folder(written: Path, results: Path) -> None:

@@ -18,12 +18,12 @@ import psutil
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.quantities import count, size
 from branchline.base.whole_files import write_whole
-from branchline.control.sandbox.sandbox import Sandbox
-from branchline.control.sandbox.sandbox_limits import (
+from branchline.control.sandbox.sandbox import (
     SANDBOX_END_S,
     SANDBOX_FOLDER_LOOK_S,
     SANDBOX_LOOK_S,
     WRITTEN_FILES_MAX,
+    Sandbox,
 )
 from branchline.control.sandbox.watch import Watch
 from branchline.control.trains.sandbox_runner import Supervised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from branchline.base.limits import TRAIN_WAGONS_MAX
@@ -20,6 +20,13 @@ HERE = "here"
 #: Places that are batch systems.
 BATCH = ("slurm", "htcondor")
 _PLACE = re.compile(r"here|slurm|htcondor|dask=[a-z]+://[A-Za-z0-9.:\[\]-]{1,200}")
+#: ``key`` is that of the trial with which the wagon was allowed to ride: it changes with code, values and dataset.
+TABLES = """
+CREATE TABLE IF NOT EXISTS train_riders (
+    train INTEGER NOT NULL, wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL,
+    PRIMARY KEY (train, wagon)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS train_riders_of ON train_riders (wagon, dataset, key);
+"""
 
 
 @dataclass(frozen=True)
@@ -106,3 +113,20 @@ class Train:
     def is_over(self) -> bool:
         """Whether it has come to an end."""
         return self.state in ENDS
+
+
+def note_riders(connection: sqlite3.Connection, train: int, dataset: str, keys: Mapping[str, str]) -> None:
+    """Notes the wagons of a train with their keys, in the transaction that makes it."""
+    rows = [(train, wagon, dataset, key) for wagon, key in keys.items()]
+    connection.executemany("INSERT INTO train_riders VALUES (?, ?, ?, ?)", rows)
+
+
+def last_ride(connection: sqlite3.Connection, wagon: str, dataset: str, key: str, states: Sequence[str]) -> int:
+    """The last train in one of some states in which a wagon rode as it is now; 0 if there is none."""
+    marks = ", ".join("?" * len(states))
+    query = (
+        "SELECT train FROM train_riders JOIN trains ON number = train"  # noqa: S608 - marks alone
+        f" WHERE wagon = ? AND dataset = ? AND key = ? AND state IN ({marks}) ORDER BY train DESC LIMIT 1"
+    )
+    row = connection.execute(query, (wagon, dataset, key, *states)).fetchone()
+    return 0 if row is None else int(row[0])

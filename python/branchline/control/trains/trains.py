@@ -25,22 +25,18 @@ from branchline.control.database import Database
 from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
-from branchline.control.registry.registry import Registry, WholeWagon
-from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.registry import Registry, SourceStore, WholeWagon
 from branchline.control.registry.wagon_file import compose, names_in_train
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.sandbox.sandbox_limits import OWNER_LOOKS_AT_ONCE, TRAIN_IN_HAND_S
-from branchline.control.trains import running
+from branchline.control.sandbox.sandbox import OWNER_LOOKS_AT_ONCE, TRAIN_IN_HAND_S
+from branchline.control.trains import runner
+from branchline.control.trains.bundle import write_groups
 from branchline.control.trains.choosing import Runners
-from branchline.control.trains.merge_groups import write_groups
-from branchline.control.trains.riders import TABLES as RIDER_TABLES
-from branchline.control.trains.riders import note_riders
+from branchline.control.trains.results import record_of
 from branchline.control.trains.room_reports import TABLES as REPORT_TABLES
 from branchline.control.trains.room_reports import RoomReports, Take
-from branchline.control.trains.runner import Runner, Standing
-from branchline.control.trains.running import ReportTo
-from branchline.control.trains.taken import record_of
+from branchline.control.trains.runner import ReportTo, Runner, Standing
 from branchline.control.trains.train import (
     CANCELLED,
     ENDS,
@@ -54,9 +50,10 @@ from branchline.control.trains.train import (
     Planned,
     Train,
     TrainOrder,
+    note_riders,
 )
-from branchline.control.trials.together import Needs, needs_of, together
-from branchline.control.trials.trial import DONE, WARNED
+from branchline.control.trains.train import TABLES as RIDER_TABLES
+from branchline.control.trials.trial import DONE, WARNED, Needs, needs_of, together
 from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
 from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
@@ -250,7 +247,7 @@ class Trains:
 
     def results(self, train: Train) -> Path:
         """The directory of its results."""
-        return running.results_of(self.folder(train.number), train.order)
+        return runner.results_of(self.folder(train.number), train.order)
 
     def number_of(self, results: Path) -> int:
         """The train whose results a directory has; 0 if it is none of them."""
@@ -298,7 +295,7 @@ class Trains:
         compose(wagons, texts, folder, by_dataset=bool(dataset.merge_groups), changers=changers)
         files = [str(write_groups(dataset, folder))] if dataset.merge_groups else dataset.files
         command = self._runners.of(train.order).command(train.order, replace(dataset, files=files), folder)
-        running.note_command(command, folder)
+        runner.note_command(command, folder)
         return replace(train, number=last + 1, command=command, wagons=names_in_train(wagons), changers=dict(changers))
 
     def _keep(self, train: Train, why: str, keys: Mapping[str, str], planned: Planned | None) -> None:

@@ -20,7 +20,7 @@ from branchline.base.processes import own_python
 from branchline.base.texts import printable
 from branchline.base.whole_files import write_whole
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.sandbox.on_data import on_data
+from branchline.control.sandbox.sandbox import on_data
 from branchline.control.sandbox.watch import TRIAL_MARK, OutcomePipe, Watch, end_all
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from branchline.base.limits import (
+    TRIAL_BRANCHES_MANY,
+    TRIAL_FIRST_CHUNK_LONG_S,
+    TRIAL_MEMORY_LARGE_BYTES,
+    TRIAL_OUTPUT_LARGE_BYTES,
+    TRIAL_SLOW_OF_READING,
+    TRIAL_TIME_TELLING_S,
+    TRIAL_WAITING_SHARE,
+)
 from branchline.base.plain import check_types, from_plain, to_plain
+from branchline.base.quantities import count, duration, ratio, size
+from branchline.records.diagnosis import remedies
 
 TRIAL_VERSION = 1
 #: In place of a wagon: the trial is of a train of all wagons that have passed alone on the dataset.
@@ -129,3 +140,88 @@ class TrialWarning:
 
     what: str
     advice: str
+
+
+def state_of(outcome: TrialOutcome) -> str:
+    """The state that a trial ends with."""
+    failed = outcome.error or outcome.differences or any(one.error for one in outcome.wagons)
+    return FAILED if failed else WARNED if warnings(outcome) else DONE
+
+
+def reasons(outcome: TrialOutcome) -> list[str]:
+    """Why a trial failed; a sentence each, none if it did not."""
+    wagons = [f"{one.name}: {one.error}{f' ({one.error_line})' if one.error_line else ''}" for one in outcome.wagons]
+    failed = [text for one, text in zip(outcome.wagons, wagons, strict=True) if one.error]
+    return [*([outcome.error] if outcome.error else []), *failed, *outcome.differences]
+
+
+def warnings(outcome: TrialOutcome) -> list[TrialWarning]:
+    """What should be changed, with what to do."""
+    return [one for wagon in outcome.wagons if not wagon.error for one in _of_wagon(wagon, outcome)]
+
+
+def _of_wagon(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
+    if not wagon.events:
+        yield TrialWarning(f"{wagon.name} saw no events", remedies.NO_EVENTS)
+    if wagon.memory_bytes > TRIAL_MEMORY_LARGE_BYTES:
+        what = f"{wagon.name} takes {size(wagon.memory_bytes)} of memory in each process"
+        yield TrialWarning(what, remedies.MUCH_MEMORY)
+    if wagon.output_bytes_forecast > TRIAL_OUTPUT_LARGE_BYTES:
+        what = f"the result of {wagon.name} will have {size(wagon.output_bytes_forecast)} after the whole dataset"
+        advice = remedies.MANY_ROWS if wagon.output_grows else remedies.MANY_BINS
+        yield TrialWarning(what, advice)
+    if wagon.first_s > TRIAL_FIRST_CHUNK_LONG_S:
+        what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)}, in every process again"
+        yield TrialWarning(what, remedies.LONG_FIRST_CHUNK)
+    yield from _of_times(wagon, outcome)
+    if len(wagon.branches) > TRIAL_BRANCHES_MANY:
+        what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
+        yield TrialWarning(what, remedies.MANY_BRANCHES)
+
+
+def _of_times(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
+    if wagon.seconds_per_event * wagon.events < TRIAL_TIME_TELLING_S:
+        return
+    if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:
+        times = ratio(wagon.seconds_per_event, outcome.read_s_per_event)
+        what = f"{wagon.name} takes {times} times as long for an event as reading it"
+        yield TrialWarning(what, remedies.SLOWER_THAN_READING)
+    waiting = wagon.seconds_per_event - wagon.cpu_s_per_event
+    if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event:
+        what = f"{wagon.name} waits for more than half of its time"
+        yield TrialWarning(what, remedies.WAITING_WAGON)
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a wagon, or several, will take for a whole dataset: seconds, and bytes of memory of all workers on one
+    machine. ``added_bytes`` is what the wagon adds to a train that runs anyway.
+    """
+
+    seconds: float = 0.0
+    memory_bytes: int = 0
+    added_bytes: int = 0
+
+
+def needs_of(outcome: TrialOutcome | None) -> Needs:
+    """What a trial has found; nothing where it has no outcome."""
+    if outcome is None:
+        return Needs()
+    workers = max(1, outcome.workers)
+    added = sum(workers * (one.memory_bytes + one.output_bytes_forecast) for one in outcome.wagons)
+    return Needs(outcome.seconds, outcome.memory_bytes, added)
+
+
+def together(needs: Sequence[Needs]) -> Needs:
+    """The most that a train of these will take: as if nothing were shared but what each worker has anyway.
+
+    Times add up, although reading is shared. To the memory of the largest comes what the others add in each worker.
+    """
+    if not needs:
+        return Needs()
+    largest, *others = sorted(needs, key=lambda one: -one.memory_bytes)
+    return Needs(
+        sum(one.seconds for one in needs),
+        largest.memory_bytes + sum(one.added_bytes for one in others),
+        sum(one.added_bytes for one in needs),
+    )

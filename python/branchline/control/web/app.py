@@ -22,33 +22,20 @@ from starlette.types import ASGIApp
 from branchline.base.limits import REPORTS_AT_ONCE
 from branchline.base.plain import finite, to_plain
 from branchline.control.room import ControlRoom
-from branchline.control.web.actions import actions, measure_actions, people_actions, plan_actions, train_actions
-from branchline.control.web.actions.actions import Act, Form
+from branchline.control.web import actions
+from branchline.control.web.actions import Act, Form
 from branchline.control.web.error_answers import FAULT_SENTENCE, Failure, failure_of, failure_with
-from branchline.control.web.live import Ticks, events
+from branchline.control.web.live import SharedPages, Ticks, events
 from branchline.control.web.login import Logins, NewSecrets
-from branchline.control.web.pages import (
-    findings,
-    jobs,
-    measures,
-    people,
-    places,
-    plans,
-    train_comparison,
-    trains,
-    wagons,
-    watched,
-)
-from branchline.control.web.pages.job_report import job_report
+from branchline.control.web.pages import findings, jobs, measures, people, places, plans, trains, wagons, watched
+from branchline.control.web.pages.jobs import job_report
 from branchline.control.web.pages.page import Ask, Make, Page
-from branchline.control.web.pages.train_files import train_bundle, train_file
-from branchline.control.web.pages.trial_files import trial_profile
+from branchline.control.web.pages.trains import train_bundle, train_file
+from branchline.control.web.pages.wagons import trial_profile
 from branchline.control.web.rendering import rendered
-from branchline.control.web.routes.metrics_route import monitoring_routes
-from branchline.control.web.routes.reports_route import take_report
+from branchline.control.web.routes import monitoring_routes, take_report
 from branchline.control.web.security import Guard
 from branchline.control.web.server_settings import ServerSettings
-from branchline.control.web.shared_pages import SharedPages
 from branchline.errors import BranchlineError
 
 if TYPE_CHECKING:
@@ -78,7 +65,7 @@ PAGES: dict[str, Make] = {
     "/trains": trains.trains,
     "/new-train": trains.new_train,
     "/trains/{number}": trains.train,
-    "/trains/{number}/compare": train_comparison.compare,
+    "/trains/{number}/compare": trains.compare,
     "/plans": plans.plans,
     "/plans/{owner}/{name}": plans.plan,
     "/new-plan": plans.new_plan,
@@ -99,19 +86,19 @@ ACTIONS: dict[str, Act] = {
     "/do/enable": actions.enable,
     "/do/copy-activations": actions.copy_activations,
     "/do/try-again": actions.try_again,
-    "/do/switch-on-measure": measure_actions.switch_on,
-    "/do/undo-measure": measure_actions.undo,
-    "/do/order-train": train_actions.order,
-    "/do/approve-train": train_actions.approve,
-    "/do/cancel-train": train_actions.cancel,
-    "/do/run-again": train_actions.again,
-    "/do/clone-train": train_actions.clone,
-    "/do/save-plan": plan_actions.save,
-    "/do/pause-plan": plan_actions.pause,
-    "/do/remove-plan": plan_actions.remove,
-    "/do/add-person": people_actions.add_person,
-    "/do/change-person": people_actions.change_person,
-    "/do/revoke-token": people_actions.revoke_token,
+    "/do/switch-on-measure": actions.switch_on,
+    "/do/undo-measure": actions.undo,
+    "/do/order-train": actions.order,
+    "/do/approve-train": actions.approve,
+    "/do/cancel-train": actions.cancel,
+    "/do/run-again": actions.again,
+    "/do/clone-train": actions.clone,
+    "/do/save-plan": actions.save,
+    "/do/pause-plan": actions.pause,
+    "/do/remove-plan": actions.remove,
+    "/do/add-person": actions.add_person,
+    "/do/change-person": actions.change_person,
+    "/do/revoke-token": actions.revoke_token,
 }
 #: Pages that the head of every page leads to.
 PLACES = (

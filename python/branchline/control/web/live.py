@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from starlette.requests import Request
@@ -18,7 +19,10 @@ from branchline.base.limits import (
     LIVE_KNOWN_S,
     LIVE_VIEWERS_MAX,
     LIVE_VIEWERS_OF_PERSON_MAX,
+    PAGES_AT_ONCE,
+    PAGES_KEPT_MAX,
 )
+from branchline.control.people import Person
 from branchline.control.room import ControlRoom
 
 
@@ -84,3 +88,41 @@ async def _changes(request: Request) -> AsyncIterator[str]:
         state.viewers[name] -= 1
         # Names of those who have gone are not kept.
         state.viewers += Counter()
+
+
+#: An address with its question, and who asks.
+Key = tuple[str, str, Person]
+
+
+class SharedPages:
+    """The pages of the last version that viewers were told of. Used by the server's one loop."""
+
+    def __init__(self, ticks: Ticks) -> None:
+        self._ticks = ticks
+        self._drawn: dict[Key, tuple[int, asyncio.Future[str]]] = {}
+        # Jobs that report have other threads: pages never keep them waiting.
+        self._threads = ThreadPoolExecutor(PAGES_AT_ONCE, "branchline-pages")
+
+    async def page(self, key: Key, draw: Callable[[], str]) -> str:
+        """What ``draw`` gives, perhaps to an earlier request of this version, or raises."""
+        version = self._ticks.now()
+        known = self._drawn.get(key)
+        # What failed may work now, although nothing was reported: the disk has room again.
+        if known is None or known[0] != version or _has_failed(known[1]):
+            if len(self._drawn) >= PAGES_KEPT_MAX:
+                self._drawn.clear()
+            drawing = asyncio.get_running_loop().run_in_executor(self._threads, draw)
+            drawing.add_done_callback(_retrieve)
+            known = self._drawn[key] = (version, drawing)
+        # Whoever goes away before it is drawn does not take it from the others.
+        return await asyncio.shield(known[1])
+
+
+def _has_failed(drawing: asyncio.Future[str]) -> bool:
+    return drawing.done() and (drawing.cancelled() or drawing.exception() is not None)
+
+
+def _retrieve(drawing: asyncio.Future[str]) -> None:
+    """An error that nobody waits for any more is no fault of the loop."""
+    if not drawing.cancelled():
+        drawing.exception()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from urllib.parse import quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -15,16 +16,32 @@ from starlette.routing import Route
 from branchline.base.limits import LOGIN_TRIES_MAX, LOGIN_TRIES_S, LOGINS_AT_ONCE, RETRY_AFTER_S, SECRET_SHOWN_S
 from branchline.control.people import Person
 from branchline.control.room import ControlRoom
-from branchline.control.web.actions.actions import Form
-from branchline.control.web.login_page import login_page, own_path
-from branchline.control.web.rates import Rates
+from branchline.control.web.actions import Form
 from branchline.control.web.rendering import rendered
-from branchline.control.web.security import LOGIN_PATH, NEW_TOKEN_PATH, cookie_name, set_cookie
+from branchline.control.web.request_limits import Rates
+from branchline.control.web.security import LOGIN_PATH, NEW_TOKEN_PATH, OPENID_PATH, cookie_name, set_cookie
 from branchline.control.web.server_settings import ServerSettings
 from branchline.errors import OptionError
 
 MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
 _TOO_MANY = "There were too many wrong passwords. Try again in a quarter of an hour."
+
+
+def login_page(settings: ServerSettings, wanted: str = "/", trouble: str = "", status: int = 200) -> HTMLResponse:
+    """The page, with what went wrong at the last try; ``wanted`` is where people wanted to go."""
+    path = own_path(wanted)
+    openid = settings.openid
+    provider = None if openid is None else openid.shown_name
+    address = f"{OPENID_PATH}?{urlencode({'next': path})}"
+    return HTMLResponse(
+        rendered("login.html", wanted=path, trouble=trouble, provider=provider, address=address), status
+    )
+
+
+def own_path(wanted: str) -> str:
+    """A path of this server; the first page for anything that leads elsewhere."""
+    is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return quote(wanted, safe="/?=&%:.,-_~+@!$'()*;") if is_own and not wanted.startswith(LOGIN_PATH) else "/"
 
 
 @dataclass

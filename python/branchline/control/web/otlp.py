@@ -19,7 +19,7 @@ from http.client import HTTPException
 from urllib.parse import unquote, urlsplit
 
 from branchline.base.limits import OTLP_INTERVAL_S, OTLP_WAIT_S
-from branchline.base.printing import print_line
+from branchline.base.texts import print_line
 from branchline.control.faults import trouble_of
 from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
 from branchline.control.room import ControlRoom

@@ -13,12 +13,10 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from branchline.base.limits import LOGIN_MAX_BYTES, REQUEST_MAX_BYTES, REQUESTS_PER_MINUTE_MAX, RETRY_AFTER_S
-from branchline.control.accounts.accounts import READ, REPORT, Login
-from branchline.control.web.bodies import BodyRoom, announced_bytes, bounded
+from branchline.control.accounts import READ, REPORT, Login
 from branchline.control.web.error_answers import failure_of
-from branchline.control.web.keys import OwnToken
-from branchline.control.web.rates import Rates
-from branchline.control.web.server_settings import COOKIE, ServerSettings
+from branchline.control.web.request_limits import BodyRoom, Rates, announced_bytes, bounded
+from branchline.control.web.server_settings import COOKIE, OwnToken, ServerSettings
 from branchline.errors import BranchlineError
 
 _READS = ("GET", "HEAD")

@@ -9,6 +9,8 @@ import platform
 import re
 import secrets
 import socket
+import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -18,28 +20,86 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from branchline.base.limits import LIVE_VIEWERS_MAX, SERVER_END_S
+from branchline.base.limits import LIVE_VIEWERS_MAX, LOG_LINES_MAX, LOG_SPAN_S, REQUEST_HEAD_S, SERVER_END_S
 from branchline.base.whole_files import write_whole
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.registry.git_sources import GitSources
-from branchline.control.retention import Retention
 from branchline.control.room import ControlRoom
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.sandbox.owner_call import SubmitAs
-from branchline.control.sandbox.sandbox_limits import TrainLimits
-from branchline.control.trains.running import ReportTo
+from branchline.control.sandbox.sandbox import TrainLimits
+from branchline.control.trains.runner import ReportTo
+from branchline.control.upkeep import Retention
 from branchline.control.web.app import create_app
-from branchline.control.web.connections import TimedConnection
-from branchline.control.web.keys import AccountKeys, OwnToken
 from branchline.control.web.openid_settings import OpenIdSettings
 from branchline.control.web.otlp import OtlpExporter, Resource
-from branchline.control.web.server_log import BoundedLines
-from branchline.control.web.server_settings import LOOPBACK_HOSTS, TOKEN_FILE, ServerSettings
+from branchline.control.web.server_settings import LOOPBACK_HOSTS, TOKEN_FILE, AccountKeys, OwnToken, ServerSettings
 from branchline.errors import OptionError
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is asked whether somebody listens there
+
+
+class TimedConnection(H11Protocol):
+    """A connection that is closed if the head of a request takes too long: uvicorn would wait for it for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget()
+
+    def _watch(self) -> None:
+        # There is none before the first request, whatever uvicorn declares.
+        if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr]
+            self._forget()
+        elif self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(REQUEST_HEAD_S, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+class BoundedLines(logging.Filter):
+    """Lets through LOG_LINES_MAX messages in LOG_SPAN_S, and says of those before it how many it has left out."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now_s = now_s
+        self._began_s = now_s()
+        self._count = 0
+        self._left_out = 0
+        self._turn = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a message is written."""
+        with self._turn:
+            if self._now_s() - self._began_s > LOG_SPAN_S:
+                self._began_s, self._count = self._now_s(), 0
+            self._count += 1
+            if self._count > LOG_LINES_MAX:
+                self._left_out += 1
+                return False
+            left_out, self._left_out = self._left_out, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} messages before it were left out)", ()
+        return True
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import TypedDict, cast
 
 from branchline.base.limits import BATCH_TASKS_MAX
 from branchline.errors import BatchError
-from branchline.jobs.batch.calls import TooManyJobsError, call
 from branchline.jobs.batch.site_settings import Site
-from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, script
+from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, TooManyJobsError, call, script
 
 WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
 # Folders of which each job has a copy of its own, by the setting MOUNT_UNDER_SCRATCH of most pools.

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from branchline.base.limits import SLURM_ARRAY_TASKS
 from branchline.errors import BatchError
-from branchline.jobs.batch.calls import TooManyJobsError, call
 from branchline.jobs.batch.site_settings import Site
-from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, script
+from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, TooManyJobsError, call, script
 
 WHERE = "submit on a login node of the cluster, or install its package slurm-client"
 _NODE = '"$SLURMD_NODENAME"'

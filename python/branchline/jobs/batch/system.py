@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from branchline.errors import BatchError
-from branchline.jobs.batch.calls import TooManyJobsError
 from branchline.jobs.batch.htcondor import HTCondor
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.slurm import Slurm
-from branchline.jobs.batch.task_steps import JobArray, Step, Submitted, TaskState
+from branchline.jobs.batch.task_steps import JobArray, Step, Submitted, TaskState, TooManyJobsError
 
 __all__ = [
     "BatchError",

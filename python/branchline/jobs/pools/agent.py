@@ -23,10 +23,9 @@ from typing import Any
 
 from branchline.base.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, AGENT_RUNS_MAX, POOL_MEMORY_PART, STOP_GRACE_S
 from branchline.base.quantities import size
-from branchline.jobs.pools.groups import Group, GroupResult, PoolRunSettings
+from branchline.jobs.pools.pool import Group, GroupResult, PoolRunSettings
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
-from branchline.jobs.workers.error_output import ErrorOutput
 from branchline.jobs.workers.messages import (
     DrawRequest,
     Farewell,
@@ -36,7 +35,7 @@ from branchline.jobs.workers.messages import (
     SentResult,
     WorkerMessage,
 )
-from branchline.jobs.workers.worker_process import WorkerProcess, end_processes
+from branchline.jobs.workers.worker_process import ErrorOutput, WorkerProcess, end_processes
 
 
 class Agent:

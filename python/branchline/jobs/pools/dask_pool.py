@@ -11,9 +11,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future, KilledWorker, Worker, get_worker
 from distributed import wait as wait_for_futures
 from distributed.client import FutureCancelledError
+from distributed.comm.addressing import get_address_host
+from distributed.utils import sync
 
 from branchline.base.limits import (
     RELEASE_WAIT_S,
@@ -25,13 +27,48 @@ from branchline.base.limits import (
     VERSIONS_WAIT_S,
 )
 from branchline.errors import OptionError
-from branchline.jobs.pools.agent import end_agents
-from branchline.jobs.pools.dask_task import cancel_on_worker, host_of, stop_on_worker, topic_of, work_on_dask_group
-from branchline.jobs.pools.groups import Group
-from branchline.jobs.pools.pool import Done, PoolError
+from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
+from branchline.jobs.pools.pool import Done, Group, GroupResult, PoolError
 from branchline.jobs.program import Versions
-from branchline.jobs.sites.nearness import is_among
-from branchline.jobs.sites.spot import Spot, own_spot
+from branchline.jobs.sites import Spot, is_among, own_spot
+
+
+def topic_of(run_id: str) -> str:
+    """The topic of Dask's events under which the workers of a run say what they begin."""
+    return f"branchline-{run_id}"
+
+
+def work_on_dask_group(group: Group) -> GroupResult:
+    """Works on a group with all threads of this worker, and says first that it does: Dask gives the group to another
+    worker by itself when this one ends, which nobody would know of.
+    """
+    worker = get_worker()
+    _say_begun(worker, group)
+    memory_limit_bytes = worker.memory_manager.memory_limit or None
+    result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
+    return replace(result, node=host_of(worker.address), address=worker.address)
+
+
+def _say_begun(worker: Worker, group: Group) -> None:
+    """Returns when the scheduler has it, so that it is known of a worker that dies at once, too."""
+    message = {"number": group.number, "worker": worker.address}
+    with suppress(OSError):  # A scheduler that is gone is noticed by the job itself.
+        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
+
+
+def host_of(address: str) -> str:
+    """The machine in the address of a worker."""
+    return str(get_address_host(address))
+
+
+def cancel_on_worker(run_id: str, number: int) -> None:
+    """Has the work on a group ended."""
+    cancel_group(run_id, number)
+
+
+def stop_on_worker(run_id: str) -> None:
+    """Has the groups of a run handed over as they are."""
+    stop_agents(run_id)
 
 
 class DaskPool:

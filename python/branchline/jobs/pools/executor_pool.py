@@ -12,9 +12,8 @@ from functools import partial
 
 from branchline.base.limits import EXECUTOR_SLOTS
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.groups import Group, GroupResult
-from branchline.jobs.pools.pool import Done, PoolError
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.pools.pool import Done, Group, GroupResult, PoolError
+from branchline.jobs.sites import Spot
 
 
 class ExecutorPool:

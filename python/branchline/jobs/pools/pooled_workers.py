@@ -28,12 +28,10 @@ from branchline.base.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
-from branchline.jobs.nodes import Nodes
-from branchline.jobs.pools.groups import Group, GroupResult, PoolRunSettings
-from branchline.jobs.pools.pool import Done, Pool, PoolError
+from branchline.jobs.pools.pool import Done, Group, GroupResult, Pool, PoolError, PoolRunSettings
 from branchline.jobs.program import ModuleFile, Program, Source, Versions
-from branchline.jobs.sites.nearness import holding_most
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.sites import Spot, holding_most
+from branchline.jobs.stragglers import Nodes, Tail
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -50,7 +48,6 @@ from branchline.jobs.subjob import (
     WorkerDiedError,
     packages_of,
 )
-from branchline.jobs.tail import Tail
 
 
 class PooledWorkers:

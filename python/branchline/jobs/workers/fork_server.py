@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.package_versions import remember_versions
-from branchline.jobs.user_modules import load_uncached
+from branchline.jobs.program import load_uncached
 from branchline.jobs.workers import worker
 
 #: The answer to a request that forks: the number of the process.

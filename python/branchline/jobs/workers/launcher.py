@@ -23,10 +23,8 @@ from typing import Protocol
 
 from branchline.base.limits import KILL_GRACE_S, STARTER_ANSWER_S, STARTER_LOOK_S
 from branchline.base.processes import own_python, package_folder
-from branchline.jobs.installed import InstallationChangedError, check_installation
 from branchline.jobs.interruption import SIGNALS, signals_blocked
-from branchline.jobs.program import own_path
-from branchline.jobs.user_modules import is_cached
+from branchline.jobs.program import InstallationChangedError, check_installation, is_cached, own_path
 from branchline.jobs.workers.fork_server import ANSWER, KNOWN, Request
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 

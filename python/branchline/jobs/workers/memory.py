@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import os
 import resource
 import signal
 from contextlib import suppress
 from pathlib import Path
 
+from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
+
+# The names that malloc.h has for these settings.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+# The names that an environment has for them.
+CHOSEN_BY_USERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 #: The exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
 #: What stands for the exit code of a worker of which nobody knows how it ended. No process has it.
 EXIT_NOT_KNOWN = 256
-
 _VMSTAT = Path("/proc/vmstat")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """Has this process keep some of the memory that is freed, and tells whether it does.
+
+    Wagons make and drop arrays of some MB all the time. The C library gives each back to the system and asks for the
+    next, whose pages the system has to clear. Nothing is done with another C library than that of GNU, or where the
+    environment has settings: of the user, or of Dask, whose workers give memory back by its own configuration.
+    """
+    if any(name in os.environ for name in CHOSEN_BY_USERS):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
+        return False
+    settings = ((_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES), (_M_TRIM_THRESHOLD, FREED_MEMORY_KEPT_BYTES))
+    return all(library.mallopt(name, value) == 1 for name, value in settings)
 
 
 class MemoryWitness:

@@ -24,14 +24,11 @@ from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.package_versions import require_versions
-from branchline.jobs.program import ModuleFile, WorkerStart
+from branchline.jobs.program import ModuleFile, UncachedLoader, WorkerStart, load_uncached
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
-from branchline.jobs.user_modules import UncachedLoader, load_uncached
-from branchline.jobs.workers.connection import WorkerConnection
-from branchline.jobs.workers.freed_memory import keep_freed_memory
 from branchline.jobs.workers.heartbeat import HeartbeatWriter
-from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY
-from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, sent
+from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
+from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, WorkerConnection, sent
 
 
 def load_module(name: str, path: str) -> Any:

@@ -6,21 +6,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from branchline.base.quantities import percent
 from branchline.errors import OptionError
-from branchline.lab.advice.changes import ACCESS, CLUSTERED, CONVERTED, OTHER, RECOMPRESSED, AdvisedChange
+from branchline.lab.advice.changes import (
+    ACCESS,
+    CLUSTERED,
+    CONVERTED,
+    OTHER,
+    RECOMPRESSED,
+    AdvisedChange,
+    write_changed,
+)
 from branchline.lab.advice.layout_advice import DECOMPRESS_S
-from branchline.lab.advice.proposal import Proposal, is_far
-from branchline.lab.advice.proposals import columns_of_ntuple, proposals
+from branchline.lab.advice.proposals import Proposal, columns_of_ntuple, is_far, proposals
 from branchline.lab.advice.sample_trial import SAMPLE_BYTES, TriedChange, try_change
 from branchline.lab.forecast.conditions import Conditions
 from branchline.lab.forecast.forecasting import WhatIf, what_if
-from branchline.lab.forecast.other_codec import OtherCodec, try_clusters, try_codec
+from branchline.lab.forecast.rates import OtherCodec, try_clusters, try_codec
 from branchline.lab.forecast.subject import Subject
-from branchline.records.diagnosis.advice import Advice, Gain
+from branchline.reading.datasets.data_file import DataFile
+from branchline.records.diagnosis.advice import RECORD_ERROR, Advice, Gain, best, gain_between
 from branchline.records.diagnosis.figures import phase_s
-from branchline.records.diagnosis.ideas import RECORD_ERROR, best, gain_between
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord
 
@@ -31,6 +39,12 @@ TRIED_ERROR, TRIED_NOISE = 0.1, 0.03
 TRIED_BYTES, TRIED_FAR_S = SAMPLE_BYTES, 15.0
 #: Phases of a job that reading takes.
 READING_PHASES = ("plan", "wait", "decompress", "decode")
+#: Kinds that the files show better than a record does.
+_FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
+#: Beginnings of what is wrong with files as they lie.
+_FLAWS_OF_FILES = ("merge", "layout", "codec", "format", "slim")
+#: Files that get larger by more than this part: it is said as a cost.
+GROWS = 0.02
 
 
 @dataclass(frozen=True)
@@ -62,16 +76,6 @@ def advise(subject: Subject) -> list[Advised]:
 def advise_without_files(job: JobRecord) -> list[Advised]:
     """Advice for a job whose files cannot be read any more: what its record says. Nothing is tried or planned."""
     return [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in advise_job(job)]
-
-
-#: Kinds that the files show better than a record does.
-_FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
-
-
-#: Beginnings of what is wrong with files as they lie.
-_FLAWS_OF_FILES = ("merge", "layout", "codec", "format", "slim")
-#: Files that get larger by more than this part: it is said as a cost.
-GROWS = 0.02
 
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
@@ -167,3 +171,12 @@ def _advice(proposal: Proposal, gain: Gain, now_s: float) -> Advice:
 def advice_of(found: Sequence[Advised]) -> list[Advice]:
     """The advice alone, for reports."""
     return [one.advice for one in found]
+
+
+def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:
+    """Writes the files that a piece of advice asks for into a folder, and verifies them; the old ones stay.
+
+    Raises OptionError for advice that is an option and no file, or for files of one name; BadFileError if what was
+    written is not the same; and what writing raises.
+    """
+    return write_changed(advised.change, files, folder, is_verified=True)

@@ -13,8 +13,7 @@ import numpy as np
 from branchline.base.quantities import count, counted, percent, significant, size
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.file_layout import FileLayout
-from branchline.records.diagnosis.advice import MANAGER, Advice
-from branchline.records.diagnosis.ideas import Idea, chosen, inputs_words
+from branchline.records.diagnosis.advice import MANAGER, Advice, Idea, chosen, inputs_words
 
 #: Seconds that a core takes for a byte after decompression, by codec: measured with columns of floats on a server of
 #: 2023. Codecs of other names take as long as zlib.

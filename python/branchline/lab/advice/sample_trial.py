@@ -20,7 +20,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
-from branchline.records.diagnosis.ideas import GAIN_MIN
+from branchline.records.diagnosis.advice import GAIN_MIN
 
 #: The sample has the smallest files, up to so many and so many bytes. A larger file is not written again for a try.
 SAMPLE_FILES, SAMPLE_BYTES, TRIED_BYTES_MAX = 8, 60_000_000, 300_000_000

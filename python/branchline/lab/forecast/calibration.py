@@ -18,9 +18,9 @@ from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.user_state import state_folder
 from branchline.base.whole_files import write_whole
 from branchline.errors import BadFileError, OptionError, StorageError
-from branchline.lab.forecast.machine import machine_name, now_text
+from branchline.lab.forecast.checked import machine_name, now_text
 from branchline.lab.forecast.rates import Rates, measured
-from branchline.lab.simulated_limits import CALIBRATION_FILE_MAX_BYTES
+from branchline.lab.limits import CALIBRATION_FILE_MAX_BYTES
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source

@@ -6,25 +6,22 @@ import math
 from dataclasses import dataclass, replace
 
 from branchline.errors import OptionError
-from branchline.lab.forecast.changed_clusters import with_clusters_of
 from branchline.lab.forecast.changed_layout import (
     at_a_server,
     in_order_of_branches,
     in_order_of_entries,
     merged,
+    with_clusters_of,
     with_larger_baskets,
     with_other_sizes,
 )
+from branchline.lab.forecast.checked import Errors, usual_errors
 from branchline.lab.forecast.conditions import Conditions
-from branchline.lab.forecast.intervals import Errors, usual_errors
 from branchline.lab.forecast.laid_file import LaidFile, laid_file
-from branchline.lab.forecast.model import Costs, Work, costs
-from branchline.lab.forecast.other_codec import OtherCodec
-from branchline.lab.forecast.pieces import pieces_of
-from branchline.lab.forecast.planned_requests import PlanRequest, planned_pieces
-from branchline.lab.forecast.rates import Rates
+from branchline.lab.forecast.model import Costs, Work, costs, unexplained, usual_saving_s
+from branchline.lab.forecast.planned_requests import PlanRequest, pieces_of, planned_pieces
+from branchline.lab.forecast.rates import OtherCodec, Rates
 from branchline.lab.forecast.subject import Subject
-from branchline.lab.forecast.unexplained import unexplained, usual_saving_s
 from branchline.reading.access import Access
 
 FORECAST_VERSION = 1

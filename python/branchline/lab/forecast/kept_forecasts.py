@@ -12,9 +12,8 @@ from pathlib import Path
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.whole_files import write_whole
 from branchline.errors import BadFileError
-from branchline.lab.forecast.checked import Checked
+from branchline.lab.forecast.checked import Checked, machine_name, now_text
 from branchline.lab.forecast.forecasting import FORECAST_VERSION, WhatIf
-from branchline.lab.forecast.machine import machine_name, now_text
 from branchline.records.sensors.record import JobRecord
 
 

@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.lab.forecast.calibration import load_calibration, with_calibrated
-from branchline.lab.forecast.checked import load_checked
-from branchline.lab.forecast.intervals import Errors, errors_seen
+from branchline.lab.forecast.checked import Errors, errors_seen, load_checked
 from branchline.lab.forecast.laid_file import LaidFile, laid_file
-from branchline.lab.forecast.pieces import openings, pieces_of
+from branchline.lab.forecast.planned_requests import openings, pieces_of
 from branchline.lab.forecast.rates import Rates, measured, rates_of_job
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile

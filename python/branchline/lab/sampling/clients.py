@@ -21,8 +21,7 @@ from typing import Any
 
 from branchline.base.limits import KILL_GRACE_S, parse_bytes
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.sampling.bare_network import bare_socket
-from branchline.lab.sampling.job import Counts, JobRequest
+from branchline.lab.sampling.job import Counts, JobRequest, bare_socket
 from branchline.lab.sampling.traces import TRACED_CLIENTS, ranges_on, traced
 from branchline.lab.study import Value
 from branchline.reading.access import Access
@@ -257,7 +256,7 @@ def pieces(request: JobRequest) -> Reader:
 def whole_bytes(request: JobRequest) -> Reader:
     """All bytes of the files, four ranges of 8 MiB at a time, nothing decoded: what the storage gives."""
     from branchline._core import Store
-    from branchline.reading.ranges import ByteRange
+    from branchline.reading.access import ByteRange
 
     access = _access(request)
 

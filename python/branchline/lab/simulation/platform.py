@@ -11,7 +11,7 @@ from typing import Any
 
 from branchline.base.plain import from_plain, to_plain
 from branchline.errors import OptionError
-from branchline.lab.simulated_limits import PLATFORM_FILE_MAX_BYTES
+from branchline.lab.limits import PLATFORM_FILE_MAX_BYTES
 
 #: The version of the form; a reader refuses a newer one.
 PLATFORM_VERSION = 1

@@ -13,7 +13,7 @@ from pathlib import Path
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.quantities import counted, percent, significant
 from branchline.errors import OptionError
-from branchline.lab.change_points import change_points
+from branchline.lab.statistics import change_points
 from branchline.lab.studies.study_result import ArmResult, StudyResult
 
 HISTORY = "history.jsonl"

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.estimates import PAIRS_MIN
 from branchline.lab.sampling.clients import copied_to
 from branchline.lab.sampling.job import this_host
 from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.sampling.study_files import files_of
+from branchline.lab.statistics import PAIRS_MIN
 from branchline.lab.studies.history import HistoryPoint, add_points, points_of
 from branchline.lab.studies.study_run import FailedStudyError, StudyRun
 from branchline.lab.study import Factor, JobSettings, Level, Study

@@ -5,28 +5,118 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
 
 from branchline.base.quantities import duration, percent, significant
 from branchline.base.texts import printable
-from branchline.base.whole_files import write_whole
-from branchline.lab.estimates import Ratio
-from branchline.lab.sampling.samples import SAMPLES, SampleFile, load_kept
-from branchline.lab.studies.job_comparison import job_pictures, spreads
-from branchline.lab.studies.job_differences import differences
-from branchline.lab.studies.offset_pictures import offset_pictures, offset_remark
-from branchline.lab.studies.sample_table import write_samples
+from branchline.base.whole_files import whole_file, write_whole
+from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
+from branchline.lab.statistics import Ratio
+from branchline.lab.studies.job_comparison import differences, job_pictures, spreads
 from branchline.lab.studies.storage_limits import limit_words
-from branchline.lab.studies.study_pictures import COLOURS, IntervalRow, Picture, Series, intervals, is_number, lines
-from branchline.lab.studies.study_result import ArmResult, StudyResult, result_of
-from branchline.lab.studies.study_verdict import answer, sentences
+from branchline.lab.studies.study_pictures import (
+    COLOURS,
+    IntervalRow,
+    Picture,
+    Series,
+    intervals,
+    is_number,
+    lines,
+    offset_pictures,
+    offset_remark,
+)
+from branchline.lab.studies.study_result import ArmResult, StudyResult, answer, result_of, sentences
 from branchline.lab.study import Study
+from branchline.records.result_files.job_files import table_of
 
 PAGE, TABLE = "study.html", "samples.parquet"
 #: With fewer numbers, or fewer names, a picture says no more than the table.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
+
+
+def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
+    """Writes the table. Raises StorageError."""
+    import pyarrow.parquet
+
+    schema = _schema()
+    rows = [row for one in samples for row in _rows(one)]
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with whole_file(path) as temporary:
+        pyarrow.parquet.write_table(table_of(columns, schema), temporary, compression="zstd")
+
+
+def _schema() -> Any:
+    import pyarrow
+
+    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+    return pyarrow.schema(
+        [
+            ("round", whole),
+            ("position", whole),
+            ("kind", text),
+            ("arm", text),
+            ("at", text),
+            ("session", whole),
+            ("sample_wall_s", number),
+            ("file_bytes", whole),
+            ("cached_bytes", whole),
+            ("cold_remark", text),
+            ("others_share", number),
+            ("network_bytes", whole),
+            ("loopback_bytes", whole),
+            ("notes", text),
+            ("sample_error", text),
+            ("job", whole),
+            ("begin_s", number),
+            ("wall_s", number),
+            ("cpu_s", number),
+            ("events", whole),
+            ("bytes_read", whole),
+            ("read_calls", whole),
+            ("disk_bytes", whole),
+            ("host", text),
+            ("processor", text),
+            ("error", text),
+        ]
+    )
+
+
+def _rows(one: StudySample) -> list[dict[str, object]]:
+    beside = one.surroundings
+    common = {
+        "round": one.round,
+        "position": one.position,
+        "kind": one.kind,
+        "arm": one.arm,
+        "at": one.at,
+        "session": one.session,
+        "sample_wall_s": one.wall_s,
+        "file_bytes": one.file_bytes,
+        "cached_bytes": one.cached_bytes,
+        "cold_remark": one.cold_remark,
+        "others_share": beside.others_share,
+        "network_bytes": beside.network_bytes,
+        "loopback_bytes": beside.loopback_bytes,
+        "notes": "; ".join(beside.notes),
+        "sample_error": one.error,
+    }
+    own = (
+        "begin_s",
+        "wall_s",
+        "cpu_s",
+        "events",
+        "bytes_read",
+        "read_calls",
+        "disk_bytes",
+        "host",
+        "processor",
+        "error",
+    )
+    jobs = [{"job": job.number, **{name: getattr(job, name) for name in own}} for job in one.jobs]
+    return [{**common, **job} for job in jobs or [{"job": None, **dict.fromkeys(own)}]]
 
 
 def kept_result(folder: Path) -> StudyResult:

@@ -15,12 +15,12 @@ from branchline.base.plain import to_plain
 from branchline.base.quantities import counted, duration
 from branchline.base.whole_files import write_whole
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.estimates import PAIRS_MIN
 from branchline.lab.limits import STUDY_BLOCK_ROUNDS, STUDY_LIMIT_ROUNDS, STUDY_LOST_MAX, STUDY_TRACES_PART
 from branchline.lab.sampling.sampler import Taker, Turn
 from branchline.lab.sampling.samples import SAMPLES, STUDY, KeptStudy, SampleFile, SampleKind, StudySample, load_kept
 from branchline.lab.sampling.study_files import JobFiles, files_of
 from branchline.lab.sampling.traces import TRACED_CLIENTS
+from branchline.lab.statistics import PAIRS_MIN
 from branchline.lab.studies.storage_limits import BLOCKS, all_limits, files_of_blocks
 from branchline.lab.studies.study_result import StudyResult, result_of
 from branchline.lab.study import JobSettings, Study

@@ -16,22 +16,94 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 import numpy as np
 
+from branchline._core import BranchFacts
 from branchline.errors import BranchlineError
-from branchline.reading.arrays.layouts import record_of
+from branchline.reading.arrays.layouts import layout_of, record_of
 from branchline.reading.arrays.libraries import common_prefix
-from branchline.reading.arrays.outline import Outline
 
+if TYPE_CHECKING:
+    from branchline import _core
+
+# Kinds of branches that are left out where no branches are named.
+LEFT_OUT = ("unreadable", "short")
 # Sets of branches whose groups are cached: the files of a dataset have the same branches.
 PLANS_KEPT = 16
 SEPARATORS = "_."
 # Prefix of the collections that ROOT's importer of TTrees (RNTupleImporter) makes in RNTuples.
 IMPORTED = "_collection"
+
+
+class Outline:
+    """The branches of a tree by their indices, a parent before its children.
+
+    ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others),
+    ``short`` (data of fewer entries than the tree has) and ``unreadable``; ``counts`` are the branches that say how
+    many elements the entries of one have. ``separator`` stands between the names of a path. Where the tree ``nests``, a
+    branch holds all that those below it hold.
+    """
+
+    def __init__(self, core: _core.Tree) -> None:
+        self.paths: list[str] = core.paths()
+        self.separator: str = core.separator
+        self.nests: bool = core.nests
+        rows = core.outline()
+        self.names = [row.name for row in rows]
+        self.parents = [row.parent for row in rows]
+        self.kinds = [row.kind for row in rows]
+        self.counts = [row.counter for row in rows]
+        self.index_by_path = {path: index for index, path in enumerate(self.paths)}
+        self._children: dict[int | None, list[int]] = {}
+        for index, parent in enumerate(self.parents):
+            self._children.setdefault(parent, []).append(index)
+
+    def children(self, index: int | None) -> list[int]:
+        """The branches right below one, or with None those at the top."""
+        return self._children.get(index, [])
+
+    def below(self, index: int | None) -> Iterator[int]:
+        """All branches below one, or with None all of the tree."""
+        if index is None:
+            yield from range(len(self.paths))
+            return
+        for child in self.children(index):
+            yield child
+            yield from self.below(child)
+
+    def is_below(self, index: int, ancestor: int | None) -> bool:
+        """Whether a branch is below another; all are below None."""
+        parent: int | None = index
+        while parent is not None and parent != ancestor:
+            parent = self.parents[parent]
+        return parent == ancestor and index != ancestor
+
+    def depth(self, index: int) -> int:
+        """How many branches are above one."""
+        parent = self.parents[index]
+        return 0 if parent is None else 1 + self.depth(parent)
+
+    def chain(self, index: int | None) -> str:
+        """Names of the branches that lead to one and its own, as in a path, which two branches may share."""
+        names = []
+        while index is not None:
+            names.append(self.names[index])
+            index = self.parents[index]
+        return self.separator.join(reversed(names))
+
+    def path_from(self, index: int, ancestor: int | None) -> str:
+        """The path of a branch relative to another, with which that one finds it."""
+        if ancestor is None:
+            return self.paths[index]
+        return self.paths[index][len(self.chain(ancestor)) + 1 :]
+
+    def data_below(self, index: int) -> list[int]:
+        """The branches below a group that can be read."""
+        return [one for one in self.below(index) if self.kinds[one] == "data"]
 
 
 @dataclass
@@ -247,3 +319,73 @@ def nested_layout(group: Group, layout: Callable[[str], ak.contents.Content], en
     count = offsets[-1]
     elements = {path: one.content[:count] for path, one in lists.items()}
     return ak.contents.ListOffsetArray(offsets, nested_layout(Group(group.members), elements.__getitem__, count))
+
+
+class Shape:
+    """Metadata of a tree, looked up once for all its chunks, and only when they are wanted.
+
+    ``core`` is the engine's handle on the tree.
+    """
+
+    def __init__(self, core: _core.Tree) -> None:
+        self.core = core
+        self._facts: dict[int, BranchFacts] = {}
+        self._empty: dict[str, ak.contents.Content] = {}
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Which branches there are, and which are below which."""
+        return Outline(self.core)
+
+    @cached_property
+    def readable(self) -> list[str]:
+        """Paths of the branches that can be read."""
+        return self.core.readable()
+
+    @cached_property
+    def readable_set(self) -> frozenset[str]:
+        """The same, to look into."""
+        return frozenset(self.readable)
+
+    @cached_property
+    def groups(self) -> dict[str, str | Group]:
+        """All that can be read, as groups and single branches by their names."""
+        return groups_of(self.outline, self.readable)
+
+    def group(self, name: str) -> Group | None:
+        """The branches that belong together under a name; None if it stands for one branch, or for nothing."""
+        alone = self.outline.index_by_path.get(name)
+        if alone is not None and not self.outline.children(alone):
+            return None
+        group = self.groups.get(name)
+        return group if isinstance(group, Group) else None
+
+    def find(self, name: str) -> str:
+        """The path of the branch that a name means. Raises NoSuchKeyError."""
+        return self.facts_of(self.core.find(name)).path
+
+    @property
+    def title(self) -> str:
+        """The title of the tree."""
+        return self.core.title
+
+    def facts_of(self, index: int) -> BranchFacts:
+        """The metadata of a branch, by its number."""
+        if index not in self._facts:
+            self._facts[index] = self.core.branch(index)
+        return self._facts[index]
+
+    def facts(self) -> dict[str, BranchFacts]:
+        """The metadata of all branches, by their paths."""
+        return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
+
+    def empty(self, path: str) -> ak.contents.Content:
+        """The layout of a branch without entries, which has its type."""
+        if path not in self._empty:
+            self._empty[path] = layout_of(self.core.empty_columns([path])[0])
+        return self._empty[path]
+
+    def learn_types(self, paths: list[str]) -> None:
+        """Looks up the types of many branches at once."""
+        unknown = [path for path in paths if path not in self._empty]
+        self._empty |= dict(zip(unknown, map(layout_of, self.core.empty_columns(unknown)), strict=True))

@@ -7,8 +7,7 @@ The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` 
 
 from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, ListedFile, in_time
 from branchline.reading.bridge.fsspec_files import list_by_fsspec, open_by_fsspec
-from branchline.reading.bridge.hdfs_blocks import HeldBytes, locate_by_hdfs
-from branchline.reading.bridge.hdfs_files import list_by_hdfs, open_by_hdfs
+from branchline.reading.bridge.hdfs_files import HeldBytes, list_by_hdfs, locate_by_hdfs, open_by_hdfs
 from branchline.reading.bridge.xrootd_files import locate_by_xrootd, open_by_xrootd
 
 __all__ = [

@@ -11,8 +11,8 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from branchline.base.limits import CONNECT_WAIT_S
+from branchline.reading.access import ByteRange
 from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, Kind, LibraryObject, WantedRange
-from branchline.reading.ranges import ByteRange
 
 # Limits of one vector read by the servers' defaults; the client does not split larger ones.
 RANGES_MAX = 1024

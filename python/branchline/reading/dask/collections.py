@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import awkward as ak
 
-from branchline.base.extras import require
+from branchline.base.imports import require
 from branchline.errors import BAD_FILE_ERRORS, OptionError
 from branchline.reading.access import Access
 from branchline.reading.arrays.libraries import library_of, numpy_of
 from branchline.reading.dask.form import FormMapping, StoredColumns
 from branchline.reading.dask.partition_readers import BranchReader, MappedReader, NumpyReader, Reader
-from branchline.reading.dask.partitions import given_trees
-from branchline.reading.dask.plan import PartitionPlan
-from branchline.reading.options import check_opening_options
-from branchline.reading.request import ReadRequest
+from branchline.reading.dask.partitions import PartitionPlan, given_trees
+from branchline.reading.request import ReadRequest, check_opening_options
 from branchline.reading.trees.branch import Branch, BranchFilter
 from branchline.reading.trees.selection import BranchField
 

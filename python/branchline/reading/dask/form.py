@@ -9,8 +9,7 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.reading.arrays.arrays import layout_of
-from branchline.reading.arrays.layouts import BACKEND
+from branchline.reading.arrays.layouts import BACKEND, layout_of
 from branchline.reading.arrays.lazy import without_blocks
 from branchline.reading.trees.selection import BranchField, Field, GroupField
 from branchline.reading.trees.stream import Chunk

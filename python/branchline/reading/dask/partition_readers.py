@@ -17,8 +17,7 @@ from branchline.reading.arrays.libraries import numpy_of
 from branchline.reading.dask.form import Mapped, StoredColumns, filled, joined
 from branchline.reading.dask.partitions import Part
 from branchline.reading.request import ONE_STEP, Step, StreamRequest
-from branchline.reading.sources import Source
-from branchline.reading.stream_records import StreamRecords
+from branchline.reading.sources import Source, StreamRecords
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import ChunkStream
 from branchline.reading.trees.tree_steps import recovered

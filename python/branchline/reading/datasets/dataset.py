@@ -10,8 +10,7 @@ from dataclasses import replace
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import counted, size
 from branchline.errors import DatasetError, MissingFileError
-from branchline.reading.datasets.companions import CompanionsLike, companions_of
-from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.data_file import CompanionsLike, DataFile, companions_of
 from branchline.reading.datasets.file_lists import is_list, read_fileset, read_list
 from branchline.reading.datasets.patterns import expand
 from branchline.reading.locations import is_url, split_location, text_of, without_secrets
@@ -69,7 +68,7 @@ class Dataset:
         if not any(is_url(one.path) for one in files):
             return cls(files)
         # Imported late: local files do not need it.
-        from branchline.reading.datasets.server_files import with_sizes
+        from branchline.reading.datasets.patterns import with_sizes
 
         return cls(with_sizes(files))
 

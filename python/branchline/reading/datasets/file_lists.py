@@ -8,11 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from branchline.errors import DatasetError, MissingFileError
-from branchline.reading.datasets.companions import companions_of
-from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.data_file import DataFile, Sample, companions_of
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.datasets.patterns import expand
-from branchline.reading.datasets.samples import Sample
 from branchline.reading.locations import BETWEEN_REPLICAS, is_url, split_location
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from branchline.errors import ExpressionError
 from branchline.reading.expressions.expressions import Language, short
-from branchline.reading.expressions.formula_functions import CONSTANTS, FUNCTIONS, OPERATORS
+from branchline.reading.expressions.functions import CONSTANTS, FORMULA_FUNCTIONS, OPERATORS
 
 TOKEN = re.compile(
     r"""\s*(?:
@@ -169,7 +169,7 @@ class _Parser:
         return node
 
     def _function(self, name: str) -> ast.expr:
-        function = FUNCTIONS.get(name)
+        function = FORMULA_FUNCTIONS.get(name)
         if function is None:
             self._refuse(f"{name}(...)")
         self._advance()
@@ -194,6 +194,6 @@ def _parsed(text: str) -> ast.expr:
 
 _COMPUTED: dict[str, Callable[..., object]] = {
     **OPERATORS,
-    **{name: function.compute for name, function in FUNCTIONS.items()},
+    **{name: function.compute for name, function in FORMULA_FUNCTIONS.items()},
 }
 FORMULA = Language(_parsed, _COMPUTED, CONSTANTS)

@@ -1,13 +1,90 @@
-"""The functions that expressions may call: NumPy's and those of mathematics that uproot offers, and sums over lists."""
+"""Functions and operators of expressions: those of Python expressions, and those of ROOT's formulas."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import awkward as ak
 import numpy as np
+
+UFUNCS = """
+    absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos cosh exp exp2 expm1
+    fabs floor fmax fmin hypot isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or maximum
+    minimum nextafter rint signbit sin sinh sqrt tan tanh trunc
+"""
+# Other names for the same, as in C.
+SYNONYMS = {
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "atanh": "arctanh",
+    "conj": "conjugate",
+    "neg": "negative",
+}
+# ROOT computes exp of larger arguments as exp of this one.
+EXPONENT_MAX = 700.0
+TWO_63 = 2.0**63
+_ALIKE = """
+    abs asinh atan cbrt ceil cos cosh erf erfc exp2 expm1 fabs floor log1p log2 rint sin sinh tan tanh trunc
+"""
+_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "fmod": np.fmod,
+    "hypot": np.hypot,
+    "max": np.maximum,
+    "min": np.minimum,
+    "pow": np.power,
+}
+# Functions of TMath that behave as NumPy's outside their domains too.
+_TMATH_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
+    "Abs": np.abs,
+    "ACos": np.arccos,
+    "ASin": np.arcsin,
+    "ATan": np.arctan,
+    "ASinH": np.arcsinh,
+    "Ceil": np.ceil,
+    "Cos": np.cos,
+    "CosH": np.cosh,
+    "Exp": np.exp,
+    "Floor": np.floor,
+    "Log": np.log,
+    "Log10": np.log10,
+    "Log2": np.log2,
+    "Nint": np.rint,
+    "Sin": np.sin,
+    "SinH": np.sinh,
+    "Sq": np.square,
+    "Sqrt": np.sqrt,
+    "Tan": np.tan,
+    "TanH": np.tanh,
+}
+_TMATH_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
+    "ATan2": np.arctan2,
+    "Hypot": np.hypot,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Power": np.power,
+}
+_TMATH_CONSTANTS = {
+    "Pi": math.pi,
+    "TwoPi": 2 * math.pi,
+    "PiOver2": math.pi / 2,
+    "PiOver4": math.pi / 4,
+    "E": math.e,
+    "DegToRad": math.pi / 180,
+    "RadToDeg": 180 / math.pi,
+}
+CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 
 def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
@@ -59,24 +136,6 @@ def _over_lists(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
 GAMMA = _of_each_number(math.gamma)
 
-UFUNCS = """
-    absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos cosh exp exp2 expm1
-    fabs floor fmax fmin hypot isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or maximum
-    minimum nextafter rint signbit sin sinh sqrt tan tanh trunc
-"""
-# Other names for the same, as in C.
-SYNONYMS = {
-    "abs": "absolute",
-    "acos": "arccos",
-    "acosh": "arccosh",
-    "asin": "arcsin",
-    "asinh": "arcsinh",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "atanh": "arctanh",
-    "conj": "conjugate",
-    "neg": "negative",
-}
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in UFUNCS.split()},
@@ -98,4 +157,143 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": _or_of_two(_over_lists(ak.min), np.minimum),
     "num": _over_lists(ak.num),
     "sum": _over_lists(ak.sum),
+}
+
+
+class Function(NamedTuple):
+    """A function with the numbers of arguments that it takes."""
+
+    compute: Callable[..., Any]
+    arguments_count: int
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, str):
+        raise TypeError("there is no arithmetic with text")
+    if not isinstance(value, ak.Array):
+        return np.float64(value)
+    if value.fields or value.layout.purelist_parameter("__array__") is not None:
+        raise TypeError("there is no arithmetic with text or records")
+    return ak.values_astype(value, "f8")
+
+
+def _doubles(values: tuple[Any, ...]) -> list[Any]:
+    """Operands broadcast as in ROOT: lists with lists of the same lengths, or with one value for each entry."""
+    made = [_double(value) for value in values]
+    lists = [value for value in made if isinstance(value, ak.Array) and value.ndim > 1]
+    if len(lists) < 2:
+        return made
+    if len({value.ndim for value in lists}) > 1:
+        raise ValueError("lists of lists meet lists")
+    # Awkward repeats the value of a fixed length of 1, ROOT does not.
+    return [ak.from_regular(one, axis=None) if isinstance(one, ak.Array) and one.ndim > 1 else one for one in made]
+
+
+def _of_doubles(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def compute(*values: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*_doubles(values))
+
+    return compute
+
+
+def _cast(value: Any, kind: str) -> Any:
+    return ak.values_astype(value, kind) if isinstance(value, ak.Array) else np.asarray(value).astype(kind)[()]
+
+
+def _unsigned(value: Any) -> Any:
+    """A number as ROOT's ULong64_t, in which it computes bits: modulo 2**64, and 0 for what is beyond it."""
+    small = _cast(_cast(_where(value >= TWO_63, 0.0, value), "i8"), "u8")
+    large = _cast(_where((value >= TWO_63) & (value < 2 * TWO_63), value, 0.0), "u8")
+    return np.bitwise_or(small, large)
+
+
+def _remainder(left: Any, right: Any) -> Any:
+    """The remainder of the integer parts, with the sign of the first. ROOT crashes for a divisor of 0."""
+    divisor = _cast(right, "i8")
+    remainder = np.fmod(_cast(left, "i8"), _where(divisor == 0, np.int64(1), divisor))
+    return _cast(remainder, "f8") + _where(divisor == 0, math.nan, 0.0)
+
+
+def _of_bits(function: Callable[..., Any]) -> Callable[..., Any]:
+    return _of_doubles(lambda left, right: function(_unsigned(left), _unsigned(right)))
+
+
+def _where(test: Any, value: Any, other: Any) -> Any:
+    if isinstance(test, ak.Array):
+        return ak.where(test, value, other)
+    return value if test else other
+
+
+def _equal(left: Any, right: Any) -> Any:
+    """A comparison of numbers, or of texts."""
+    if isinstance(left, str) or isinstance(right, str):
+        return left == right
+    return _of_doubles(np.equal)(left, right)
+
+
+def _divided(left: Any, right: Any) -> Any:
+    return _where(right == 0, 0.0 * (left == 0), np.divide(left, _where(right == 0, 1.0, right)))
+
+
+def _within(function: Callable[[Any], Any], low: float, high: float = math.inf) -> Callable[[Any], Any]:
+    """A function that is 0 outside its domain."""
+    return lambda value: _where((value < low) | (value > high), 0.0, function(value))
+
+
+def _logarithm(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: _where(value <= 0, 0.0, function(value))
+
+
+def _rounded(value: Any) -> Any:
+    """Rounds to the nearest integer, and halves away from zero."""
+    return np.copysign(np.trunc(np.abs(value) + 0.5), value)
+
+
+OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "||": _of_doubles(np.logical_or),
+    "&&": _of_doubles(np.logical_and),
+    "!": _of_doubles(np.logical_not),
+    "|": _of_bits(np.bitwise_or),
+    "&": _of_bits(np.bitwise_and),
+    "<<": _of_bits(np.left_shift),
+    ">>": _of_bits(np.right_shift),
+    "<": _of_doubles(np.less),
+    "<=": _of_doubles(np.less_equal),
+    ">": _of_doubles(np.greater),
+    ">=": _of_doubles(np.greater_equal),
+    "==": _equal,
+    "!=": lambda left, right: np.logical_not(_equal(left, right)),
+    "+": _of_doubles(np.add),
+    "-": _of_doubles(np.subtract),
+    "*": _of_doubles(np.multiply),
+    "/": _of_doubles(_divided),
+    "%": _of_doubles(_remainder),
+    "^": _of_doubles(np.power),
+    "negative": _of_doubles(np.negative),
+}
+
+_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
+    **{name: FUNCTIONS[name] for name in _ALIKE.split()},
+    "acos": _within(np.arccos, -1, 1),
+    "acosh": _within(np.arccosh, 1),
+    "asin": _within(np.arcsin, -1, 1),
+    "atanh": _within(np.arctanh, -1, 1),
+    "exp": lambda value: np.exp(np.minimum(value, EXPONENT_MAX)),
+    "int": np.trunc,
+    "log": _logarithm(np.log),
+    "log10": _logarithm(np.log10),
+    "round": _rounded,
+    "sign": lambda value: _where(value < 0, -1.0, 1.0),
+    "sq": np.square,
+    "sqrt": lambda value: np.sqrt(np.abs(value)),
+}
+
+FORMULA_FUNCTIONS: Mapping[str, Function] = {
+    **{name: Function(_of_doubles(one), 1) for name, one in _OF_ONE.items()},
+    **{name: Function(_of_doubles(one), 2) for name, one in _OF_TWO.items()},
+    **{f"TMath::{name}": Function(_of_doubles(one), 1) for name, one in _TMATH_OF_ONE.items()},
+    **{f"TMath::{name}": Function(_of_doubles(one), 2) for name, one in _TMATH_OF_TWO.items()},
+    **{f"TMath::{name}": Function(functools.partial(float, one), 0) for name, one in _TMATH_CONSTANTS.items()},
 }

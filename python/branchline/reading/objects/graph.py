@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from branchline.errors import NoSuchKeyError, OptionError
-from branchline.reading.objects.installed import hist_is_needed
-from branchline.reading.objects.object_record import Record, made
-from branchline.reading.objects.recorded import Recorded
+from branchline.reading.objects.object_record import Record, Recorded, hist_is_needed, made
 
 if TYPE_CHECKING:
     import hist

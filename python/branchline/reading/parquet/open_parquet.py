@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, cast
 
 from branchline import _core
-from branchline.base.extras import missing_packages_explained
+from branchline.base.imports import missing_packages_explained
 from branchline.errors import DatasetError, MissingFileError, OptionError, StorageError
 from branchline.reading.locations import files_in, is_parquet, is_pattern
 

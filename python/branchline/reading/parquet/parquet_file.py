@@ -19,17 +19,19 @@ import pyarrow.parquet as pq
 from branchline import _core
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.reading.access import Access, access_of
-from branchline.reading.arrays.arrays import LaidColumn
-from branchline.reading.parquet.layouts import layout_of_arrow, member_of, trimmed
+from branchline.reading.arrays.layouts import LaidColumn
 from branchline.reading.parquet.parquet_columns import (
     ROOT_SETTINGS,
     Column,
     codec_of,
     columns_of,
     has_no_missing,
+    layout_of_arrow,
+    member_of,
     plain_bytes_of,
     plain_schema,
     range_of,
+    trimmed,
 )
 from branchline.reading.parquet.parquet_ranges import DecodedCounts, ReadCounts, StoredBytes
 

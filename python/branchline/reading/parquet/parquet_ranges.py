@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from branchline import _core
+from branchline.reading.access import ByteRange
 from branchline.reading.parquet.parquet_columns import codec_of, plain_bytes_of
-from branchline.reading.ranges import ByteRange
 
 
 @dataclass

@@ -16,13 +16,12 @@ import pyarrow.parquet as pq
 from branchline.base.limits import PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MAX, PARQUET_TEXTS_MIN
 from branchline.base.quantities import size
 from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, NoSuchKeyError, UnsupportedBranchError
-from branchline.reading.arrays.arrays import LaidColumn
+from branchline.reading.arrays.layouts import LaidColumn
 from branchline.reading.parquet.parquet_columns import Column, packs_texts, plain_bytes_of, plain_table, range_of
 from branchline.reading.parquet.parquet_file import DAMAGE, ParquetFile, ParquetTree, naming
 from branchline.reading.parquet.parquet_ranges import DecodedCounts, ReadCounts, StoredBytes
 from branchline.reading.request import StreamRequest, check_entries
-from branchline.reading.sources import Failure, Source
-from branchline.reading.stream_records import BranchReading, FileReading, ReaderWait, StreamRecords
+from branchline.reading.sources import BranchReading, Failure, FileReading, ReaderWait, Source, StreamRecords
 
 
 @dataclass

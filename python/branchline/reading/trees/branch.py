@@ -11,8 +11,7 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.reading.arrays.libraries import numpy_of
-from branchline.reading.options import check_virtual, dtype_of
-from branchline.reading.request import ReadRequest
+from branchline.reading.request import ReadRequest, check_virtual, dtype_of
 from branchline.reading.trees.branches import Branches
 from branchline.reading.trees.compression import CODECS, Compression
 from branchline.reading.trees.selection import Selector

@@ -13,9 +13,9 @@ import numpy as np
 from branchline.errors import NoSuchKeyError
 from branchline.reading.access import Access
 from branchline.reading.arrays.lazy import lazy_array
-from branchline.reading.arrays.shape import Shape
+from branchline.reading.arrays.nesting import Shape
 from branchline.reading.expressions.name_filters import with_near_names
-from branchline.reading.stream_records import FileReading
+from branchline.reading.sources import FileReading
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import ChunkStream
 from branchline.reading.trees.tree import Tree

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -20,17 +21,61 @@ from branchline.reading.expressions.name_filters import name_filter, near_names_
 from branchline.reading.locations import split_location, text_of
 from branchline.reading.parquet.open_parquet import opened
 from branchline.reading.trees.compression import Compression
-from branchline.reading.trees.entries import Entries
 
 if TYPE_CHECKING:
-    from branchline.reading.arrays.shape import Shape
-    from branchline.reading.trees.entries import Entry
+    from branchline import _core
+    from branchline.reading.arrays.nesting import Shape
     from branchline.reading.trees.tree import Tree
 
+DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 # Classes of objects that others are found in by their names.
 LISTS = frozenset({"TList", "THashList", "TSortedList", "TObjArray", "TMap"})
 # The cycle of a directory that is passed through.
 CYCLE_BEFORE_SLASH = re.compile(r";\d+(?=/)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An object of a file, by the path of the directories that lead to it."""
+
+    path: str
+    cycle: int
+    classname: str
+    title: str
+    is_tree: bool
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return self.classname in DIRECTORIES
+
+
+class Entries:
+    """The objects of a file, in its order. A directory is read at its first use."""
+
+    def __init__(self, core: _core.File) -> None:
+        self._core = core
+
+    def inside(self, directory: str) -> list[Entry]:
+        """The objects right in a directory; the file itself is ``""``."""
+        return [_entry(key) for key in self._core.keys_in(directory)]
+
+    def below(self, directory: str) -> list[Entry]:
+        """All objects in a directory and in those within it, a directory before what is in it."""
+        return [_entry(key) for key in self._core.keys_below(directory)]
+
+    def find(self, name: str) -> Entry | None:
+        """The object with this path, of the cycle after ``;`` or the newest."""
+        newest = next(iter(self._core.find(name)), None)
+        if newest is not None:
+            return _entry(newest)
+        path, _, cycle = name.rpartition(";")
+        same = [_entry(key) for key in self._core.find(path)] if cycle.removeprefix("-").isdecimal() else []
+        return next((entry for entry in same if entry.cycle == int(cycle)), None)
+
+
+def _entry(key: _core.Key) -> Entry:
+    return Entry(key.path, key.cycle, key.class_name, key.title, key.is_tree)
 
 
 class Directory:
@@ -406,7 +451,7 @@ class File(Directory):
 
 def _shape_of(core: Any, name: str | None) -> Shape:
     """The shape of a tree. Only trees need awkward, which takes half a second to import."""
-    from branchline.reading.arrays.shape import Shape
+    from branchline.reading.arrays.nesting import Shape
 
     return Shape(core.tree(name))
 
@@ -435,7 +480,7 @@ def open(location: Any, *, access: Access | str | None = None, **options: Any) -
         3
     """
     if options:
-        from branchline.reading.options import check_opening_options
+        from branchline.reading.request import check_opening_options
 
         check_opening_options(options)
     if isinstance(location, Mapping) and len(location) == 1:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import awkward as ak
 
     from branchline.reading.access import Access
-    from branchline.reading.arrays.outline import Outline
-    from branchline.reading.arrays.shape import Shape
+    from branchline.reading.arrays.nesting import Outline, Shape
 
 
 class DirectoryHandle(Protocol):

@@ -10,8 +10,7 @@ from typing import Any
 from branchline.errors import DatasetError, OptionError
 from branchline.reading.access import Access, access_of
 from branchline.reading.locations import files_at, is_url, split_location, text_of, without_braces
-from branchline.reading.options import check_opening_options
-from branchline.reading.request import ONE_STEP, ReadRequest
+from branchline.reading.request import ONE_STEP, ReadRequest, check_opening_options
 from branchline.reading.sources import SkippedFile, Source
 from branchline.reading.trees.branch import Branch, BranchFilter
 from branchline.reading.trees.file import File

@@ -11,8 +11,8 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import NotHereError, OptionError, UnsupportedBranchError
+from branchline.reading.arrays.layouts import misses, whole, whole_form
 from branchline.reading.arrays.lazy import lazy_array, without_blocks
-from branchline.reading.arrays.missing import misses, whole, whole_form
 from branchline.reading.arrays.nesting import IMPORTED, Group, nested_layout
 from branchline.reading.request import check_entries
 from branchline.reading.trees.file import open
@@ -20,7 +20,7 @@ from branchline.reading.trees.tree import Tree
 
 if TYPE_CHECKING:
     from branchline._core import BranchFacts
-    from branchline.reading.arrays.shape import Shape
+    from branchline.reading.arrays.nesting import Shape
 
 # Signs with which coffea writes down how a column is made of others.
 SIGNS_OF_KEYS = ",!"

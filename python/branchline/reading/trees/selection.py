@@ -19,9 +19,8 @@ from branchline.errors import (
     UnsupportedBranchError,
     warn,
 )
-from branchline.reading.arrays.arrays import layout_of
-from branchline.reading.arrays.layouts import record_of
-from branchline.reading.arrays.outline import LEFT_OUT
+from branchline.reading.arrays.layouts import layout_of, record_of
+from branchline.reading.arrays.nesting import LEFT_OUT
 from branchline.reading.expressions.expressions import PYTHON, Expression, Language
 from branchline.reading.expressions.formulas import FORMULA
 from branchline.reading.expressions.name_filters import REGULAR, near_names_hint, pattern

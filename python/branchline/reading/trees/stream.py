@@ -13,16 +13,15 @@ import awkward as ak
 from branchline import _core
 from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError
 from branchline.reading.access import Access, access_of
-from branchline.reading.arrays.arrays import layout_of, record_of_columns
+from branchline.reading.arrays.layouts import layout_of, record_of_columns
 from branchline.reading.arrays.lazy import lazy_array
 from branchline.reading.arrays.libraries import array_of, group_of
-from branchline.reading.arrays.shape import Shape
+from branchline.reading.arrays.nesting import Shape
 from branchline.reading.expressions.name_filters import near_names_hint, with_near_names
 from branchline.reading.locations import is_parquet, shown
 from branchline.reading.parquet.open_parquet import open_stream, opened
 from branchline.reading.request import Step, StreamRequest, check_entries, positive_bytes
-from branchline.reading.sources import Failure, SkippedFile, Source
-from branchline.reading.stream_records import StreamRecords
+from branchline.reading.sources import Failure, SkippedFile, Source, StreamRecords
 
 
 class Chunk:

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from branchline.base.quantities import count, counted, duration, percent, whole_share
+from branchline.base.quantities import count, counted, duration, percent, rate, shares, size, whole_share
 from branchline.base.texts import one_line
-from branchline.records.diagnosis.causes import causes, name_text, returns_much
-from branchline.records.diagnosis.figures import phase_s, phase_shares
-from branchline.records.sensors.record import JobRecord
+from branchline.records.diagnosis.figures import (
+    codec_name,
+    delivered_bytes,
+    files_read,
+    other_programs,
+    phase_s,
+    phase_shares,
+    small_chunks,
+    unwanted_bytes,
+)
+from branchline.records.sensors.record import BranchRecord, FileRecord, JobRecord, WagonRecord
 
+#: "N branches hold X % of it": the fewest that hold this much, if they are few.
+MOST_OF_IT = 2 / 3
+FEW_OF_ALL = 1 / 3
+#: A wagon whose CPU time is this part of its wall time computes; below the second it mostly waits for something.
+COMPUTES, WAITS = 0.8, 0.5
+#: ... for a core, if it waited in the queue for one for this share of the time.
+WAITS_FOR_CORE = 0.15
+#: A call of a wagon that is shorter than this, for few events, is mostly the fixed cost of a call.
+SHORT_CALL_S = 0.02
+#: Output of a wagon that takes noticeable time to merge.
+LARGE_OUTPUT_BYTES = 10_000_000
+#: With fewer pictures, loading the libraries takes longer than drawing.
+MANY_PICTURES = 20
+#: Bytes of other branches that were read too are reported from this part of all on.
+UNWANTED_SHARE = 0.2
+#: A file that takes this part of the time of the busiest worker is what the others wait for.
+LONG_FILE_SHARE = 0.25
+_NAME_LENGTH_MAX = 60
+_LIST_LENGTH_MAX = 60
 #: If the work on the data takes less than this, or less than starting and writing results, the phases say nothing
 #: about the data.
 MEANINGFUL_DATA_S = 0.5
@@ -21,6 +49,244 @@ CLOSE_TO_LEADING = 0.7
 #: Idle workers are reported from this share on (tenths of a per cent), whatever the largest phase is.
 IDLE, IDLE_TENTHS = "idle", 150
 _MESSAGE_LENGTH_MAX = 200
+
+
+class Cause(NamedTuple):
+    """A phase of the wall time as part of a sentence: "went into <clause>: <detail>"."""
+
+    phase: str
+    clause: str
+    detail: str = ""
+
+
+def causes(job: JobRecord) -> list[Cause]:
+    """Return the cause of each phase."""
+    return [
+        _decompressing(job),
+        _decoding(job),
+        _waiting(job),
+        _computing(job),
+        _starting(job),
+        _warming_up(job),
+        _opening(job),
+        _merging(job),
+        _writing(job),
+        _idling(job),
+        Cause("lost", "workers that were lost", f"{counted(len(job.workers_lost), 'worker')} ended before its result"),
+        _between_steps(job),
+    ]
+
+
+def _decompressing(job: JobRecord) -> Cause:
+    branches = job.branches
+    by_codec: dict[str, list[float]] = {}
+    for branch in branches:
+        sums = by_codec.setdefault(codec_name(branch.codec), [0.0, 0.0])
+        sums[0] += branch.decompress_s
+        sums[1] += branch.plain_bytes
+    total_s = sum(seconds for seconds, _ in by_codec.values())
+    slowest_first = sorted(by_codec.items(), key=lambda item: -item[1][0])
+    main = [(codec, sums) for codec, sums in slowest_first if total_s > 0 and sums[0] >= 0.1 * total_s]
+    clause = " ".join(filter(None, ("decompressing", " and ".join(codec for codec, _ in main if codec))))
+    detail = _concentration(branches, "decompress_s")
+    if main and main[0][1][1]:
+        seconds, plain_bytes = main[0][1]
+        detail = f"at {rate(plain_bytes, seconds)} a core, and {detail}"
+    return Cause("decompress", clause, detail)
+
+
+def _decoding(job: JobRecord) -> Cause:
+    return Cause("decode", "decoding", _joined(small_chunks(job), _concentration(job.branches, "decode_s")))
+
+
+def _waiting(job: JobRecord) -> Cause:
+    elements = sorted(job.storage_elements, key=lambda element: -element.fetch_s)
+    if not elements or not elements[0].read_calls:
+        return Cause("wait", "waiting for data")
+    slowest = elements[0]
+    clause = f"waiting for data from {_place(slowest.name)}"
+    call_bytes = slowest.bytes_read / slowest.read_calls
+    speed = rate(slowest.bytes_read, slowest.fetch_s)
+    detail = f"{counted(slowest.read_calls, 'read call')} of {size(call_bytes)} on average, {speed} within a call"
+    if len(elements) > 1:
+        all_s = sum(element.fetch_s for element in elements)
+        detail += f", {percent(slowest.fetch_s, all_s)} of all the reading time"
+    unwanted, read = unwanted_bytes(job), delivered_bytes(job)
+    if read and unwanted > UNWANTED_SHARE * read:
+        detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
+    return Cause("wait", clause, detail)
+
+
+def _computing(job: JobRecord) -> Cause:
+    wagons = sorted(job.wagons, key=lambda wagon: -wagon.seconds)
+    tenths = shares([wagon.seconds for wagon in wagons])
+    if not any(tenths):
+        return Cause("wagons", "wagons")
+    slowest = wagons[0]
+    nature = _nature(job, slowest)
+    if len(wagons) == 1:
+        return Cause("wagons", f"the wagon {name_text(slowest.name)}", nature)
+    detail = f"{name_text(slowest.name)} takes {whole_share(tenths[0])} of it, and {nature}"
+    return Cause("wagons", f"{len(wagons)} wagons", detail)
+
+
+def _nature(job: JobRecord, wagon: WagonRecord) -> str:
+    """Return how a wagon spends its time."""
+    busy, waited = wagon.cpu_s / wagon.seconds, wagon.core_wait_s / wagon.seconds
+    others = other_programs(job)
+    if small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
+        call = duration(wagon.seconds / wagon.chunks)
+        return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call"
+    # The clocks round, so a difference may be negative, and both parts may be longer than the whole.
+    whole, both = max(1.0, busy + waited), max(busy, 0.0) + waited
+    used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), whole)} of the time"
+    if busy < COMPUTES and waited > WAITS_FOR_CORE:
+        # Rounded together, so that the two are never more than 100 %.
+        queue_percent = round(100 * both / whole) - round(100 * max(busy, 0.0) / whole)
+        queue = f"{used}, and for {queue_percent} % it waited for a core"
+        return f"{queue}, since {others}" if others else queue
+    if busy >= COMPUTES:
+        return "it is limited by the CPU"
+    return f"{used}, so it waits for something outside: a file, a network, a lock" if busy < WAITS else used
+
+
+def _starting(job: JobRecord) -> Cause:
+    workers = job.workers or 1
+    data = f"{counted(job.events, 'event')} ({size(job.totals.bytes_read)} read)"
+    if workers > 1:
+        detail = f"that does not grow with the data, and {data} are few"
+        return Cause("start", f"starting {workers} workers", _joined(detail, other_programs(job)))
+    detail = f"imports and the like, which do not grow with the data, and {data} are few"
+    return Cause("start", "starting", _joined(detail, other_programs(job)))
+
+
+def _warming_up(job: JobRecord) -> Cause:
+    detail = f"each of {counted(job.workers or 1, 'worker')} pays for it once, whatever it reads"
+    return Cause("warmup", "imports and compilation in the first chunks", detail)
+
+
+def _opening(job: JobRecord) -> Cause:
+    files = files_read(job)
+    detail = ""
+    if files:
+        mean_bytes = sum(file.size_bytes or 0 for file in files) / len(files)
+        each = duration(phase_s(job, "plan") * (job.workers or 1) / len(files))
+        detail = f"{counted(len(files), 'file')} of {size(mean_bytes)} on average, {each} each"
+    return Cause("plan", "opening files and planning their reading", detail)
+
+
+def _merging(job: JobRecord) -> Cause:
+    return Cause("merge", "merging results", _largest_output(job))
+
+
+def _writing(job: JobRecord) -> Cause:
+    pictures = sum(1 for result in job.results if result.picture)
+    if returns_much(job):
+        return Cause("write", "writing results", _largest_output(job))
+    if not pictures:
+        return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
+    if pictures < MANY_PICTURES:
+        detail = f"{counted(pictures, 'picture')}, and loading what draws them"
+        return Cause("write", "writing results", detail)
+    each = duration(phase_s(job, "write") / pictures)
+    return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")
+
+
+def _idling(job: JobRecord) -> Cause:
+    workers = job.workers or 1
+    busy_s = sorted(row.wall_s - row.idle for row in job.worker_phases)
+    subjobs = job.subjobs
+    detail = ""
+    if 0 < subjobs < workers:
+        detail = f"there were {counted(subjobs, 'sub-job')} for {counted(workers, 'worker')}"
+    elif len(busy_s) > 1:
+        detail = (
+            f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{_longest_file(job, busy_s[-1])}, "
+            f"the least busy for {duration(busy_s[0])}"
+        )
+    return Cause("idle", "workers that had nothing to do", detail)
+
+
+def _longest_file(job: JobRecord, busiest_s: float) -> str:
+    """Return the file for which a worker took so long that others waited."""
+    longest = long_file(job, busiest_s)
+    if longest is None:
+        return ""
+    name, time = name_text(str(longest.path).rpartition("/")[2]), duration(longest.wall_s)
+    if learns(job, longest):
+        return f" ({time} of it with {name}, to learn the branches while the others waited)"
+    return f" ({time} of it with {name} alone)"
+
+
+def long_file(job: JobRecord, busiest_s: float) -> FileRecord | None:
+    """Return the file that took much of the ``busiest_s`` seconds of the busiest worker."""
+    longest = max(job.files, key=lambda file: file.wall_s, default=None)
+    return longest if longest is not None and longest.wall_s >= LONG_FILE_SHARE * busiest_s else None
+
+
+def learns(job: JobRecord, file: FileRecord) -> bool:
+    """Return whether the branches were learned on this file, the first, while other workers waited."""
+    return file is job.files[0] and file.late_reads > 0 and not job.misses
+
+
+def _between_steps(job: JobRecord) -> Cause:
+    chunks = sum(int(wagon.chunks) for wagon in job.wagons)
+    detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
+    return Cause("other", "what Branchline does between these steps", _joined(detail, other_programs(job)))
+
+
+# --- parts of sentences ----------------------------------------------------------------------------------------------
+
+
+def _joined(*texts: str) -> str:
+    return ", ".join(filter(None, texts))
+
+
+def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
+    """Return which branches have most of the seconds in ``field``."""
+    costs = sorted(((getattr(branch, field), branch.name) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
+    total_s = sum(cost for cost, _ in costs)
+    if total_s <= 0:
+        return ""
+    if len(costs) == 1:
+        return f"all of it is the branch {name_text(costs[0][1])}"
+    needed, held_s = 0, 0.0
+    while held_s < MOST_OF_IT * total_s:
+        held_s += costs[needed][0]
+        needed += 1
+    held = percent(held_s, total_s)
+    if needed == 1:
+        return f"the branch {name_text(costs[0][1])} holds {held} of it"
+    if needed > max(1, FEW_OF_ALL * len(costs)):
+        return f"it is spread over {counted(len(costs), 'branch', 'branches')}"
+    listed = ", ".join(name for _, name in costs[:needed])
+    names = f" ({one_line(listed, _LIST_LENGTH_MAX)})" if len(listed) <= _LIST_LENGTH_MAX else ""
+    return f"{needed} of {counted(len(costs), 'branch', 'branches')}{names} hold {held} of it"
+
+
+def returns_much(job: JobRecord) -> bool:
+    """Return whether a wagon's output is so large that the time of merging and writing depends on it."""
+    return any((wagon.output_bytes) >= LARGE_OUTPUT_BYTES for wagon in job.wagons)
+
+
+def _largest_output(job: JobRecord) -> str:
+    """Return the wagon with a large output."""
+    if not returns_much(job):
+        return ""
+    largest = max(job.wagons, key=lambda wagon: wagon.output_bytes)
+    each = f"{size(largest.output_bytes)} in the end, added up over {count(largest.chunks)} chunks"
+    return f"the wagon {name_text(largest.name)} returns {each}"
+
+
+def name_text(name: Any) -> str:
+    """Return a name from outside as part of a sentence."""
+    return f"'{one_line(str(name), _NAME_LENGTH_MAX)}'"
+
+
+def _place(element: Any) -> str:
+    """Return a storage element as part of a sentence: a URL as it is, a mount point as a file system."""
+    name = one_line(str(element), _NAME_LENGTH_MAX)
+    return f"the file system at {name}" if name.startswith("/") else name
 
 
 def diagnosis(job: JobRecord) -> str:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from branchline.base.quantities import count, counted, duration
+from branchline.base.quantities import count, counted, duration, percent, rate
 from branchline.records.report.charts import Chart, Spans, at_work_chart
-from branchline.records.report.merge_stages import merge_stages_text
-from branchline.records.sensors.record import ActivitySpan, FailureGroup, JobRecord
+from branchline.records.report.outcomes import merge_stages_text
+from branchline.records.sensors.record import ActivitySpan, FailureGroup, JobRecord, SiteReading, WorkerPhases
 
 #: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
 _PROCESSING, _STAGES, _LAST = "#4a9273", ("#4f7cac", "#7a9cc6", "#2f5d8a"), "#d9822b"
 FILES_NAMED_MAX = 3
+SITES_SHOWN_MAX = 40
+ELEMENTS_SHOWN_MAX = 8
+LOCAL = ("host", "site")
+# Phases in which a worker waits: for data, or for work.
+_WAITING = ("wait", "idle")
 
 
 class NodeRow(NamedTuple):
@@ -99,3 +105,84 @@ def retry_sentences(job: JobRecord) -> list[str]:
         who = "by branchline resume" if one.is_by_user else "by the last job"
         sentences.append(f"{counted(one.subjobs, 'sub-job')} after {one.sent_s:.0f} s {who}{nodes} ({causes})")
     return sentences
+
+
+class ReadCell(NamedTuple):
+    """Some of the files that a site read: how many, their share of the site's, and their speed; empty if none."""
+
+    files: str = ""
+    share: str = ""
+    speed: str = ""
+
+
+class SiteRow(NamedTuple):
+    """What the workers at a site did; ``by_element`` is in the order of the table's elements."""
+
+    name: str
+    workers: str
+    efficiency: str
+    every: ReadCell
+    local: ReadCell
+    remote: ReadCell
+    by_element: list[ReadCell]
+
+
+class SiteTable(NamedTuple):
+    """Sites by storage elements, those with most bytes first. There are no rows if all data was local.
+
+    The hidden ones are not shown; job.json has them.
+    """
+
+    elements: list[str]
+    rows: list[SiteRow]
+    sites_hidden: int = 0
+    elements_hidden: int = 0
+
+
+def site_table(job: JobRecord) -> SiteTable:
+    """Return the table; it has no rows where every file was on the worker's own machine."""
+    if all(one.nearness == "host" for one in job.sites) and len({one.site for one in job.sites}) < 2:
+        return SiteTable([], [])
+    elements, sites = _most_read(job.sites, "storage_element"), _most_read(job.sites, "site")
+    shown = elements[:ELEMENTS_SHOWN_MAX]
+    rows = [_row(site, job, shown) for site in sites[:SITES_SHOWN_MAX]]
+    return SiteTable(shown, rows, len(sites) - len(rows), len(elements) - len(shown))
+
+
+def _most_read(readings: Iterable[SiteReading], name: str) -> list[str]:
+    """Return the different values of a field, the one with most bytes first."""
+    size_bytes: dict[str, int] = {}
+    for one in readings:
+        key = getattr(one, name)
+        size_bytes[key] = size_bytes.get(key, 0) + one.bytes_read
+    return sorted(size_bytes, key=lambda key: (-size_bytes[key], key))
+
+
+def _row(site: str, job: JobRecord, elements: Sequence[str]) -> SiteRow:
+    read = [one for one in job.sites if one.site == site]
+    workers = [one for one in job.worker_phases if one.site == site]
+    files_count = sum(one.files for one in read)
+    return SiteRow(
+        site or "unknown site",
+        counted(len(workers), "worker"),
+        _efficiency(workers),
+        _cell(read, files_count),
+        _cell([one for one in read if one.nearness in LOCAL], files_count),
+        _cell([one for one in read if one.nearness not in LOCAL], files_count),
+        [_cell([one for one in read if one.storage_element == element], files_count) for element in elements],
+    )
+
+
+def _efficiency(workers: Sequence[WorkerPhases]) -> str:
+    """Return the share of the workers' time in which they waited neither for data nor for work."""
+    wall_s = sum(one.wall_s for one in workers)
+    waiting_s = sum(getattr(one, phase) for one in workers for phase in _WAITING)
+    return percent(max(0.0, wall_s - waiting_s), wall_s) if wall_s > 0 else "-"
+
+
+def _cell(read: Sequence[SiteReading], files_count: int) -> ReadCell:
+    files = sum(one.files for one in read)
+    if not files:
+        return ReadCell()
+    speed = rate(sum(one.bytes_read for one in read), sum(one.wall_s for one in read))
+    return ReadCell(counted(files, "file"), percent(files, files_count), speed)

@@ -21,20 +21,20 @@ from branchline.base.quantities import (
     significant,
     size,
 )
-from branchline.records.diagnosis.causes import UNWANTED_SHARE
-from branchline.records.diagnosis.diagnosis import diagnosis
+from branchline.records.diagnosis.diagnosis import UNWANTED_SHARE, diagnosis
 from branchline.records.diagnosis.figures import delivered_bytes, partial_note, unwanted_bytes
 from branchline.records.report.activity import (
     NodeRow,
+    SiteTable,
     failure_sentence,
     merging_sentence,
     node_rows,
     profile_chart,
     restarted_sentences,
     retry_sentences,
+    site_table,
 )
 from branchline.records.report.charts import Chart, Series, Slice, rates_chart, stack
-from branchline.records.report.conditions import conditions
 from branchline.records.report.cost_tables import (
     BranchRow,
     ElementRow,
@@ -49,9 +49,8 @@ from branchline.records.report.cost_tables import (
     late_reads,
     wagon_rows,
 )
-from branchline.records.report.cutflows import CutflowTable, cutflow_tables, left_out_sentences
-from branchline.records.report.sites import SiteTable, site_table
-from branchline.records.report.table_files import TableRow, table_rows
+from branchline.records.report.job_summary import conditions
+from branchline.records.report.outcomes import CutflowTable, TableRow, cutflow_tables, left_out_sentences, table_rows
 from branchline.records.report.troubles import (
     lost_sentences,
     memory_sentences,

@@ -4,23 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from branchline.base.limits import JOB_FILE_MAX_BYTES
 from branchline.base.whole_files import read_plain, whole_file, write_whole
-from branchline.records.result_files.arrow_tables import table_of
 from branchline.records.result_files.outputs import Part, take_apart
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.sensor_list import SensorRow
+
+if TYPE_CHECKING:
+    import pyarrow
 
 #: The report.
 PAGE = "report.html"
 #: The folder of the pictures.
 PICTURES = "pictures"
-
 JOB = "job.json"
 SENSORS = "sensors.parquet"
+
+
+def table_of(columns: Mapping[str, Sequence[Any]], schema: pyarrow.Schema) -> pyarrow.Table:
+    """A table with these columns of texts, numbers of 64 bits, and None for those that miss.
+
+    What UTF-8 cannot hold of a text, as in names of files in no encoding, is escaped as in job.json. Raises KeyError
+    for a kind of column that is none of these.
+    """
+    import pyarrow
+
+    return pyarrow.Table.from_arrays([_column(columns[one.name], one.type) for one in schema], schema=schema)
+
+
+def _column(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+    import numpy as np
+    import pyarrow
+
+    valid = np.array([one is not None for one in values], bool)
+    there = pyarrow.py_buffer(np.packbits(valid, bitorder="little"))
+    if kind == pyarrow.string():
+        texts = [b"" if one is None else one.encode("utf-8", errors="backslashreplace") for one in values]
+        ends = np.fromiter(accumulate(map(len, texts), initial=0), np.int32, len(texts) + 1)
+        buffers = [there, pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(texts))]
+    else:
+        dtype = {pyarrow.float64(): np.float64, pyarrow.int64(): np.int64}[kind]
+        buffers = [there, pyarrow.py_buffer(np.array([0 if one is None else one for one in values], dtype))]
+    return pyarrow.Array.from_buffers(kind, len(values), buffers)
 
 
 def write_job(out_dir: Path, job: JobRecord) -> Path:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from branchline.base.limits import REPORT_FAILURES_IN_A_ROW, SPOOL_MEMORY_BYTES
 from branchline.errors import StorageError
 from branchline.records.sending.client import Fate, Sender
-from branchline.records.sending.spool import Spooled, SpooledSource, SpoolFullError
+from branchline.records.sending.spool import Spool, Spooled, SpooledSource, SpoolFullError
 
 
 @dataclass(eq=False)
@@ -186,3 +187,48 @@ def send_spooled(
     outbox = Outbox(source)
     outbox._waiting = [Waiting(one.number, on_disk=one) for one in reports]
     return outbox.send(sender, goes_on)
+
+
+@dataclass
+class SentReports:
+    """What became of the reports that were left, in ``sent``. ``waiting`` counts those for the same control room that
+    still are, ``elsewhere`` those for others, by address.
+    """
+
+    sent: Tally = field(default_factory=Tally)
+    waiting: int = 0
+    elsewhere: dict[str, int] = field(default_factory=dict)
+
+
+def send_left(spool: Spool, sender: Sender, goes_on: Callable[[], bool] = lambda: True) -> SentReports:
+    """Sends what is left for a control room, while it ``goes_on``. A source at which another process is at work is left
+    alone: that one sends. Raises nothing.
+    """
+    found = SentReports()
+    with suppress(OSError):
+        spool.clear()
+    for source in spool.sources():
+        if source.is_own:
+            continue
+        server = source.server()
+        if server != sender.target.url:
+            found.elsewhere[server] = found.elsewhere.get(server, 0) + len(source.reports())
+        elif found.sent.why_waiting or not goes_on():
+            found.waiting += len(source.reports())
+        else:
+            _send(source, sender, goes_on, found)
+    return found
+
+
+def _send(source: SpooledSource, sender: Sender, goes_on: Callable[[], bool], found: SentReports) -> None:
+    try:
+        if not source.lock():
+            return
+    except OSError as error:
+        found.sent.why_waiting = f"the folder {source.folder} cannot be locked: {error.strerror}"
+        return
+    try:
+        found.sent.add(send_spooled(source, source.reports(), sender, goes_on))
+        found.waiting += len(source.reports())
+    finally:
+        source.close()

@@ -20,10 +20,8 @@ from branchline.base.quantities import counted
 from branchline.errors import StorageError
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.client import Sender
-from branchline.records.sending.encoding import split
-from branchline.records.sending.left import send_left
-from branchline.records.sending.message import JobIdentity, ReportBatch
-from branchline.records.sending.outbox import Outbox, Tally
+from branchline.records.sending.message import JobIdentity, ReportBatch, split
+from branchline.records.sending.outbox import Outbox, Tally, send_left
 from branchline.records.sending.spool import Spool, SpooledSource
 from branchline.records.sensors.job_measures import JobMeasures, measures_in
 from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading

@@ -13,11 +13,17 @@ from typing import Any
 
 from branchline.base.plain import from_plain, to_plain
 from branchline.reading.access import Access
-from branchline.records.sensors.counts import BasketCounts, ReadCounts, RequestCounts
 from branchline.records.sensors.job_measures import MeasureRecord
-from branchline.records.sensors.result_record import ParameterRecord, ResultRecord, TableRecord
-from branchline.records.sensors.sample_record import SampleRecord
-from branchline.records.sensors.source_record import SourceRecord
+from branchline.records.sensors.record_parts import (
+    BasketCounts,
+    ParameterRecord,
+    ReadCounts,
+    RequestCounts,
+    ResultRecord,
+    SampleRecord,
+    SourceRecord,
+    TableRecord,
+)
 
 #: Increased when a field changes its meaning or is removed; a new field does not increase it.
 #: Version 2 names all settings of ``access``, with null for the usual ones.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from branchline.base.limits import MB
 from branchline.base.plain import from_plain, to_plain
+from branchline.base.quantities import count
 from branchline.records.sensors.record import FINISHED, RUNNING, MergeStage
 
 #: Raised when a field changes its meaning or goes away; new fields have defaults.
@@ -14,6 +16,8 @@ STATUS_VERSION = 1
 DIED = "died"
 #: No task of a submitted train waits or runs, and its results were not written.
 STOPPED = "stopped"
+#: Of storage elements in a line.
+ELEMENTS_SHOWN_MAX = 4
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,24 @@ class TrainStatus:
             raise ValueError(what)
         status: TrainStatus = from_plain(cls, {**plain, "status_version": STATUS_VERSION})
         return status
+
+
+def part_done(now: TrainStatus) -> float:
+    """The part of a train that is done, from 0 to 1: of its bytes, else of its sub-jobs."""
+    if now.fraction_done is not None:
+        return now.fraction_done
+    return now.done / now.subjobs if now.subjobs else 0.0
+
+
+def progress_text(now: TrainStatus) -> str:
+    """The state of a train in a few words."""
+    seconds = max(now.seconds, 1e-9)
+    words = [f"{now.done}/{now.subjobs} sub-jobs"] if now.subjobs else []
+    words.append(f"{count(now.events / seconds)} events/s")
+    rates = [f"{one.bytes_read / MB / seconds:.1f}" for one in now.elements]
+    by_element = f" ({' + '.join(rates[:ELEMENTS_SHOWN_MAX])})" if len(rates) > 1 else ""
+    words.append(f"{now.bytes_read / MB / seconds:.1f} MB/s read{by_element}")
+    words += [f"{now.failed} failed"] if now.failed else []
+    words += [f"{now.workers_lost} workers lost"] if now.workers_lost else []
+    words += ["merging"] if now.phase == "merge" else ["writing"] if now.phase == "write" else []
+    return "  ".join(words)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from branchline import _core
 from branchline.base.plain import record_of
 from branchline.reading.access import Access
-from branchline.records.sensors.record import LinkRecord
+from branchline.records.sensors.record import LinkRecord, TroubleRecord
 
 
 def links_chosen(access: Access, site: str = "") -> list[LinkRecord]:
@@ -41,3 +41,19 @@ def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
 
 def _choice(link: LinkRecord) -> tuple[int, ...]:
     return link.gap_bytes, link.requests_in_flight, link.bytes_in_flight
+
+
+def take_troubles() -> list[TroubleRecord]:
+    """The failures in this process since the last call, one record for each storage element."""
+    return [record_of(TroubleRecord, one) for one in _core.take_troubles()]
+
+
+def added_troubles(troubles: Iterable[TroubleRecord]) -> list[TroubleRecord]:
+    """The sums for each storage element, sorted by name."""
+    elements: dict[str, TroubleRecord] = {}
+    numbers = [one.name for one in fields(TroubleRecord) if one.name != "name"]
+    for trouble in troubles:
+        total = elements.setdefault(trouble.name, TroubleRecord(trouble.name))
+        for number in numbers:
+            setattr(total, number, getattr(total, number) + getattr(trouble, number))
+    return [elements[name] for name in sorted(elements)]

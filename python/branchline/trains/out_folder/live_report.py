@@ -14,7 +14,7 @@ from branchline.records.sending.message import TRAIN, JobIdentity
 from branchline.records.sensors.record import FAILED, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import status_at_end
-from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.subjobs.locality import MeasuresTold
 
 if TYPE_CHECKING:
     from branchline.records.sending.address import ReportTarget
@@ -122,7 +122,7 @@ def identity_of_train(
     plan: TrainPlan, command: str, out: Path | None, *, place: str = "", job: str = ""
 ) -> JobIdentity:
     """Who a train is. ``place`` is the batch system to which it is submitted, ``job`` its number."""
-    from branchline.records.sending.identity import identity_of
+    from branchline.records.sending.message import identity_of
 
     datasets = dict.fromkeys(one.dataset for one in plan.dataset if one.dataset)
     wagons = [one.name for one in plan.loaded.wagons]

@@ -11,27 +11,28 @@ import json
 import os
 import shutil
 import tempfile
+import threading
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from branchline.base.limits import STATUS_OLD_S
+from branchline.base.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S, STATUS_OLD_S
 from branchline.base.processes import process_lives
-from branchline.errors import BranchlineError, StorageError
-from branchline.jobs.ledger import LEDGER_NAME
+from branchline.base.whole_files import write_whole
+from branchline.errors import BranchlineError, MissingFileError, StorageError
+from branchline.jobs.ledger import LEDGER_NAME, LedgerCount, counts_in, remove_ledger
 from branchline.records.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
-from branchline.records.sensors.this_process import host
-from branchline.records.sensors.versions import branchline_version
-from branchline.trains.out_folder.status_file import STATUS, StatusFile
+from branchline.records.sensors.status import TrainStatus
+from branchline.records.sensors.this_process import branchline_version, host
 from branchline.trains.tables.table_folder import clear_tables
 
-if TYPE_CHECKING:
-    from branchline.records.sensors.status import TrainStatus
-
+STATUS = "status.json"
+#: The state of a run of which nothing was noted yet.
+_NOTHING = TrainStatus()
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
 JOBS = "batch"
@@ -40,6 +41,64 @@ SUBMISSION = "submission"
 LOCK_TRIES_MAX = 20
 # A folder of an earlier run gets this prefix before it is removed.
 _REMOVED = ".removed-"
+
+
+class StatusFile:
+    """Writes the last state that was noted, once a second at most, and at times also where nothing has changed: a state
+    that is old says that the run stands still or is gone.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._path = out / STATUS
+        self._lock = threading.Lock()
+        self._noted = (_NOTHING, time.monotonic())
+        self._written: TrainStatus | None = None
+        self._written_s = 0.0
+        self._is_closed = threading.Event()
+
+    def begin(self) -> None:
+        """The run is there, though nothing is known of it yet: workers may wait for long in a queue."""
+        self._write()
+        threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True).start()
+
+    def note(self, now: TrainStatus) -> None:
+        """The state is this one now. The first one and a new phase are written at once."""
+        before = self._noted
+        self._noted = (now, time.monotonic())
+        if before[0] is _NOTHING or before[0].phase != now.phase:
+            self._write()
+
+    def close(self) -> None:
+        """Removes it: the record of the job says how the run ended."""
+        self._is_closed.set()
+        with self._lock, suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _keep_writing(self) -> None:
+        while not self._is_closed.wait(STATUS_INTERVAL_S):
+            is_new = self._noted[0] is not self._written
+            if is_new or time.monotonic() - self._written_s > STATUS_HEARTBEAT_S:
+                self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._is_closed.is_set():
+                return
+            status, noted_s = self._noted
+            since_s = time.monotonic() - noted_s
+            now = replace(
+                status,
+                seconds=status.seconds + since_s,
+                slowest_s=status.slowest_s + since_s if status.slowest else 0.0,
+                updated=datetime.now(UTC).isoformat(timespec="seconds"),
+                process=os.getpid(),
+            )
+            # The end of the run reports a full disk.
+            with suppress(StorageError):
+                write_whole(self._path, json.dumps(now.as_dict()).encode())
+            self._written, self._written_s = status, time.monotonic()
+
+
 # The records that runs of this process wrote, by directory: device, inode and time tell whether one is still there.
 _written_here: dict[Path, tuple[int, int, int]] = {}
 
@@ -310,3 +369,37 @@ def _check_writable(out: Path) -> None:
 def _refused(out: Path, error: OSError) -> StorageError:
     what = f"results cannot be written here: {error.strerror}"
     return StorageError(what, path=str(out), hint="choose another directory with -o")
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """The kept results by wagon, and the size of their file."""
+
+    counts: tuple[LedgerCount, ...]
+    file_bytes: int
+
+    @property
+    def results_count(self) -> int:
+        """The number of results."""
+        return sum(one.results_count for one in self.counts)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all results."""
+        return sum(one.size_bytes for one in self.counts)
+
+
+def kept_results(out: Path) -> KeptResults:
+    """The kept results in a directory. Raises MissingFileError if there are none, LedgerError."""
+    path = out / LEDGER_NAME
+    if not path.is_file():
+        raise MissingFileError("nothing is kept here: there is no ledger", path=str(path))
+    return KeptResults(tuple(counts_in(path)), path.stat().st_size)
+
+
+def remove_kept_results(out: Path) -> KeptResults:
+    """Removes the kept results and returns what they were; other files stay. Raises BranchlineError during a run."""
+    found = kept_results(out)
+    with claimed(out, force=True):
+        remove_ledger(out)
+    return found

@@ -12,12 +12,12 @@ from branchline.base.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
 from branchline.base.processes import process_lives
 from branchline.base.quantities import count, counted
 from branchline.base.whole_files import read_plain
-from branchline.records.report.merge_stages import merge_stages_text
+from branchline.records.report.outcomes import merge_stages_text
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
 from branchline.records.sensors.this_process import host
-from branchline.trains.out_folder.status_file import STATUS
+from branchline.trains.out_folder.lock import STATUS
 from branchline.trains.running.progress import ElementReads
 from branchline.trains.running.result import errors_of
 

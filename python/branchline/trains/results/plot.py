@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from branchline.base.extras import require
+from branchline.base.imports import require
 from branchline.errors import DatasetError, NoSuchKeyError, OptionError
 from branchline.trains.results.load import Results, load
 

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from branchline.records.pictures.picture_words import text
+from branchline.records.pictures.matplotlib_pictures import text
 from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack, band, total
 from branchline.writing.objects.forms import axis_label
 

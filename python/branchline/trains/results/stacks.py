@@ -9,9 +9,8 @@ from typing import Any
 import boost_histogram
 import numpy as np
 
-from branchline.records.sensors.sample_record import SampleRecord
-from branchline.trains.results.load import Results
-from branchline.trains.results.scaling import factor_of, sample_axis, times
+from branchline.records.sensors.record_parts import SampleRecord
+from branchline.trains.results.load import Results, factor_of, sample_axis, times
 from branchline.trains.wagons.events import NOMINAL
 
 #: Axes of which a picture of samples has no place for the bins; whole numbers have theirs.

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from branchline.base.limits import PROVENANCE_GIT_S
 from branchline.jobs.interruption import signals_blocked
-from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN, SourceRecord
+from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN, SourceRecord
 from branchline.trains.plan import LoadedWagons
 from branchline.trains.reuse.module_finder import find_module, imported_by_file, package_of
-from branchline.trains.reuse.stored_sources import StoredModule, StoredSources
+from branchline.trains.reuse.stored_train import StoredModule, StoredSources
 
 #: Variables by which numbers can change: random order of sets, threads, instruction sets. None of them has a secret.
 _VARIABLES = ("PYTHONHASHSEED", "PYTHONOPTIMIZE", "LANG", "LC_ALL", "TZ")

@@ -27,8 +27,8 @@ from branchline.trains.reuse.source_code import (
     is_import,
     is_side_effect,
     names_in,
+    unknown_reads,
 )
-from branchline.trains.reuse.unknown_reads import unknown_reads
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.used_inputs import identities_of
 from branchline.trains.wagons.wagons import Wagon

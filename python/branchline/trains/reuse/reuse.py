@@ -23,15 +23,12 @@ from branchline.records.sensors.record import FileRecord
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.canonical import UnknownValueError
 from branchline.trains.reuse.result_keys import ShareKeys, WagonKey, WagonKeys, other_key, result_key
-from branchline.trains.reuse.stored_sources import StoredSources
-from branchline.trains.reuse.stored_train import Learning, StoredTrain
-from branchline.trains.subjobs.folding import FoldedResult, fold
-from branchline.trains.subjobs.neighbours import FoldedNeighbours, KeptShare
+from branchline.trains.reuse.stored_train import Learning, StoredSources, StoredTrain
+from branchline.trains.subjobs.folding import FoldedNeighbours, FoldedResult, KeptShare, fold
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
 from branchline.trains.subjobs.shares import ChunkSizes, Share
 from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
-from branchline.trains.tables.pieces import TablePieces
-from branchline.trains.tables.walking import found
+from branchline.trains.tables.table import TablePieces, found
 from branchline.trains.wagons.wagons import Wagon, with_required
 
 Kept = TypeVar("Kept")

@@ -32,17 +32,23 @@ from branchline.records.sensors.record import (
     WagonRecord,
     WorkerPhases,
 )
-from branchline.records.sensors.storage_counts import joined_links
-from branchline.records.sensors.this_process import cpu_count, cpu_s, host, machine_cpu_s, memory_peak_bytes
-from branchline.records.sensors.troubles import added_troubles, take_troubles
-from branchline.records.sensors.versions import branchline_version, code_sha256, versions
+from branchline.records.sensors.storage_counts import added_troubles, joined_links, take_troubles
+from branchline.records.sensors.this_process import (
+    branchline_version,
+    code_sha256,
+    cpu_count,
+    cpu_s,
+    host,
+    machine_cpu_s,
+    memory_peak_bytes,
+    versions,
+)
 from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.running.missing import Missing
 from branchline.trains.running.sample_sums import sample_records
 from branchline.trains.subjobs.folding import FoldedResult
-from branchline.trains.subjobs.obeying import MeasuresTold
-from branchline.trains.subjobs.pickling import CannotPickleError, pickled_bytes
+from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.record_sums import (
     companions_missing,
     skipped_files,
@@ -50,13 +56,13 @@ from branchline.trains.subjobs.record_sums import (
     storage_remarks,
     totals_of,
 )
-from branchline.trains.subjobs.share_result import JobError, WagonShare, WorkerTimes
+from branchline.trains.subjobs.share_result import CannotPickleError, JobError, WagonShare, WorkerTimes, pickled_bytes
 from branchline.trains.sums.cutflow import cutflow_records
 from branchline.trains.wagons.clock import PHASES, PhaseClock
 from branchline.trains.wagons.faults import fault_of, reason
 from branchline.trains.wagons.wagon_settings import parameter_records
 from branchline.trains.wagons.wagons import Wagon
-from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
+from branchline.trains.worker.isolation import MESSAGE, ForkedChildren
 
 
 def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from branchline.base.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
 from branchline.records.sensors.record import SiteReading, TimePoint
 from branchline.records.sensors.status import ElementStatus, TrainStatus
-from branchline.trains.subjobs.folding import FoldedResult
-from branchline.trains.subjobs.merge_costs import MergeCosts
+from branchline.trains.subjobs.folding import FoldedResult, MergeCosts
 from branchline.trains.subjobs.share_result import Progress, ShareResult
 
 #: Gets the state whenever it has changed.

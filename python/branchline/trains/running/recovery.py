@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.jobs.subjob import Lost, SubJob
 from branchline.records.sensors.record import WagonFault
-from branchline.trains.running.failures import Failure, stack_of
-from branchline.trains.running.missing import SetAside
+from branchline.trains.running.missing import Failure, SetAside, stack_of
 from branchline.trains.subjobs.share_result import ShareResult
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue

@@ -14,12 +14,11 @@ import numpy as np
 from branchline.base.quantities import counted
 from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError
 from branchline.reading.access import Access
-from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.data_file import DataFile, Sample
 from branchline.reading.datasets.dataset import Dataset
-from branchline.reading.datasets.samples import Sample
 from branchline.reading.trees.file import File
 from branchline.records.sensors.record import FileRecord, SkippedFile
-from branchline.records.sensors.sample_record import SampleRecord
+from branchline.records.sensors.record_parts import SampleRecord
 
 #: Files that are opened at a time for their sums: they wait for a storage most of the time.
 FILES_AT_ONCE = 16

@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import StorageError, TableError
-from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
+from branchline.jobs.local import InThisProcess
 from branchline.jobs.subjob import AfterLoss, Place
 from branchline.records.sensors.record import WagonFault
-from branchline.records.sensors.result_record import TableRecord
+from branchline.records.sensors.record_parts import TableRecord
 from branchline.trains.subjobs.folding import FoldedResult
-from branchline.trains.tables.piece_merging import INTERRUPTED, MergedTable, TableMerging
-from branchline.trains.tables.pieces import TableFile, TablePieces
-from branchline.trains.tables.publishing import TableNames, publish, record_of
+from branchline.trains.tables.piece_merging import (
+    INTERRUPTED,
+    MergedTable,
+    TableMerging,
+    TableNames,
+    publish,
+    record_of,
+)
+from branchline.trains.tables.table import Key, TableFile, TablePieces, found, replaced
 from branchline.trains.tables.table_folder import TABLES, TableFolder
-from branchline.trains.tables.walking import Key, found, replaced
 
 #: Of a run that keeps its results in memory.
 NO_DIRECTORY = TableFolder(refused="there is no directory for its file: name one, as the argument out or with -o")

@@ -12,31 +12,27 @@ from branchline.base.limits import FOLD_FAN_IN
 from branchline.base.quantities import counted
 from branchline.errors import InternalError
 from branchline.jobs.fold_tree import FoldNode
-from branchline.jobs.in_process import InThisProcess
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import Ledger, LedgerError
-from branchline.jobs.local import LocalProcesses
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.local import InThisProcess, LocalProcesses
+from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import AfterLoss, Finished, Folded, FromPlace, Lost, Place, Repeated, SubJob, Wait
 from branchline.jobs.where import Terms, clock_of, place_on
 from branchline.reading.access import longest_wait_s
-from branchline.records.sensors.troubles import take_troubles
+from branchline.records.sensors.storage_counts import take_troubles
 from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.preload import load_ahead
 from branchline.trains.reuse.provenance import Inquiry
 from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
-from branchline.trains.reuse.shipping import load_names, sources_of
-from branchline.trains.reuse.stored_train import Learning
-from branchline.trains.running.failures import Failure
+from branchline.trains.reuse.stored_train import Learning, load_names, sources_of
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
-from branchline.trains.running.missing import Missing, SetAside
+from branchline.trains.running.missing import Failure, Missing, SetAside
 from branchline.trains.running.progress import OnProgress, ProgressLog
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.table_files import NO_DIRECTORY, merge_tables
-from branchline.trains.subjobs.folding import FoldedResult
-from branchline.trains.subjobs.merging import Merger
-from branchline.trains.subjobs.obeying import MeasuresTold
+from branchline.trains.subjobs.folding import FoldedResult, Merger
+from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.share_result import (
     EmptyParts,
     JobError,

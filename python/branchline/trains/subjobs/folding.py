@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from branchline.base.limits import FOLD_FAN_IN
+from branchline.jobs.fold_tree import FoldNode, FoldTree
+from branchline.jobs.subjob import Finished, Folded, Held, Message, SubJob
 from branchline.records.sensors.job_measures import added_measures
-from branchline.records.sensors.record import BranchRecord, FileRecord, MemoryRetry, WagonFault
-from branchline.records.sensors.storage_counts import distinct_links
-from branchline.records.sensors.troubles import added_troubles
+from branchline.records.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    MemoryRetry,
+    MergeStage,
+    MissingCompanion,
+    WagonFault,
+)
+from branchline.records.sensors.storage_counts import added_troubles, distinct_links
 from branchline.trains.subjobs.record_sums import RecordTable, added_sites, companions_missing
-from branchline.trains.subjobs.share_result import ReadRecords, ShareResult, WagonShare
+from branchline.trains.subjobs.share_result import ReadRecords, ShareResult, WagonShare, WorkerTimes
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.sums.accumulators import CannotAddError, Total
 from branchline.trains.wagons.faults import because_of
+from branchline.trains.wagons.wagons import Wagon
 
 
 @dataclass(frozen=True)
@@ -159,3 +171,256 @@ class Folding:
         if total.error is not None and total.error.path is None:
             # A sum that did not arrive.
             total.error = replace(total.error, **vars(place))
+
+
+class MergeCosts:
+    """Adds up, for each stage of the merge, the results that were folded and the seconds that it took."""
+
+    def __init__(self, stages: Iterable[MergeStage] = ()) -> None:
+        self._stages: dict[int, MergeStage] = {}
+        for one in stages:
+            self.add(one)
+
+    def add(self, cost: MergeStage) -> None:
+        """Adds what a stage cost, also elsewhere."""
+        known = self._stages.get(cost.stage, MergeStage(cost.stage))
+        self._stages[cost.stage] = replace(
+            known,
+            results=known.results + cost.results,
+            nodes=known.nodes + cost.nodes,
+            seconds=known.seconds + cost.seconds,
+        )
+
+    @contextmanager
+    def folding(self, stage: int, results: int = 0, nodes: int = 0) -> Iterator[None]:
+        """Adds the time of the block, in which this many results are folded and nodes become whole."""
+        begin_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(MergeStage(stage, results, nodes, time.perf_counter() - begin_s))
+
+    def stages(self) -> list[MergeStage]:
+        """One value for each stage in which something was folded, the first stage first."""
+        return [self._stages[stage] for stage in sorted(self._stages)]
+
+
+@dataclass
+class _OpenNode:
+    """A node of which parts are missing. Parts behind a missing one wait."""
+
+    next_index: int
+    folding: Folding = field(default_factory=Folding)
+    waiting: dict[int, FoldedResult] = field(default_factory=dict)
+
+
+class Merger:
+    """Folds results as soon as their neighbours before them are there, so that few wait in memory.
+
+    Results may come as those of sub-jobs or of whole nodes of the tree that were folded elsewhere.
+    """
+
+    def __init__(
+        self,
+        wagons: tuple[Wagon, ...],
+        shares: list[Share],
+        stopped: Mapping[str, WagonFault],
+        looked_at: Iterable[FileRecord] = (),
+    ) -> None:
+        """``stopped`` are the wagons that did not even begin, ``looked_at`` what was read before the first sub-job."""
+        self.shares_are(shares)
+        self.costs = MergeCosts()
+        self._wagons = wagons
+        self._stopped = stopped
+        self._looked_at = list(looked_at)
+        self._open: dict[FoldNode, _OpenNode] = {}
+        # What earlier runs kept of wagons that do not run in the sub-jobs of a node.
+        self._kept: dict[FoldNode, Mapping[str, WagonShare]] = {}
+        self._whole: FoldedResult | None = None
+
+    def shares_are(self, shares: list[Share]) -> None:
+        """Sets the sub-jobs whose results come, before the first of them."""
+        self.tree = FoldTree(len(shares))
+        self._shares = shares
+
+    @property
+    def waiting_count(self) -> int:
+        """How many results wait for one before them."""
+        return sum(len(one.waiting) for one in self._open.values())
+
+    def take(self, index: int, result: ShareResult) -> None:
+        """Takes the result of a sub-job."""
+        self.take_folded(FoldNode(0, index), FoldedResult.of(index, self._shares[index], result, self._stopped))
+
+    def leave_out(self, index: int) -> None:
+        """A sub-job has no result: those behind it are folded without it."""
+        nothing = {one.name: WagonShare(requires=one.requires) for one in self._wagons}
+        place = SharePlace.of(self._shares[index])
+        self.take_folded(FoldNode(0, index), FoldedResult(index, index + 1, nothing, place))
+
+    def take_neighbours(self, result: FoldedResult) -> None:
+        """Takes the results of the first sub-jobs of a node, or of all of them, as one; none of them was taken yet."""
+        node = FoldNode(1, result.first // FOLD_FAN_IN)
+        indices = self.tree.shares_of(node)
+        if result.last == indices.stop:
+            self.take_folded(node, result)
+            return
+        # One behind the other they add up as if each came alone.
+        opened = self._open.setdefault(node, _OpenNode(indices.start))
+        with self.costs.folding(1):
+            opened.folding.add(result)
+        opened.next_index = result.last
+        self._fold_waiting(node, opened)
+
+    def complete(self, node: FoldNode, wagons: Mapping[str, WagonShare]) -> None:
+        """The sums of these wagons over a node are known; its sub-jobs come without them."""
+        self._kept[node] = wagons
+
+    def take_folded(self, node: FoldNode, result: FoldedResult) -> None:
+        """Takes the result of a whole node, and folds what is whole by that."""
+        result.wagons |= self._kept.pop(node, {})
+        parent = self.tree.parent_of(node)
+        if parent is None:
+            self._whole = result
+            return
+        opened = self._open.get(parent)
+        if opened is None:
+            opened = self._open[parent] = _OpenNode(self.tree.indices_of_parts(parent).start)
+        opened.waiting[node.index] = result
+        self._fold_waiting(parent, opened)
+
+    def _fold_waiting(self, node: FoldNode, opened: _OpenNode) -> None:
+        while opened.next_index in opened.waiting:
+            self._fold_next(node, opened, opened.next_index)
+            opened.next_index += 1
+        if opened.next_index >= self.tree.indices_of_parts(node).stop:
+            self._close(node)
+
+    def _fold_next(self, node: FoldNode, opened: _OpenNode, index: int) -> None:
+        with self.costs.folding(node.stage, results=1):
+            opened.folding.add(opened.waiting.pop(index))
+
+    def _close(self, node: FoldNode) -> None:
+        """Nothing more comes to this node."""
+        with self.costs.folding(node.stage, nodes=1):
+            result = self._open.pop(node).folding.result()
+        self.take_folded(node, result)
+
+    def finish(self) -> FoldedResult:
+        """All that has come, as one; also what is behind a gap, as it is after an error or Ctrl-C."""
+        for stage in range(1, self.tree.stages + 1):
+            for node in sorted(one for one in self._open if one.stage == stage):
+                opened = self._open[node]
+                for index in sorted(opened.waiting):
+                    self._fold_next(node, opened, index)
+                self._close(node)
+        if self._whole is None:
+            nothing = {one.name: WagonShare(error=self._stopped.get(one.name)) for one in self._wagons}
+            self._whole = FoldedResult(0, 0, nothing)
+        files = RecordTable[FileRecord]("path")
+        files.add(self._looked_at)
+        files.add(self._whole.files)
+        self._whole.files = files.as_list()
+        return self._whole
+
+
+@dataclass(frozen=True)
+class KeptShare:
+    """What a sub-job brings back besides the sums of its wagons; ``files`` are (path, entries, events)."""
+
+    events: int
+    files: tuple[tuple[str, int | None, int], ...]
+    companions_missing: tuple[MissingCompanion, ...]
+    recovered: dict[str, int]
+
+    @classmethod
+    def of(cls, result: ShareResult, share: Share) -> KeptShare:
+        """That of a sub-job that is whole."""
+        own = {one.path for one in share.files}
+        files = tuple((one.path, one.entries, one.events) for one in result.files if one.path in own)
+        return cls(result.events, files, tuple(result.companions_missing), dict(result.recovered))
+
+
+@dataclass(frozen=True)
+class FoldedNeighbours:
+    """The result of neighbours as one, what each of them brought back besides, the wagons that ran in none of them,
+    the clock of their worker, and what the folding cost it.
+    """
+
+    result: FoldedResult
+    shares: tuple[KeptShare, ...]
+    not_run: frozenset[str] = frozenset()
+    times: WorkerTimes | None = None
+    merge_stages: tuple[MergeStage, ...] = ()
+    #: The identities of the local files that each of them read.
+    inputs: tuple[dict[str, str], ...] = ()
+
+
+class NeighbourFolding:
+    """Folds the results of a worker's sub-jobs with those of their neighbours, from the first one on in their order.
+
+    A result that is not usual is handed over alone, behind the neighbours before it: an error, a file that was skipped,
+    a wagon that stopped. ``faults`` are the wagons that did not even begin.
+    """
+
+    def __init__(self, faults: Mapping[str, WagonFault], worker: int) -> None:
+        self._faults = faults
+        self._worker = worker
+        self._neighbours = range(0)
+        self._folding = Folding()
+        self._shares: list[KeptShare] = []
+        self._inputs: list[dict[str, str]] = []
+        self._not_run = frozenset[str]()
+        self._times: WorkerTimes | None = None
+        self._costs = MergeCosts()
+
+    def take(self, subjob: SubJob, result: ShareResult) -> Iterator[Message]:
+        """Takes the result of the next sub-job, and yields what is to be handed over now."""
+        if not self._is_next(subjob) or not self._is_usual(result) or result.not_run != self._not_run:
+            yield from self.end()
+        if not self._is_next(subjob) or not self._is_usual(result):
+            yield Finished(subjob.index, result, self._worker)
+            return
+        self._neighbours = subjob.neighbours or range(0)
+        self._times, self._not_run = result.times, result.not_run
+        share: Share = subjob.payload
+        self._shares.append(KeptShare.of(result, share))
+        self._inputs.append(result.inputs)
+        with self._costs.folding(1, results=1):
+            self._folding.add(FoldedResult.of(subjob.index, share, result, self._faults))
+        if len(self._shares) == len(self._neighbours):
+            yield from self.end()
+        else:
+            yield Held(subjob.index)
+
+    def end(self) -> Iterator[Message]:
+        """Hands over what is folded so far."""
+        if self._shares:
+            first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
+            with self._costs.folding(1, nodes=int(is_whole)):
+                result = self._folding.result()
+            stages = tuple(self._costs.stages())
+            folded = FoldedNeighbours(
+                result, tuple(self._shares), self._not_run, self._times, stages, tuple(self._inputs)
+            )
+            yield Folded(range(first, first + len(self._shares)), folded, self._worker)
+        self._neighbours, self._folding, self._shares, self._costs = range(0), Folding(), [], MergeCosts()
+        self._inputs = []
+
+    def _is_next(self, subjob: SubJob) -> bool:
+        """Whether a sub-job follows on those that are folded, or is the first of its neighbours."""
+        if not self._shares:
+            return subjob.neighbours is not None and subjob.index == subjob.neighbours.start
+        return subjob.neighbours == self._neighbours and subjob.index == self._neighbours.start + len(self._shares)
+
+    @staticmethod
+    def _is_usual(result: ShareResult) -> bool:
+        return (
+            result.is_whole
+            and not result.interrupted
+            and result.error is None
+            and not result.skipped
+            and result.memory_retry is None
+            and result.code.is_as_planned
+            and all(one.error is None for one in result.wagons.values())
+        )

@@ -9,10 +9,9 @@ from typing import Any
 
 from branchline.base.texts import message_of
 from branchline.errors import WagonError
-from branchline.trains.subjobs.pickling import CannotPickleError, pickled_bytes
-from branchline.trains.wagons.function_wagon import FunctionWagon
+from branchline.trains.subjobs.share_result import CannotPickleError, pickled_bytes
 from branchline.trains.wagons.variations import VariedWagon
-from branchline.trains.wagons.wagons import Wagon
+from branchline.trains.wagons.wagons import FunctionWagon, Wagon
 
 #: Attributes inside attributes that are looked at, so that objects that refer to each other come to an end.
 _DEPTH_MAX = 12

@@ -11,12 +11,12 @@ from branchline.base.plain import record_of
 from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.identity import is_other_version, opened_identity, version_of
 from branchline.reading.locations import is_url
-from branchline.reading.stream_records import FileReading, ReplicaReading, StreamRecords
+from branchline.reading.sources import FileReading, ReplicaReading, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
+from branchline.records.sensors.storage_counts import take_troubles
 from branchline.records.sensors.this_process import host
-from branchline.records.sensors.troubles import take_troubles
 from branchline.trains.subjobs.locality import Locality
 from branchline.trains.subjobs.record_sums import RecordTable, added_sites
 from branchline.trains.subjobs.share_result import ShareResult

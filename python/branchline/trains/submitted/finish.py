@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Place
 from branchline.reading.access import longest_wait_s
+from branchline.records.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 from branchline.records.sensors.this_process import cpu_s, host
 from branchline.trains.out_folder.lock import claimed
 from branchline.trains.out_folder.write_results import write
@@ -22,17 +24,52 @@ from branchline.trains.running.job_record import JobStart, RecordMaker, postproc
 from branchline.trains.running.missing import Missing, SetAside
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.table_files import MakePlace, merge_neighbours, merge_tables
-from branchline.trains.subjobs.folding import fold
-from branchline.trains.subjobs.merge_costs import MergeCosts
-from branchline.trains.subjobs.merging import Merger
+from branchline.trains.subjobs.folding import MergeCosts, Merger, fold
 from branchline.trains.subjobs.share_result import WorkerTimes
-from branchline.trains.submitted.activity import activity_of, restarted_tasks, retries_of
 from branchline.trains.submitted.ledger_rows import enter_rows
-from branchline.trains.submitted.submission import Submission
+from branchline.trains.submitted.submission import JobsRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.unit_failures import causes_of, failures_of
 from branchline.trains.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
 from branchline.trains.wagons.clock import PhaseClock
+
+
+def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
+    """The spans of workers, of jobs that folded results, and of the last job, which began at ``last_begin_s``."""
+    zero_s = submission.submitted_s
+    workers = joined_workers(list(parts))
+    spans = [ActivitySpan(one.times.host, 0, one.begin_s - zero_s, one.until_s - zero_s) for one in workers]
+    for part in parts:
+        spans += [ActivitySpan(one.host, one.stage, one.begin_s - zero_s, one.end_s - zero_s) for one in part.merges]
+    last = ActivitySpan(host(), submission.tree.stages, last_begin_s - zero_s, time.time() - zero_s, is_last=True)
+    return [*sorted(spans, key=lambda one: (one.begin_s, one.end_s)), last]
+
+
+def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
+    """The tasks that started more than once: each attempt leaves a file with its machine."""
+    hosts: dict[str, list[tuple[float, str]]] = {}
+    for path in folder.accounts.iterdir():
+        task, _, attempt = path.name.rpartition(".")
+        if attempt not in ("exit", "node"):
+            try:
+                hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
+            except OSError:
+                continue  # it was removed just now
+    return [RestartedTask(task, [one for _, one in sorted(at)]) for task, at in sorted(hosts.items()) if len(at) > 1]
+
+
+def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
+    """What was sent again, after the first submission."""
+    return [
+        RetryRecord(
+            subjobs=sum(one.causes.values()),
+            causes=dict(one.causes),
+            excluded_nodes=list(one.excluded),
+            sent_s=one.submitted_s - submission.submitted_s,
+            is_by_user=not one.retry,
+        )
+        for one in JobsRecord.read_all(folder)[1:]
+    ]
 
 
 @dataclass

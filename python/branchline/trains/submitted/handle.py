@@ -16,14 +16,15 @@ from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import STOPPED, TrainStatus
-from branchline.trains.out_folder.state import job_of
+from branchline.trains.out_folder.lock import JOBS, SUBMISSION
+from branchline.trains.out_folder.state import job_of, status_of
 from branchline.trains.running.progress import ElementReads
 from branchline.trains.running.result import errors_of
-from branchline.trains.subjobs.merge_costs import MergeCosts
-from branchline.trains.submitted.done import DoneUnits
+from branchline.trains.subjobs.folding import MergeCosts
 from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.unit_failures import causes_of, failures_of
+from branchline.trains.submitted.units import DoneUnits
 
 
 class SubmittedTrain:
@@ -180,3 +181,10 @@ class SubmittedTrain:
     def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
         tree = self._outline.tree
         return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))
+
+
+def state_of(out: Path) -> TrainStatus | None:
+    """None without a record of a run. Raises BadFileError for a damaged one of a submitted train."""
+    if (out / JOBS / SUBMISSION).is_file():
+        return SubmittedTrain(out).status()
+    return status_of(out)

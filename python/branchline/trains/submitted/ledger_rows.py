@@ -19,8 +19,7 @@ from branchline.trains.plan import TrainPlan
 from branchline.trains.reuse.reuse import KeptResult, LedgerRows, Reuse
 from branchline.trains.subjobs.folding import FoldedResult, fold
 from branchline.trains.submitted.submission import Submission
-from branchline.trains.submitted.submission_folder import BatchFolder, framed, read_framed, write_again
-from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.submission_folder import BatchFolder, framed, log, read_framed, write_again
 from branchline.trains.submitted.units import UnitResult
 
 _ROWS, _KEPT = "rows", "kept"

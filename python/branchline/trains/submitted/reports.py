@@ -18,9 +18,8 @@ from branchline.records.sending.message import JobIdentity
 from branchline.records.sending.spool import Spool, move_reports
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.live_report import ReportedTrain, ReportsTo, identity_of_train
-from branchline.trains.subjobs.obeying import MeasuresTold
-from branchline.trains.submitted.submission_folder import BatchFolder
-from branchline.trains.submitted.task_log import log
+from branchline.trains.subjobs.locality import MeasuresTold
+from branchline.trains.submitted.submission_folder import BatchFolder, log
 
 if TYPE_CHECKING:
     from branchline.records.sending.reporter import Reporter

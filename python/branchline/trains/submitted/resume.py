@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.errors import BranchlineError, WagonError
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
 from branchline.records.result_files.job_files import read_status
 from branchline.records.sensors.record import FINISHED
-from branchline.trains.submitted.done import DoneUnits
-from branchline.trains.submitted.retrying import bad_nodes, memory_to_request, save_memory
 from branchline.trains.submitted.submission import JobsRecord, Submission
-from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.submission_folder import BatchFolder, log
 from branchline.trains.submitted.submit import send
-from branchline.trains.submitted.unit_failures import causes_of, deaths_of, failures_of
-from branchline.trains.submitted.units import UnitFailure, subjob_nodes
+from branchline.trains.submitted.unit_failures import (
+    bad_nodes,
+    causes_of,
+    deaths_of,
+    failures_of,
+    memory_to_request,
+    save_memory,
+)
+from branchline.trains.submitted.units import DoneUnits, UnitFailure, subjob_nodes
 
 
 def resume(folder: BatchFolder, submission: Submission) -> int:
@@ -83,3 +92,26 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
             folder.failed(node).unlink(missing_ok=True)
     send(folder, submission, bad_nodes(folder), retry, counts, memory)
     return counts.total()
+
+
+def main(words: list[str]) -> int:
+    """Sends what is missing again, once for a last step."""
+    out, label = words
+    folder = BatchFolder(Path(out))
+    if folder.retry_refused(label).exists():
+        return EXIT_OK  # The step ran once more and has written what there is.
+    try:
+        submission = Submission.read(folder)
+        units = to_retry(folder, submission)
+        if units:
+            log(f"sent again: {retry(folder, submission, units)} sub-jobs")
+    except BranchlineError as error:
+        log(f"error: {error}")
+        with suppress(OSError):
+            folder.retry_refused(label).write_text(f"{error}\n", encoding="utf-8")
+        return EXIT_ERROR
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

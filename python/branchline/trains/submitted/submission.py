@@ -17,13 +17,12 @@ from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.system import Submitted, is_batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.program import ModuleFile
-from branchline.records.sensors.versions import branchline_version
+from branchline.records.sensors.this_process import branchline_version
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.result_keys import WagonKey
-from branchline.trains.reuse.stored_sources import StoredSources
-from branchline.trains.reuse.stored_train import Learning, StoredTrain
-from branchline.trains.subjobs.pickling import PackedWagons
+from branchline.trains.reuse.stored_train import Learning, StoredSources, StoredTrain
+from branchline.trains.subjobs.share_result import PackedWagons
 from branchline.trains.submitted.reports import SubmittedReports
 from branchline.trains.submitted.submission_folder import (
     VERSION,

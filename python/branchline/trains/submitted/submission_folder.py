@@ -35,6 +35,7 @@ from typing import TypeVar
 import cloudpickle
 
 from branchline.base.limits import OUT_GONE_INTERVAL_S, OUT_GONE_WAIT_S
+from branchline.base.texts import print_block, print_line
 from branchline.base.trust import TrustedBytes, check_trusted, read_trusted, trusts_others, unpickle
 from branchline.base.whole_files import open_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError, UntrustedFileError
@@ -273,3 +274,13 @@ def checked_header(head: bytes, path: Path, kind: str) -> dict[str, object]:
         what = f"this {kind} has version {header.get('version')}, and this Branchline reads version {VERSION}"
         raise BadFileError(what, path=str(path), hint="use the Branchline that submitted the train")
     return header
+
+
+def log(text: object) -> None:
+    """Prints a line at once, so that it is there when the process is killed."""
+    print_line(text)
+
+
+def log_traceback(text: str) -> None:
+    """Prints the lines of a traceback."""
+    print_block(text)

@@ -27,31 +27,29 @@ from branchline.jobs.subjob import Finished, Note
 from branchline.reading.access import longest_wait_s
 from branchline.records.result_files.job_files import read_status
 from branchline.records.sensors.record import FINISHED
-from branchline.trains.out_folder.batch_settings import BatchSettings
 from branchline.trains.out_folder.live_report import ReportsTo
 from branchline.trains.out_folder.lock import claimed
+from branchline.trains.out_folder.run_settings import BatchSettings
 from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.reuse import LearnedBefore, Reuse
-from branchline.trains.reuse.stored_sources import StoredSources
-from branchline.trains.reuse.stored_train import Learning
+from branchline.trains.reuse.stored_train import Learning, StoredSources
 from branchline.trains.running.recovery import Recovery
-from branchline.trains.subjobs.pickling import PackedWagons
-from branchline.trains.subjobs.share_result import Learned
+from branchline.trains.subjobs.share_result import Learned, PackedWagons
 from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
-from branchline.trains.submitted.done import folded_nodes, is_done
 from branchline.trains.submitted.ledger_rows import OpenedLedger, enter_rows, take_kept, undone_if_new
 from branchline.trains.submitted.reports import SubmittedReports, check_token_travels, keep_reports
 from branchline.trains.submitted.submission import JobsRecord, StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
+from branchline.trains.submitted.units import folded_nodes, is_done
 from branchline.trains.worker.train_worker import TrainWork
 
 if TYPE_CHECKING:
     from branchline.records.output import Pictures
 
 TASK_MODULE = "branchline.trains.submitted.tasks.task"
-AFTERWARDS_MODULE = "branchline.trains.submitted.afterwards"
+AFTERWARDS_MODULE = "branchline.trains.submitted.resume"
 
 
 def submit(

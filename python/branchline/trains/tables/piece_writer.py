@@ -12,15 +12,13 @@ from typing import Any
 
 import awkward as ak
 
-from branchline.base.extras import require
+from branchline.base.imports import require
 from branchline.base.limits import TABLE_CLUSTER_BYTES, parse_bytes
 from branchline.errors import BranchlineError, InternalError, StorageError, TableError
-from branchline.trains.tables.pieces import UNKNOWN, Piece, TableForm, TablePieces
-from branchline.trains.tables.table import Table
+from branchline.trains.tables.table import UNKNOWN, Key, Piece, Table, TableForm, TablePieces, replaced
 from branchline.trains.tables.table_folder import TableFolder
-from branchline.trains.tables.walking import Key, replaced
 from branchline.writing.columns.fields import FieldPlan, Leaf
-from branchline.writing.columns.targets import PAGE_BYTES, Layout, Target, Writer
+from branchline.writing.columns.output_file import PAGE_BYTES, Layout, Target, Writer
 from branchline.writing.merging.convert import RootFile
 
 

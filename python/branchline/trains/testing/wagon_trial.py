@@ -19,8 +19,7 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.records.sensors.record import WagonFault
 from branchline.records.sensors.this_process import memory_peak_bytes
-from branchline.trains.subjobs.pickling import pickled_bytes
-from branchline.trains.subjobs.share_result import WagonShare
+from branchline.trains.subjobs.share_result import WagonShare, pickled_bytes
 from branchline.trains.sums.digests import digest_of
 from branchline.trains.testing.profiling import Profile, Profiler
 from branchline.trains.wagons.clock import PhaseClock

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from branchline.reading.stream_records import ReaderWait
+from branchline.reading.sources import ReaderWait
 from branchline.records.sensors.this_process import core_wait_s
 
 # Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.

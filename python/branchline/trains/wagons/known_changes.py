@@ -16,7 +16,7 @@ from branchline.base.texts import one_line
 from branchline.base.user_state import state_folder
 from branchline.base.whole_files import read_plain, write_whole
 from branchline.errors import BranchlineError
-from branchline.records.sensors.versions import code_sha256
+from branchline.records.sensors.this_process import code_sha256
 from branchline.trains.wagons.wagons import Wagon
 
 #: An attribute of a wagon that says the same: a control room sets it, whose trials other users have run.

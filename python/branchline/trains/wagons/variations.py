@@ -12,11 +12,9 @@ import numpy as np
 
 from branchline.errors import WagonError
 from branchline.trains.sums.accumulators import CannotAddError, shares_objects
-from branchline.trains.wagons.events import NOMINAL, Events
-from branchline.trains.wagons.function_wagon import OfUser, checked_function
+from branchline.trains.wagons.events import NOMINAL, WEIGHT, Events
 from branchline.trains.wagons.shared_weights import SharedRun, Weights
-from branchline.trains.wagons.varied_columns import WEIGHT
-from branchline.trains.wagons.wagons import is_coffea_processor
+from branchline.trains.wagons.wagons import OfUser, checked_function, is_coffea_processor
 
 #: Wagons of this process that ran for one weight at a time, as they will in the next chunk.
 _APART: weakref.WeakSet[VariedWagon] = weakref.WeakSet()

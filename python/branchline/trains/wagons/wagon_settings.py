@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from branchline.errors import MissingFileError, OptionError
-from branchline.records.sensors.result_record import ParameterRecord
-from branchline.trains.wagons.function_wagon import FunctionWagon
+from branchline.records.sensors.record_parts import ParameterRecord
 from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, Parameter
 from branchline.trains.wagons.variations import VariedWagon
-from branchline.trains.wagons.wagons import Wagon, in_order
+from branchline.trains.wagons.wagons import FunctionWagon, Wagon, in_order
 
 _HINT = "write WAGON.NAME=VALUE, such as --set spectrum.pt_min=20"
 #: What Branchline itself asks of a wagon.

@@ -10,30 +10,37 @@ from typing import Any
 from branchline.errors import BranchlineError, TableError
 from branchline.jobs.interruption import Interruption
 from branchline.reading.access import Access
-from branchline.reading.attribution import reading_for
 from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.sources import reading_for
 from branchline.reading.trees.stream import Chunk
 from branchline.records.sensors.record import WagonFault
-from branchline.trains.subjobs.pickling import CannotPickleError, PackedWagons, pickled_bytes, send_and_return
-from branchline.trains.subjobs.share_result import WagonShare
+from branchline.trains.subjobs.share_result import (
+    CannotPickleError,
+    PackedWagons,
+    WagonShare,
+    pickled_bytes,
+    send_and_return,
+)
 from branchline.trains.sums.accumulators import CannotAddError, Total, shares_objects
 from branchline.trains.tables.piece_writer import TableWriters
-from branchline.trains.tables.table import Table
-from branchline.trains.tables.walking import found
+from branchline.trains.tables.table import Table, found
 from branchline.trains.wagons.clock import PhaseClock
 from branchline.trains.wagons.coffea_events import ProcessorEvents
 from branchline.trains.wagons.companions import OpenCompanions
 from branchline.trains.wagons.event_random import SEED_NAME
 from branchline.trains.wagons.events import Columns, Events
 from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_of, wagon_step
-from branchline.trains.wagons.sharing import without_shared
-from branchline.trains.wagons.views import output_view
+from branchline.trains.wagons.views import output_view, without_shared
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.compiled_code import CompiledCode
-from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
-from branchline.trains.worker.process_state import ProcessState, StandardFiles
-from branchline.trains.worker.seeding import seeded
-from branchline.trains.worker.shared_functions import SharedFunctions
+from branchline.trains.worker.isolation import (
+    MESSAGE,
+    ForkedChildren,
+    ProcessState,
+    SharedFunctions,
+    StandardFiles,
+    seeded,
+)
 from branchline.trains.worker.warm_up import WarmUp
 
 

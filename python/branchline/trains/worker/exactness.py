@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from branchline.trains.sums.accumulators import is_joined
-from branchline.trains.tables.pieces import TablePieces
+from branchline.trains.tables.table import TablePieces
 
 # From here on not every whole number is one in double precision.
 _WHOLE_MAX = 2.0**53

@@ -17,10 +17,14 @@ from branchline.trains.wagons.events import Columns, Events
 from branchline.trains.wagons.views import output_view
 from branchline.trains.wagons.wagons import Wagon, with_required
 from branchline.trains.worker.chunk_run import metadata_of
-from branchline.trains.worker.forked_children import MESSAGE, ForkedChildren
-from branchline.trains.worker.process_state import ProcessState, StandardFiles
-from branchline.trains.worker.seeding import seeded
-from branchline.trains.worker.shared_functions import SharedFunctions
+from branchline.trains.worker.isolation import (
+    MESSAGE,
+    ForkedChildren,
+    ProcessState,
+    SharedFunctions,
+    StandardFiles,
+    seeded,
+)
 
 
 class WagonSelection:

@@ -21,19 +21,24 @@ from branchline.jobs.workers.heartbeat import READING
 from branchline.reading.access import PLANNED, Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.request import Step
-from branchline.reading.sources import Source
-from branchline.reading.stream_records import ReaderWait, StreamRecords
+from branchline.reading.sources import ReaderWait, Source, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import MemoryRetry, WagonFault
 from branchline.records.sensors.storage_counts import links_chosen
 from branchline.records.sensors.this_process import cpu_s, host, memory_peak_bytes
-from branchline.trains.subjobs.locality import Locality
-from branchline.trains.subjobs.neighbours import NeighbourFolding
-from branchline.trains.subjobs.obeying import Obedience
-from branchline.trains.subjobs.pickling import PackedWagons
+from branchline.trains.subjobs.folding import NeighbourFolding
+from branchline.trains.subjobs.locality import Locality, Obedience
 from branchline.trains.subjobs.share_records import ShareRecords
-from branchline.trains.subjobs.share_result import EmptyParts, JobError, Learned, Progress, ShareResult, WorkerTimes
+from branchline.trains.subjobs.share_result import (
+    EmptyParts,
+    JobError,
+    Learned,
+    PackedWagons,
+    Progress,
+    ShareResult,
+    WorkerTimes,
+)
 from branchline.trains.subjobs.shares import (
     ReadSizes,
     Share,
@@ -52,8 +57,7 @@ from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.chunk_run import Coupling, UnreadableColumnError
 from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.exactness import is_exact
-from branchline.trains.worker.kept_tree import KeptTree
-from branchline.trains.worker.shared_streams import StreamPart, is_last, parts_of
+from branchline.trains.worker.open_trees import KeptTree, StreamPart, is_last, parts_of
 from branchline.trains.worker.warm_up import WARM_UP
 
 

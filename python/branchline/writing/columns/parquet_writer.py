@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from branchline import _core
 from branchline.errors import OptionError, StorageError, UnsupportedBranchError
 from branchline.writing.columns.fields import FieldPlan
-from branchline.writing.columns.targets import FileSize, Layout, Target
+from branchline.writing.columns.output_file import FileSize, Layout, Target
 
 CODECS = {"zstd": "zstd", "zlib": "gzip", "lz4": "lz4", "none": "none"}
 LEVELS = tuple("123456789")

@@ -16,18 +16,17 @@ from branchline import _core
 from branchline.base.limits import parse_bytes
 from branchline.errors import DatasetError, OptionError
 from branchline.reading.access import Access
-from branchline.reading.arrays.missing import misses, whole
+from branchline.reading.arrays.layouts import misses, whole
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.layout.dataset_layout import some_of
 from branchline.reading.locations import is_parquet
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
-from branchline.writing.columns.columns import missing_error
-from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
-from branchline.writing.columns.root_files import ENTRIES_END, check_root_name
-from branchline.writing.columns.targets import (
+from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, missing_error, plan_fields
+from branchline.writing.columns.output_file import (
     CLUSTER_BYTES,
+    ENTRIES_END,
     PAGE_BYTES,
     ConvertProgress,
     FileSize,
@@ -35,6 +34,7 @@ from branchline.writing.columns.targets import (
     Layout,
     Target,
     Writer,
+    check_root_name,
     kind_of_name,
 )
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
 
 from branchline import _core
 from branchline.base.limits import MERGE_JOURNAL_BYTES, parse_bytes
@@ -17,14 +19,98 @@ from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.locations import shown
-from branchline.writing.columns.root_files import ENTRIES_END, check_root_name
-from branchline.writing.merging.filled import FilledBranch, filled_branches
-from branchline.writing.merging.merge_request import BasketLayout, MergeLimits, MergeRequest, Order, TreeSelection
+from branchline.writing.columns.output_file import ENTRIES_END, check_root_name
 
 #: The largest basket that ROOT reads, with its key.
 BASKET_BYTES_MAX = 2**30
 #: How often progress is reported, in seconds.
 REPORT_PAUSE_S = 0.1
+
+
+class FilledBranch(NamedTuple):
+    """A branch of a ``tree`` that some ``files`` lack, by their number. Their ``entries`` have 0 or nothing in it."""
+
+    tree: str
+    name: str
+    files: int
+    entries: int
+
+
+def filled_branches(found: Iterable[_core.FilledBranch]) -> tuple[FilledBranch, ...]:
+    """As the engine lists them."""
+    return tuple(FilledBranch(one.tree, one.name, one.files, one.entries) for one in found)
+
+
+#: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
+Order = Literal["offset", "branch", "entry"]
+
+
+class EntrySelection(NamedTuple):
+    """Entries of a tree that are kept: one bit for each of ``entries_count`` entries, the first the highest of its
+    byte.
+    """
+
+    bits: bytes
+    entries_count: int
+
+
+class TreeSelection(NamedTuple):
+    """The branches and entries of trees that are merged.
+
+    ``branches`` has by the path of a tree the branches that are kept, with those that they need; ``entries`` by the
+    path of a file the entries of its tree ``selected``, or of every tree. What is not named is kept whole.
+    """
+
+    branches: Mapping[str, Collection[str]] = MappingProxyType({})
+    entries: Mapping[str, EntrySelection] = MappingProxyType({})
+    selected: str | None = None
+
+
+class BasketLayout(NamedTuple):
+    """How entries are put into new baskets: bytes of a basket before compression at most, and entries or about how many
+    compressed bytes of a cluster. What is None is as in the first input.
+    """
+
+    basket_bytes: int | None = None
+    cluster_entries: int | None = None
+    cluster_bytes: int | None = None
+
+
+class MergeLimits(NamedTuple):
+    """Limits of a merge: ``memory_bytes`` for inputs and baskets, in addition to the tables of the output, and at most
+    ``journal_bytes`` that are written between two checkpoints.
+    """
+
+    memory_bytes: int
+    journal_bytes: int
+
+
+class MergeRequest(NamedTuple):
+    """The request for a merge, with checked values. The engine reads its fields by their names.
+
+    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `TreeSelection`. A
+    ``layout`` gives all trees new baskets. Without it only trees of which entries are selected get new ones; all other
+    baskets are copied, or compressed in another way with a ``codec``.
+    """
+
+    inputs: list[str]
+    output: Path
+    limits: MergeLimits
+    branches: dict[str, frozenset[str]]
+    selections: dict[str, EntrySelection]
+    access: Access | None = None
+    tree: str | None = None
+    order: Order = "entry"
+    codec: str | None = None
+    layout: BasketLayout | None = None
+    selected: str | None = None
+    replace: bool = False
+    size_bytes_max: int | None = None
+    fill_missing_branches: bool = False
+    skip_bad_files: bool = False
+    verify: bool = False
+    sync: bool = True
+    resume: bool = False
 
 
 class MergeProgress(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -20,21 +20,39 @@ from branchline.reading.request import ReadRequest
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
-from branchline.writing.columns.root_files import check_root_name
-from branchline.writing.merging.merge import MergeResult, merge
-from branchline.writing.merging.merge_request import EntrySelection, TreeSelection
+from branchline.writing.columns.output_file import check_root_name
+from branchline.writing.merging.merge import EntrySelection, MergeProgress, MergeResult, Order, TreeSelection, merge
 
 if TYPE_CHECKING:
     from typing import Unpack
-
-    from branchline.writing.merging.merge_options import MergeOptions
-
-Mask = npt.NDArray[np.bool_]
 
 #: What a selection reads at a time.
 STEP_BYTES = "50 MB"
 #: Entries that are read before all others, to see which branches a selection needs.
 LEARN_ENTRIES = 1000
+
+
+class MergeOptions(TypedDict, total=False):
+    """Options of `merge`, which has their meanings and defaults."""
+
+    order: Order
+    codec: str | None
+    basket_size: int | str | None
+    cluster_events: int | None
+    cluster_bytes: int | str | None
+    max_size: int | str | None
+    fill_missing_branches: bool
+    skip_bad_files: bool
+    verify: bool
+    memory_limit: int | str
+    force: bool
+    resume: bool
+    sync: bool
+    progress: Callable[[MergeProgress], None] | None
+
+
+Mask = npt.NDArray[np.bool_]
+
 #: Gives one truth value for each event of a record array: whether it is kept.
 Select = Callable[[Any], Any]
 #: The same for the events of a chunk, with the file of the dataset that it is from.

@@ -10,7 +10,7 @@ from branchline import _core
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
 from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
-from branchline.writing.merging.filled import FilledBranch, filled_branches
+from branchline.writing.merging.merge import FilledBranch, filled_branches
 
 if TYPE_CHECKING:
     from branchline.writing.merging.digests import BranchDigest

@@ -21,8 +21,7 @@ import numpy
 from branchline import _core
 from branchline.writing.objects.buffer import OBJECT_BYTES_MAX
 from branchline.writing.objects.histograms import RootAxis, RootHistogram
-from branchline.writing.objects.root_names import SafeNames
-from branchline.writing.objects.root_titles import root_title
+from branchline.writing.objects.root_names import SafeNames, root_title
 
 FILE_NAME = "results.root"
 #: A byte count has 30 bits; a cell takes 16 bytes (value and squared weights), and the rest of a histogram little.

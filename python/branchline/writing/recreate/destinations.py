@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from branchline import _core
 from branchline.errors import MissingFileError, MissingPackageError, OptionError, StorageError, TakenNameError
-from branchline.writing.columns.root_files import check_root_name
+from branchline.writing.columns.output_file import check_root_name
 
 _OBJECT_CALLS = ("write", "seek", "tell", "flush")
 

@@ -5,7 +5,7 @@ names them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,59 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.reading.arrays.missing import misses_lists_of_records
-from branchline.writing.columns.columns import NUMBERS, lists_of
-from branchline.writing.recreate.arrow import as_arrow, columns_of_table, is_arrow_table, is_of_arrow, layout_of_array
+from branchline.reading.arrays.layouts import misses_lists_of_records, whole
+from branchline.writing.columns.fields import NUMBERS, lists_of
 
 HINT = (
     "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"
 )
+
+
+def is_of_arrow(value: Any) -> bool:
+    """Whether a value is of pyarrow, without importing it."""
+    return type(value).__module__ == "pyarrow.lib"
+
+
+def as_arrow(value: Any) -> Any:
+    """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
+    if isinstance(value, type | ak.Array):
+        return value
+    if hasattr(value, "to_arrow"):
+        return value.to_arrow()
+    return value.array.__arrow_array__() if hasattr(getattr(value, "dtype", None), "pyarrow_dtype") else value
+
+
+def is_arrow_table(value: Any) -> bool:
+    """Whether a value is a table of pyarrow, or one of its batches of records."""
+    return is_of_arrow(value) and hasattr(value, "column_names")
+
+
+def columns_of_table(table: Any) -> dict[str, ak.contents.Content]:
+    """The columns of a table, in their order. Raises OptionError for names that are there twice."""
+    names = table.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"the table has two columns {twice}", hint="rename one of them, with rename_columns")
+    return {name: layout_of_array(table.column(name), name, table.schema.field(name)) for name in names}
+
+
+def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Content:
+    """The layout of an array; ``field`` says whether its values may be missing, as they may without it.
+
+    Raises OptionError for types that awkward has no arrays of, UnsupportedBranchError for lists of records that are
+    missing.
+    """
+    # Imported here: pyarrow comes with an extra, and is there if one of its arrays is.
+    import pyarrow as pa
+
+    from branchline.reading.parquet.parquet_columns import as_type, layout_of_arrow, plain_type, why_unreadable
+
+    reason = why_unreadable(values.type)
+    if reason is not None:
+        raise OptionError(f"{name}: {reason}", hint="convert the column, or leave it out")
+    kind = plain_type(values.type, keeps_extensions=False)
+    field = pa.field(name, kind) if field is None else field.with_type(kind)
+    return ak.to_packed(layout_of_arrow(as_type(values, kind), field, is_whole=False), highlevel=False)
 
 
 @dataclass(frozen=True)
@@ -366,3 +412,114 @@ def _unfit(
     place = int(np.argmax(are_unfit))
     what = f"branch {name} holds {wanted}, which cannot be {numbers[place]} as in row {row_of(place)}"
     return OptionError(what, hint="make the branch of a wider type, or leave such values out")
+
+
+GivenColumns = Mapping[str, ak.contents.Content]
+
+
+def given_counters(columns: GivenColumns, naming: Naming) -> list[str]:
+    """The columns of whole numbers that have the name of a counter of others, and are written with these."""
+    made = [one for name, layout in columns.items() for one in branches_of(name, layout[:0], naming)]
+    counters = {one.counter for one in made}
+    return [name for name, layout in columns.items() if name in counters and _is_whole(layout)]
+
+
+def _is_whole(layout: ak.contents.Content) -> bool:
+    return bool(layout.is_numpy and layout.purelist_depth == 1 and np.dtype(layout.dtype).kind in "iu")
+
+
+def check_counters(filled: Sequence[BranchValues], given: GivenColumns, path: str, file_path: str) -> None:
+    """Raises OptionError for lists of different lengths that one branch is to count, and for counters among ``given``
+    that are not these lengths.
+    """
+    counted: dict[str, BranchValues] = {}
+    for one in filled:
+        if one.counter is None:
+            continue
+        first = counted.setdefault(one.counter, one)
+        # Both begin at 0: `branches_of` made them so.
+        if first is not one and not np.array_equal(first.layout.offsets.data, one.layout.offsets.data):
+            raise OptionError(
+                f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths disagree",
+                path=file_path,
+                hint="give them counters of their own, by counter_name",
+            )
+    for name, layout in given.items():
+        if not _is_whole(layout):
+            hint = f"leave {name} out, which is written with the lists"
+            what = f"{name} has no whole number for each entry, as the counter of {counted[name].name}"
+            raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
+        lengths = np.diff(counted[name].layout.offsets.data)
+        numbers = np.asarray(ak.Array(layout))
+        if not np.array_equal(numbers, lengths):
+            row = int(np.argmax(numbers != lengths))
+            counts = f"{name} is {numbers[row]} in row {row}, where {counted[name].name} has {lengths[row]} elements"
+            what = f"{counts}: they disagree"
+            hint = f"leave {name} out, which is written with the lists, or rename it"
+            raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
+
+
+def without(columns: GivenColumns, names: Collection[str]) -> dict[str, ak.contents.Content]:
+    """The columns but for these."""
+    return {name: layout for name, layout in columns.items() if name not in names}
+
+
+Columns = dict[str, ak.contents.Content]
+
+
+def types_or_data(given: Any) -> tuple[Columns, Columns]:
+    """Return the columns that define the types of a tree, and its first data: the same columns, or none for types."""
+    if isinstance(given, np.dtype) and given.names is not None:
+        given = {name: given[name] for name in given.names}
+    if isinstance(given, ak.forms.Form):
+        given = given.type
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    if isinstance(given, ak.types.RecordType) and not given.is_tuple:
+        given = dict(zip(given.fields, given.contents, strict=True))
+    if not isinstance(given, Mapping):
+        data = named_columns(given)
+        return data, data
+    check_names(given)
+    data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
+    types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
+    if types and any(len(layout) for layout in data.values()):
+        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
+        raise OptionError(what, hint="give types for all branches, or values for all")
+    columns = {name: data[name] if name in data else types[name] for name in given}
+    return columns, {} if types else data
+
+
+def description_of(given: Any) -> str:
+    """Return awkward's parameter ``__doc__`` of an array of records, its form or type; empty if there is none."""
+    if isinstance(given, ak.Array):
+        given = given.layout
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    is_of_awkward = isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type)
+    return str(given.parameters.get("__doc__", "")) if is_of_awkward else ""
+
+
+def whole_columns(columns: Columns) -> Columns:
+    """Return columns without option types where no value is missing."""
+    return {name: whole(layout) for name, layout in columns.items()}
+
+
+def _is_array(kind: Any) -> bool:
+    if isinstance(kind, Mapping):
+        return bool(kind) and all(_is_array(member) for member in kind.values())
+    # A class of NumPy has these methods as well, and is a type.
+    has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
+    return isinstance(kind, list) or has_values
+
+
+def table_of(value: Any) -> tuple[Columns, Columns] | None:
+    """Return the columns that define the types of a table, or of its form, and its data; None for anything else."""
+    if isinstance(value, ak.forms.RecordForm):
+        return types_or_data(value)
+    is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
+    is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
+    if not (type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)):
+        return None
+    data = named_columns(value)
+    return whole_columns(data), data

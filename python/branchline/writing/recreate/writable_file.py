@@ -24,17 +24,21 @@ from branchline.errors import (
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.objects.written_object import object_bytes
-from branchline.writing.recreate.codecs import USUAL, codec_of
-from branchline.writing.recreate.counters import given_counters, without
+from branchline.writing.recreate.copies import Differences, foreign_file, opened_directory, source_of
 from branchline.writing.recreate.destinations import Destination, begin_file, begin_update, destination_of
-from branchline.writing.recreate.differences import Differences
-from branchline.writing.recreate.existing_tree import object_in_file
-from branchline.writing.recreate.foreign import foreign_file
-from branchline.writing.recreate.from_tree import StreamedTree, not_copied_error
-from branchline.writing.recreate.given import Columns, description_of, table_of, types_or_data, whole_columns
-from branchline.writing.recreate.sources import opened_directory, source_of
-from branchline.writing.recreate.values import Naming, named_columns
-from branchline.writing.recreate.writable_tree import WritableTree, new_table
+from branchline.writing.recreate.existing_tree import StreamedTree, not_copied_error, object_in_file
+from branchline.writing.recreate.values import (
+    Columns,
+    Naming,
+    description_of,
+    given_counters,
+    named_columns,
+    table_of,
+    types_or_data,
+    whole_columns,
+    without,
+)
+from branchline.writing.recreate.writable_tree import USUAL, WritableTree, codec_of, new_table
 
 _CYCLE = re.compile(r";(-?\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from branchline.control.accounts.accounts import ALL, PERSON, REPORT, TABLES, Account, Accounts
-from branchline.control.accounts.passwords import hashed, is_password
+from branchline.control.accounts import ALL, PERSON, REPORT, TABLES, Account, Accounts, hashed, is_password
 from branchline.control.database import Database
 from branchline.control.people import ADMINISTRATOR, OPERATOR, Person
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
-from branchline.control.registry.registry import Registry
-from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError
 
@@ -85,7 +83,7 @@ def test_another_password_ends_all_sessions(accounts: Accounts) -> None:
 
 
 def test_sessions_and_tokens_end_with_their_time(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.control.accounts.accounts.SESSION_DAYS", 0)
+    monkeypatch.setattr("branchline.control.accounts.SESSION_DAYS", 0)
     assert accounts.of_session(session_of(accounts)) is None
     for days in (0, 401, -1):
         with pytest.raises(OptionError, match="1 to 400 days"):
@@ -93,7 +91,7 @@ def test_sessions_and_tokens_end_with_their_time(accounts: Accounts, monkeypatch
 
 
 def test_of_many_sessions_the_oldest_end(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.control.accounts.accounts.SESSIONS_OF_PERSON_MAX", 2)
+    monkeypatch.setattr("branchline.control.accounts.SESSIONS_OF_PERSON_MAX", 2)
     secrets = [session_of(accounts) for _ in range(4)]
     assert sum(accounts.of_session(one) is not None for one in secrets) == 2
 
@@ -159,5 +157,5 @@ def test_an_account_that_changes_while_its_password_is_checked_lets_nobody_in(
             accounts.change(Account("bob", is_disabled=True), "ada")
         return is_password(password, kept)
 
-    monkeypatch.setattr("branchline.control.accounts.accounts.is_password", checked)
+    monkeypatch.setattr("branchline.control.accounts.is_password", checked)
     assert accounts.log_in("bob", PASSWORD) is None

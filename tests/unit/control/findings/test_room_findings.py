@@ -28,7 +28,7 @@ from branchline.control.findings.finding import (
 )
 from branchline.control.reports.jobs import JobQuery
 from branchline.control.room import ControlRoom
-from branchline.records.diagnosis.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
+from branchline.records.diagnosis.remedies import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 from branchline.records.sending.message import ReportBatch
 from branchline.records.sensors.record import (
     ActivitySpan,

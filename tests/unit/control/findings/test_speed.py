@@ -9,7 +9,7 @@ from tests.unit.control.findings.simulated import ELEMENT, NOTHING, PATH, SITE, 
 from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, Finding
 from branchline.control.findings.samples import PlaceKey, speeds_of
 from branchline.control.findings.speed import slow_places
-from branchline.records.diagnosis.corrections import AVOID_ELEMENT, STAGE_ELEMENT
+from branchline.records.diagnosis.remedies import AVOID_ELEMENT, STAGE_ELEMENT
 
 SEEDS = range(8)
 

@@ -12,12 +12,12 @@ from tests.unit.control.batches import batch, identity, read
 
 from branchline.base.limits import MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX, REPORT_ANSWER_BYTES
 from branchline.control.database import DATABASE
-from branchline.control.measures.measure import ENDED, IN_FORCE, UNDONE, MeasureOrder
+from branchline.control.measures import ENDED, IN_FORCE, UNDONE, MeasureOrder
 from branchline.control.people import OPERATOR, Person
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError
-from branchline.records.diagnosis.corrections import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
+from branchline.records.diagnosis.remedies import AVOID_ELEMENT, SEND_AGAIN, STAGE_ELEMENT
 from branchline.records.sensors.job_measures import MEASURES_FIELD, measures_in
 
 EVA, ADA = Person("eva", OPERATOR), Person("ada")

@@ -26,8 +26,7 @@ from tests.unit.control.killed import READY, WRONG, killed
 from tests.unit.control.plans.passed_room import OLGA, PLAN, WAGONS, make_room
 
 from branchline.base.limits import PLAN_LATE_MAX_S
-from branchline.control.plans.due_times import DAYS, Schedule
-from branchline.control.plans.plan import Fullness
+from branchline.control.plans.plan import DAYS, Fullness, Schedule
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import ConflictError
 from branchline.control.trains.train import WAITING

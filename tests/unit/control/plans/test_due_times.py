@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from branchline.control.plans.due_times import DAYS, Schedule
+from branchline.control.plans.plan import DAYS, Schedule
 from branchline.errors import OptionError
 
 

@@ -16,8 +16,7 @@ import pytest
 from tests.sampled import long_but
 from tests.unit.control.plans.passed_room import DATASET, OLGA, make_room, until
 
-from branchline.control.plans.due_times import Schedule
-from branchline.control.plans.plan import Plan
+from branchline.control.plans.plan import Plan, Schedule
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import FINISHED
 

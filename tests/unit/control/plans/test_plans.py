@@ -12,11 +12,10 @@ import pytest
 from tests.unit.control.plans.passed_room import ADA, DATASET, OLGA, PLAN, WAGONS, make_room, until
 
 from branchline.base.limits import PLAN_LATE_MAX_S, TRAIN_SECONDS_APPROVED
-from branchline.control.accounts.accounts import Account
+from branchline.control.accounts import Account
 from branchline.control.metrics import metrics_of
 from branchline.control.people import ADMINISTRATOR, OPERATOR, PHYSICIST
-from branchline.control.plans.due_times import DAYS, Schedule
-from branchline.control.plans.plan import Fullness, Plan
+from branchline.control.plans.plan import DAYS, Fullness, Plan, Schedule
 from branchline.control.plans.waiting import CHANGED, RODE, WAITS
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError

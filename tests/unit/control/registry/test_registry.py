@@ -12,8 +12,7 @@ import pytest
 from branchline.control.database import Database
 from branchline.control.people import OPERATOR, Person
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
-from branchline.control.registry.registry import TABLES, Registry
-from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.registry import TABLES, Registry, SourceStore
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError, WagonError
 

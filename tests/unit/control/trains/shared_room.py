@@ -13,7 +13,7 @@ from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.sandbox.sandbox_limits import TrainLimits
+from branchline.control.sandbox.sandbox import TrainLimits
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import QUEUED, RUNNING
 

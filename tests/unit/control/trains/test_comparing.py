@@ -14,8 +14,15 @@ import pyarrow.parquet
 import pytest
 import uproot
 
-from branchline.control.trains.comparison.compared import DIFFERS, EQUAL, NOT_COMPARED, ONLY_FIRST, SAME, RunsCompared
-from branchline.control.trains.comparison.run_comparison import compare_runs
+from branchline.control.trains.run_comparison import (
+    DIFFERS,
+    EQUAL,
+    NOT_COMPARED,
+    ONLY_FIRST,
+    SAME,
+    RunsCompared,
+    compare_runs,
+)
 from branchline.records.result_files.formats import write_part, write_plain
 from branchline.records.result_files.outputs import take_apart
 from branchline.records.sensors.record import JobRecord, TableRecord
@@ -160,7 +167,7 @@ def test_links_out_of_the_results_and_pipes_are_not_read(tmp_path: Path) -> None
 
 def test_results_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [run(tmp_path / name, {"n": value}) for name, value in (("a", 1), ("b", 2))]
-    monkeypatch.setattr("branchline.control.trains.comparison.run_comparison.COMPARED_BYTES_MAX", 3)
+    monkeypatch.setattr("branchline.control.trains.run_comparison.COMPARED_BYTES_MAX", 3)
     [part] = compared(*runs).parts
     assert (part.state, part.note[:15]) == (NOT_COMPARED, "it is too large")
 
@@ -210,7 +217,7 @@ def test_tables_that_are_none_or_take_too_long_are_not_compared(
     first = table_run(tmp_path / "a", {"px": np.arange(10.0)}, suffix)
     second = table_run(tmp_path / "b", {"px": np.arange(10.0)}, suffix)
     with monkeypatch.context() as patch:
-        patch.setattr("branchline.control.trains.comparison.table_content.COMPARED_TABLE_S", -1.0)
+        patch.setattr("branchline.control.trains.run_comparison.COMPARED_TABLE_S", -1.0)
         assert [one.state for one in compared(first, second).parts] == [NOT_COMPARED]
     for content in (b"", b"root" + bytes(300), b"PAR1" + b"\xff" * 300 + b"PAR1"):
         (second[0] / f"tables/a/t.{suffix}").write_bytes(content)

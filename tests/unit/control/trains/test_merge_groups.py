@@ -15,8 +15,7 @@ from tests.unit.control.trains.test_trains import ADA, until
 
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
-from branchline.control.trains.bundle import bundle
-from branchline.control.trains.merge_groups import groups_for_others, write_groups
+from branchline.control.trains.bundle import bundle, groups_for_others, write_groups
 from branchline.control.trains.train import FINISHED, TrainOrder
 from branchline.control.trials.trial import DONE
 from branchline.errors import OptionError

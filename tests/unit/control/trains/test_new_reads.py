@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.control.trains.new_reads import TrainReads
+from branchline.control.trains.room_reports import TrainReads
 from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.control.sandbox.owner_messages import OwnerAnswer, StartRequest
+from branchline.control.sandbox.owner_call import OwnerAnswer, StartRequest
 from branchline.records.sensors.status import TrainStatus
 
 RUNNING = OwnerAnswer(TrainStatus(status="running", events=7), "line\n", is_alive=True, can_resume=False)

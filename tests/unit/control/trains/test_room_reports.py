@@ -257,7 +257,7 @@ FILES = 2 * BATCH_FILES + 7
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few files are several batches."""
-    for module in ("records.sending.encoding", "control.intake"):
+    for module in ("records.sending.message", "control.intake"):
         monkeypatch.setattr(f"branchline.{module}.BATCH_FILES_MAX", BATCH_FILES)
 
 

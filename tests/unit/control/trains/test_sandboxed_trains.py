@@ -12,7 +12,7 @@ import pytest
 from tests.unit.control.trains.shared_room import ADA, SharedRoom, until
 
 from branchline.control.room_errors import RefusedError
-from branchline.control.sandbox.sandbox_limits import TrainLimits
+from branchline.control.sandbox.sandbox import TrainLimits
 from branchline.control.trains.results import files_of
 from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING
 from branchline.errors import OptionError

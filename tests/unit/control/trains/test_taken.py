@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from branchline.control.trains import taken
+from branchline.control.trains import results
+from branchline.control.trains.results import receive_results
 from branchline.control.trains.sandbox_runner import take_folder
-from branchline.control.trains.taken import receive_results
 from branchline.errors import StorageError
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
@@ -104,7 +104,7 @@ def test_what_another_user_sends_instead_is_refused(tmp_path: Path, content: byt
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taken, "TAKEN_FILES_MAX", 3)
+    monkeypatch.setattr(results, "TAKEN_FILES_MAX", 3)
     receive_results(stream(*((f"f{i}", 0, b"") for i in range(3))), tmp_path / "first.train")
     with pytest.raises(StorageError, match="more than 3 files"):
         receive_results(stream(*((f"f{i}", 0, b"") for i in range(4))), tmp_path / "second.train")
@@ -114,8 +114,8 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_record_or_a_state_of_impossible_values_is_none(written: Path, name: str, value: object) -> None:
     plain = JobRecord(status="running").as_dict()
     (written / "job.json").write_text(json.dumps(plain))
-    assert taken.record_of(written) is not None
+    assert results.record_of(written) is not None
     (written / "job.json").write_text(json.dumps({**plain, name: value}))
-    assert taken.record_of(written) is None
+    assert results.record_of(written) is None
     (written / "status.json").write_text(json.dumps({**TrainStatus().as_dict(), "seconds": value}))
-    assert name == "events" or taken.at_work_in(written) is None
+    assert name == "events" or results.at_work_in(written) is None

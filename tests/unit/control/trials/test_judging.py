@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from branchline.control.trials.judging import state_of, warnings
-from branchline.control.trials.trial import DONE, WARNED, TrialOutcome, WagonTrial
+from branchline.control.trials.trial import DONE, WARNED, TrialOutcome, WagonTrial, state_of, warnings
 
 READ_S = 1e-6
 

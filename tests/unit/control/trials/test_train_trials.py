@@ -12,8 +12,7 @@ from tests.unit.control.trials.test_trials import WAIT_S, Room
 
 from branchline.control.registry.wagon_file import compose
 from branchline.control.room_errors import NoSuchEntryError
-from branchline.control.trials.judging import reasons
-from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, TRAIN, WARNED
+from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, TRAIN, WARNED, reasons
 from branchline.control.trials.trials import Trial
 from branchline.trains.wagons.known_changes import known_changes
 from branchline.trains.wagons.wagons import load_wagons

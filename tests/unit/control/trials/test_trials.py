@@ -18,14 +18,12 @@ from branchline.control.database import Database
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
 from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
-from branchline.control.registry.registry import Registry
-from branchline.control.registry.uploads import SourceStore
+from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.sandbox.sandbox import Sandbox
-from branchline.control.trials.judging import reasons, warnings
 from branchline.control.trials.profiles import hot_lines
 from branchline.control.trials.start import run_trial
-from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest
+from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest, reasons, warnings
 from branchline.control.trials.trials import TABLES, Trial, Trials, TrialState
 
 ADA = Person("ada")

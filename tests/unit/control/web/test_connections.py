@@ -14,12 +14,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from branchline.control.people import ADMINISTRATOR, Person
-from branchline.control.web import bodies, connections
-from branchline.control.web.connections import TimedConnection
-from branchline.control.web.keys import OwnToken
+from branchline.control.web import request_limits
+from branchline.control.web import server as control_server
 from branchline.control.web.security import Guard
-from branchline.control.web.server import _listening
-from branchline.control.web.server_settings import ServerSettings
+from branchline.control.web.server import TimedConnection, _listening
+from branchline.control.web.server_settings import OwnToken, ServerSettings
 
 TOKEN = "t" * 32
 HEAD = f"Host: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -67,8 +66,8 @@ async def answer_of(port: int, *sent: str) -> str:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "REQUEST_HEAD_S", 1.0)
-    monkeypatch.setattr(bodies, "REQUEST_BODY_S", 1.0)
+    monkeypatch.setattr(control_server, "REQUEST_HEAD_S", 1.0)
+    monkeypatch.setattr(request_limits, "REQUEST_BODY_S", 1.0)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -99,7 +98,7 @@ def test_a_body_that_does_not_end_is_refused() -> None:
 
 
 def test_a_body_in_pieces_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "REQUEST_MAX_BYTES", 1000)
+    monkeypatch.setattr(request_limits, "REQUEST_MAX_BYTES", 1000)
 
     async def ask(size: int) -> str:
         piece = f"{size:x}\r\n{'x' * size}\r\n"
@@ -112,7 +111,7 @@ def test_a_body_in_pieces_is_bounded_too(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_no_more_is_taken_at_once_than_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "REQUESTS_MAX_BYTES", 1000)
+    monkeypatch.setattr(request_limits, "REQUESTS_MAX_BYTES", 1000)
 
     def request(length: int) -> str:
         return f"POST /body HTTP/1.1\r\n{HEAD}Connection: close\r\nContent-Length: {length}\r\n\r\n"

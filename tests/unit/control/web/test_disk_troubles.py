@@ -25,15 +25,14 @@ from tests.unit.control.web.server import WAIT_S, Answer, Server
 from tests.unit.records.sending.taking_server import until
 
 from branchline.control import faults
-from branchline.control.accounts.accounts import READ, Account, Login
+from branchline.control.accounts import READ, Account, Login
+from branchline.control.metrics import troubles_of
 from branchline.control.people import ADMINISTRATOR, Person
 from branchline.control.room import ControlRoom
-from branchline.control.troubles import troubles_of
 from branchline.control.web import server as web_server
 from branchline.control.web.app import create_app
-from branchline.control.web.keys import AccountKeys, OwnToken
 from branchline.control.web.openid_settings import OpenIdSettings
-from branchline.control.web.server_settings import ServerSettings
+from branchline.control.web.server_settings import AccountKeys, OwnToken, ServerSettings
 from branchline.records.sending import client, reporter
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.message import JobIdentity

@@ -15,14 +15,13 @@ from starlette.routing import Route
 from tests.unit.control.plans.passed_room import ADA, DATASET, OLGA, PLAN, SOURCE, WAGONS, make_room
 from tests.unit.control.web.test_shared import PASSWORD, SharedServer, people
 
-from branchline.control.measures.measure import MeasureOrder
+from branchline.control.measures import MeasureOrder
 from branchline.control.plans.plan import Fullness
 from branchline.control.room import ControlRoom
 from branchline.control.trains.train import TrainOrder
 from branchline.control.web.app import ACTIONS, create_app
-from branchline.control.web.keys import AccountKeys
-from branchline.control.web.server_settings import ServerSettings
-from branchline.records.diagnosis.corrections import AVOID_ELEMENT
+from branchline.control.web.server_settings import AccountKeys, ServerSettings
+from branchline.records.diagnosis.remedies import AVOID_ELEMENT
 
 READS = ("GET", "HEAD")
 #: Where people log in, and what the page of that is made of.

@@ -25,11 +25,11 @@ from branchline.base.limits import (
     LOGINS_AT_ONCE,
     REQUEST_MAX_BYTES,
 )
-from branchline.control.accounts.accounts import READ, Account
+from branchline.control.accounts import READ, Account
 from branchline.control.people import Person
 from branchline.control.web import security
-from branchline.control.web.rates import Rates
-from branchline.control.web.server_log import BoundedLines
+from branchline.control.web.request_limits import Rates
+from branchline.control.web.server import BoundedLines
 
 
 @pytest.fixture(scope="module")

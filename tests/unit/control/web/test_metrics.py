@@ -15,7 +15,7 @@ from tests.unit.control.batches import batch, identity, last, read
 
 from branchline.control.metrics import Metric, metrics_of
 from branchline.control.room import ControlRoom
-from branchline.control.web.routes.metrics_text import openmetrics_text, prometheus_text
+from branchline.control.web.routes import openmetrics_text, prometheus_text
 
 HERE, FAR = "root://se.example", "root://far.org"
 NASTY = 'root://x"} 1\n# EOF\\ \udc80'

@@ -16,8 +16,8 @@ from tests.peers.peers import imported
 from tests.unit.control.batches import batch, identity, last, read
 from tests.unit.records.sending.taking_server import until
 
+from branchline.control.metrics import troubles_of
 from branchline.control.room import ControlRoom
-from branchline.control.troubles import troubles_of
 from branchline.control.web.otlp import OtlpExporter, Resource, endpoint_of, headers_in
 from branchline.errors import OptionError
 

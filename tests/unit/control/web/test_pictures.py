@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from branchline.control.reports.readings import ElementHour, Reads
-from branchline.control.web.pages.element_pictures import element_pictures, most_read
+from branchline.control.web.pages.places import element_pictures, most_read
 from branchline.control.web.pictures import Line, line_picture
 
 

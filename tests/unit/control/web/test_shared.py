@@ -16,7 +16,7 @@ from tests.unit.control.batches import batch, identity
 from tests.unit.control.web.server import Answer, Server
 
 from branchline.control.web.login import own_path
-from branchline.control.web.rates import Rates
+from branchline.control.web.request_limits import Rates
 
 PASSWORD = "correct horse battery"
 #: Who is what.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.jobs.batch.memory import memory_kib, more_memory
+from branchline.jobs.batch.site_settings import memory_kib, more_memory
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import DatasetError, OptionError
-from branchline.jobs.sites.nearness import Distances, Nearness, holding_most, is_near, nearness_of
-from branchline.jobs.sites.site_file import VARIABLE
-from branchline.jobs.sites.site_map import SiteMap
-from branchline.jobs.sites.spot import Spot, own_spot
+from branchline.jobs.sites import (
+    VARIABLE,
+    Distances,
+    Nearness,
+    SiteMap,
+    Spot,
+    holding_most,
+    is_near,
+    nearness_of,
+    own_spot,
+)
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, server_of
 
 NOTHING_LISTED = ElementSites()

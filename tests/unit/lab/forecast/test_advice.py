@@ -13,10 +13,9 @@ import uproot
 from tests.unit.lab.forecast.test_planned_requests import write
 
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.advice.advise import Advised, advice_of
+from branchline.lab.advice.advise import Advised, advice_of, do
 from branchline.lab.advice.advise import advise as advised
 from branchline.lab.advice.changes import MERGED, AdvisedChange, write_changed
-from branchline.lab.advice.doing import do
 from branchline.lab.advice.proposals import columns_of_ntuple, proposals
 from branchline.lab.advice.sample_trial import ONE_ROUND_NOISE, is_unsettled, noise_of, noise_of_medians, try_change
 from branchline.lab.advice.timed_read import ReadingRequest, read, read_apart_s
@@ -25,8 +24,7 @@ from branchline.lab.forecast.rates import Rates
 from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.records.diagnosis.advice import Advice
-from branchline.records.diagnosis.ideas import PIECES_MAX, gain_between
+from branchline.records.diagnosis.advice import PIECES_MAX, Advice, gain_between
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 

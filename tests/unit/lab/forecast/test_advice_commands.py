@@ -15,7 +15,7 @@ from tests.unit.records.report.conftest import make_job
 import branchline
 from branchline.errors import BadFileError, OptionError
 from branchline.lab.forecast.subject import subject_of
-from branchline.lab.of_trace import is_trace, subject_of_trace
+from branchline.lab.what_if import is_trace, subject_of_trace
 from branchline.reading.access import Access
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream

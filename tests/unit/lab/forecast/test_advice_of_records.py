@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tests.unit.records.report.conftest import make_job
 
-from branchline.records.diagnosis.advice import Advice
-from branchline.records.diagnosis.ideas import GAIN_MIN, PIECES_MAX, gain_between, inputs_words
+from branchline.records.diagnosis.advice import GAIN_MIN, PIECES_MAX, Advice, gain_between, inputs_words
 from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
 from branchline.records.sensors.record import JobRecord
 

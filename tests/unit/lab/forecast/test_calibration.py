@@ -19,7 +19,7 @@ from branchline.lab.forecast.calibration import (
     save_calibration,
     with_calibrated,
 )
-from branchline.lab.forecast.machine import machine_name
+from branchline.lab.forecast.checked import machine_name
 from branchline.lab.forecast.rates import Rates
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile

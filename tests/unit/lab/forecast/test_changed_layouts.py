@@ -9,8 +9,8 @@ from tests.unit.lab.forecast.test_planned_requests import write
 
 from branchline.lab.forecast.changed_layout import in_order_of_entries, merged, with_larger_baskets, with_other_sizes
 from branchline.lab.forecast.laid_file import LaidFile, laid_file
-from branchline.lab.forecast.other_codec import try_codec
 from branchline.lab.forecast.planned_requests import PlanRequest, planned
+from branchline.lab.forecast.rates import try_codec
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.writing.merging.merge import merge

@@ -16,16 +16,22 @@ from tests.command_line import run_command
 from tests.unit.lab.forecast.test_planned_requests import write
 from tests.unit.records.report.conftest import make_job
 
-from branchline.cli.commands.proving import prove
+from branchline.cli.commands.forecast import prove
 from branchline.errors import BadFileError, StorageError
 from branchline.lab.advice.advise import Advised
 from branchline.lab.advice.changes import ACCESS, AdvisedChange
 from branchline.lab.forecast import checked
-from branchline.lab.forecast.checked import Checked, CheckedForecasts, checked_path, keep_checked, load_checked
-from branchline.lab.forecast.intervals import PAIRS_MIN
-from branchline.lab.forecast.machine import machine_name
+from branchline.lab.forecast.checked import (
+    PAIRS_MIN,
+    Checked,
+    CheckedForecasts,
+    checked_path,
+    keep_checked,
+    load_checked,
+    machine_name,
+)
 from branchline.lab.forecast.subject import subject_of
-from branchline.lab.simulated_limits import CHECKED_KEPT
+from branchline.lab.limits import CHECKED_KEPT
 from branchline.reading.access import Access
 from branchline.records.diagnosis.advice import Advice, Gain
 

@@ -14,16 +14,15 @@ from tests.unit.lab.forecast.test_planned_requests import write
 from tests.unit.records.report.conftest import make_job
 
 from branchline.lab.advice.advise import advise as advised
-from branchline.lab.advice.cluster_sizes import cluster_proposals
-from branchline.lab.advice.doing import do
-from branchline.lab.forecast.changed_clusters import clusters_of, with_clusters_of
+from branchline.lab.advice.advise import do
+from branchline.lab.advice.proposals import cluster_proposals
+from branchline.lab.forecast.changed_layout import clusters_of, with_clusters_of
 from branchline.lab.forecast.conditions import conditions_of
 from branchline.lab.forecast.laid_file import LaidFile, laid_file
 from branchline.lab.forecast.planned_requests import PlanRequest, planned
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.records.diagnosis.job_advice import advise_job
-from branchline.records.diagnosis.record_clusters import seconds_unpacked_once, unpacked_times
+from branchline.records.diagnosis.job_advice import advise_job, seconds_unpacked_once, unpacked_times
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 

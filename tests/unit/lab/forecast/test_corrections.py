@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.records.diagnosis.corrections import (
+from branchline.records.diagnosis.remedies import (
     ACTIONS,
     AVOID_ELEMENT,
     SEND_AGAIN,

@@ -10,14 +10,14 @@ from tests.unit.lab.forecast.test_planned_requests import write
 
 from branchline.errors import BadFileError, OptionError
 from branchline.lab.forecast.changed_layout import in_order_of_branches
+from branchline.lab.forecast.checked import Errors
 from branchline.lab.forecast.conditions import Conditions, conditions_of
 from branchline.lab.forecast.forecasting import what_if
-from branchline.lab.forecast.intervals import Errors
 from branchline.lab.forecast.kept_forecasts import check, keep, kept
 from branchline.lab.forecast.laid_file import laid_file
+from branchline.lab.forecast.model import BASKET_S, CHUNK_S, SLOWEST
 from branchline.lab.forecast.rates import Rates, measured
 from branchline.lab.forecast.subject import Subject
-from branchline.lab.forecast.unexplained import BASKET_S, CHUNK_S, SLOWEST
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.sensors.record import JobRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from branchline.lab.forecast.intervals import FAST_LINK, HELD, PAIRS_MIN, SLOW_LINK, Errors, errors_seen, usual_errors
+from branchline.lab.forecast.checked import FAST_LINK, HELD, PAIRS_MIN, SLOW_LINK, Errors, errors_seen, usual_errors
 
 
 def test_few_pairs_say_nothing() -> None:

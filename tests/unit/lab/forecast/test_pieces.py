@@ -10,7 +10,7 @@ import pytest
 from tests.unit.lab.forecast.jobs_in_parts import planned_ranges, record_of, work_of, write_large
 
 from branchline.lab.forecast.laid_file import laid_file
-from branchline.lab.forecast.pieces import pieces_of
+from branchline.lab.forecast.planned_requests import pieces_of
 from branchline.reading.datasets.data_file import DataFile
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import PART, read_trace

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.unit.lab.forecast.test_planned_requests import ranges_of, write
 
-from branchline.lab.advice.proposal import is_far
+from branchline.lab.advice.proposals import is_far
 from branchline.lab.forecast.laid_file import laid_file
 from branchline.lab.forecast.planned_requests import PlanRequest, planned_in_order
 from branchline.lab.forecast.rates import Rates

@@ -15,9 +15,8 @@ from branchline.base.limits import parse_bytes
 from branchline.errors import MemoryLimitError
 from branchline.lab.forecast.laid_file import laid_file
 from branchline.lab.forecast.planned_requests import PlanRequest, planned, planned_in_order
-from branchline.reading.access import MODES, Access
+from branchline.reading.access import MODES, Access, ByteRange
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.ranges import ByteRange
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording

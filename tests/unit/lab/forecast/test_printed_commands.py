@@ -23,7 +23,7 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.layout.dataset_layout import inspect_dataset
 from branchline.reading.layout.file_layout import inspect_file
-from branchline.records.diagnosis.ideas import inputs_words, pattern_of
+from branchline.records.diagnosis.advice import inputs_words, pattern_of
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from tests.conftest import REPOSITORY
 
 from branchline.cli.parser import named_command
-from branchline.control.trials.judging import warnings
-from branchline.control.trials.trial import TrialOutcome, WagonTrial
+from branchline.control.trials.trial import TrialOutcome, WagonTrial, warnings
 from branchline.records.diagnosis import remedies
 
 CONTROL = REPOSITORY / "python" / "branchline" / "control"

@@ -9,8 +9,7 @@ import pytest
 
 from branchline.errors import OptionError
 from branchline.lab.simulation.job_plan import ONE_BY_ONE, BlockPlan, plans_of
-from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, Group, Trace
-from branchline.tracing.traced_job import TracedJob
+from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, Group, Trace, TracedJob
 
 SECOND = 10**9
 

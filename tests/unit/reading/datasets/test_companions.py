@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from branchline.errors import DatasetError
-from branchline.reading.datasets.companions import Companion, companions_of
+from branchline.reading.datasets.data_file import Companion, companions_of
 from branchline.reading.datasets.dataset import Dataset
 
 

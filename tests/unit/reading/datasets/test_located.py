@@ -14,7 +14,7 @@ import pytest
 
 from branchline.errors import DatasetError
 from branchline.reading.bridge.bridged_file import BridgeError
-from branchline.reading.bridge.hdfs_blocks import HeldBytes, locate_by_hdfs
+from branchline.reading.bridge.hdfs_files import HeldBytes, locate_by_hdfs
 from branchline.reading.datasets.dataset import Dataset
 
 WAIT_S = 20.0
@@ -92,7 +92,7 @@ def test_what_is_no_list_of_blocks_is_refused(settings: Path, status: int, conte
 
 
 def test_a_list_without_end_is_not_read(settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.reading.bridge.hdfs_blocks.HDFS_BLOCKS_MAX_BYTES", 1000)
+    monkeypatch.setattr("branchline.reading.bridge.hdfs_files.HDFS_BLOCKS_MAX_BYTES", 1000)
     with answering(200, b" " * 100_000) as asked:
         write_settings(settings, asked[0])
         with pytest.raises(BridgeError, match="more than 1000 bytes"):

@@ -15,8 +15,7 @@ from tests.peers.peers import import_root, missing
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.reading.arrays.nesting import Group, groups_of, nested_layout, short_name
-from branchline.reading.arrays.outline import Outline
+from branchline.reading.arrays.nesting import Group, Outline, groups_of, nested_layout, short_name
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 

@@ -13,8 +13,7 @@ from tests.page_cache import in_page_cache, in_page_cache_except, is_in_page_cac
 from tests.unit.reading.trees.conftest import Sample
 
 import branchline
-from branchline.reading.sources import Source
-from branchline.reading.stream_records import StreamRecords
+from branchline.reading.sources import Source, StreamRecords
 from branchline.reading.trees.stream import ChunkStream
 
 # Files up to this size are read whole by one call.

@@ -17,7 +17,7 @@ from branchline.records.sensors.record import (
     MergeStage,
     RestartedTask,
 )
-from branchline.trains.running.failures import stack_of
+from branchline.trains.running.missing import stack_of
 
 
 @pytest.fixture

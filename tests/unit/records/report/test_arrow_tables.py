@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow
 import pytest
 
-from branchline.records.result_files.arrow_tables import table_of
+from branchline.records.result_files.job_files import table_of
 
 SCHEMA = pyarrow.schema([("text", pyarrow.string()), ("number", pyarrow.float64()), ("count", pyarrow.int64())])
 

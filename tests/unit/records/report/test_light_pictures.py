@@ -13,9 +13,8 @@ import hist
 import numpy as np
 import pytest
 
-from branchline.records.pictures.formulas import words_of
 from branchline.records.pictures.meaning import Title
-from branchline.records.pictures.svg_pictures import light_picture, write_light_picture
+from branchline.records.pictures.svg_pictures import light_picture, words_of, write_light_picture
 
 TITLE = Title("wagon", "spectra/pt", "1 000 events")
 SVG = "{http://www.w3.org/2000/svg}"

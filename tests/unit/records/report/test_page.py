@@ -17,8 +17,7 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
 from branchline.records.report.charts import nice_ticks, sorted_columns, stack
 from branchline.records.report.report_page import page_html as page_html_of_record
-from branchline.trains.running.failures import Failure
-from branchline.trains.running.missing import Missing, SetAside
+from branchline.trains.running.missing import Failure, Missing, SetAside
 from branchline.trains.subjobs.shares import Share
 
 diagnosis = of_json(diagnosis_of_record)

@@ -11,9 +11,8 @@ import numpy
 import pytest
 from matplotlib.figure import Figure
 
-from branchline.records.pictures.matplotlib_pictures import draw, styled
+from branchline.records.pictures.matplotlib_pictures import draw, height_label, styled
 from branchline.records.pictures.meaning import Title, remark_on
-from branchline.records.pictures.picture_words import height_label
 
 NEW = hist.Hist.new
 VALUES = numpy.linspace(0.01, 9.9, 200)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from branchline.records.report.sites import ReadCell, site_table
+from branchline.records.report.activity import ReadCell, site_table
 from branchline.records.sensors.record import JobRecord, SiteReading, WorkerPhases
 
 CERN, GSI = "root://eos.cern.ch", "root://se.gsi.de"

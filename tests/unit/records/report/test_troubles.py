@@ -9,7 +9,7 @@ from tests.unit.records.report.from_json import of_json
 from branchline.records.report.job_summary import summary as summary_of_record
 from branchline.records.report.troubles import trouble_sentences as trouble_sentences_of_record
 from branchline.records.sensors.record import TroubleRecord
-from branchline.records.sensors.troubles import added_troubles
+from branchline.records.sensors.storage_counts import added_troubles
 
 summary = of_json(summary_of_record)
 trouble_sentences = of_json(trouble_sentences_of_record)

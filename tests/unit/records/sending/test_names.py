@@ -12,8 +12,7 @@ from tests.unit.records.sending.taking_server import TakingServer
 
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.client import Fate, Sender
-from branchline.records.sending.encoding import encoded
-from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sending.message import JobIdentity, ReportBatch, encoded
 
 #: In a network of its own, whose only server of names takes questions and says nothing.
 PROGRAM = """

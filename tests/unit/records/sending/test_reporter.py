@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.unit.records.sending.taking_server import Reply, TakingServer, closed_port, until
 
-from branchline.records.sending import client, left, outbox, reporter
+from branchline.records.sending import client, outbox, reporter
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.client import Sender
 from branchline.records.sending.message import JobIdentity, ReportBatch
@@ -139,7 +139,7 @@ def test_a_later_job_leaves_reports_for_other_servers_alone(
     one.end()
     assert [found.server() for found in spool.sources()] == ["http://other.example"]
     with closing(Sender(ReportTarget(server.url))) as sender:
-        found = left.send_left(spool, sender)
+        found = outbox.send_left(spool, sender)
     assert found.elsewhere == {"http://other.example": 1}
 
 
@@ -306,7 +306,7 @@ def test_many_jobs_at_once_send_each_report_once(spool: Spool, server: TakingSer
     for thread in threads:
         thread.join()
     with closing(Sender(ReportTarget(server.url))) as sender:
-        left.send_left(spool, sender)
+        outbox.send_left(spool, sender)
     wanted = [f"{identity.job}-{number}" for identity in identities for number in range(5)]
     assert sorted(paths(server)) == sorted([*wanted, "left-6", "left-7", "left-8"])
     # None was sent twice, not even to a server that would know it.

@@ -19,8 +19,7 @@ from tests.unit.records.sending.taking_server import Reply, TakingServer, closed
 from branchline.records.sending import client
 from branchline.records.sending.address import ReportTarget
 from branchline.records.sending.client import Fate, Outcome, Sender
-from branchline.records.sending.encoding import encoded
-from branchline.records.sending.message import JobIdentity, ReportBatch
+from branchline.records.sending.message import JobIdentity, ReportBatch, encoded
 
 
 @pytest.fixture

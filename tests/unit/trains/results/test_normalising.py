@@ -18,8 +18,8 @@ from tests.unit.trains.wagons.conftest import run_in_chunks
 
 import branchline
 from branchline.errors import DatasetError, NoSuchKeyError, WagonError
+from branchline.reading.datasets.data_file import Sample
 from branchline.reading.datasets.dataset import Dataset
-from branchline.reading.datasets.samples import Sample
 from branchline.records.report.job_summary import summary
 from branchline.records.sensors.record import CutflowRecord, CutRecord
 from branchline.trains.sums.cutflow import cutflow_records

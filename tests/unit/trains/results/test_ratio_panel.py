@@ -8,7 +8,7 @@ import hist
 import numpy as np
 import pytest
 
-from branchline.records.sensors.sample_record import SampleRecord
+from branchline.records.sensors.record_parts import SampleRecord
 from branchline.trains.results.stack_pictures import stack_figure
 from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack
 

@@ -23,7 +23,7 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME, Ledger, LedgerRow
 from branchline.records.result_files.job_files import write_job
 from branchline.records.sensors.record import PARTIAL, JobRecord
-from branchline.records.sensors.versions import branchline_version
+from branchline.records.sensors.this_process import branchline_version
 from branchline.trains.reuse.reuse import LEARNED_NAME, TRAIN_NAME
 from branchline.trains.submitted.submission import JobsRecord, StepRecord, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder, framed

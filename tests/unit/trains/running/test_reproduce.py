@@ -12,8 +12,8 @@ import pytest
 import uproot
 
 from branchline.records.sensors.record import DatasetFile, JobRecord
-from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
-from branchline.trains.reproduce import conditions
+from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
+from branchline.trains.rerun import conditions
 
 WAGONS = """
 import hist

@@ -19,7 +19,7 @@ from branchline.trains.out_folder.state import element_lines, status_lines, stat
 
 
 def test_a_run_at_work_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.trains.out_folder.status_file.STATUS_INTERVAL_S", 1000.0)
+    monkeypatch.setattr("branchline.trains.out_folder.lock.STATUS_INTERVAL_S", 1000.0)
     out = tmp_path / "out"
     assert status_of(out) is None
     with claimed(out, force=False) as claim:

@@ -15,10 +15,9 @@ from branchline.base.limits import LEASE_STALE_S
 from branchline.errors import BadFileError, MissingFileError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.trains.reuse.reuse import Reuse
-from branchline.trains.reuse.stored_sources import StoredModule, StoredSources
+from branchline.trains.reuse.stored_train import StoredModule, StoredSources
 from branchline.trains.submitted.handle import SubmittedTrain
 from branchline.trains.submitted.ledger_rows import KeptForJobs
-from branchline.trains.submitted.retrying import bad_nodes
 from branchline.trains.submitted.submission_folder import (
     VERSION,
     BatchFolder,
@@ -30,6 +29,7 @@ from branchline.trains.submitted.submission_folder import (
 )
 from branchline.trains.submitted.submit import _merge_stages, _spread
 from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.unit_failures import bad_nodes
 
 
 def test_the_first_file_stays(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_jobs_run_the_sources_as_they_were(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from branchline.trains.submitted.submission_folder import read_framed\n"
-        "from branchline.trains.reuse.stored_sources import StoredSources\n"
+        "from branchline.trains.reuse.stored_train import StoredSources\n"
         "read_framed(Path(sys.argv[1]), 'sources', StoredSources).install()\n"
         "import cuts_of_a_user\nfrom cuts_of_a_user.inner import values\n"
         "print(cuts_of_a_user.LOWEST, values.HERE)\n"

@@ -19,12 +19,11 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.trains.out_folder.lock import claimed
 from branchline.trains.plan import LoadedWagons, TrainRequest, TrainSettings
-from branchline.trains.reuse.stored_sources import StoredSources
-from branchline.trains.reuse.stored_train import Learning
+from branchline.trains.reuse.stored_train import Learning, StoredSources
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.train_run import run_train
-from branchline.trains.subjobs.obeying import MeasuresTold
-from branchline.trains.subjobs.pickling import PackedWagons
+from branchline.trains.subjobs.locality import MeasuresTold
+from branchline.trains.subjobs.share_result import PackedWagons
 from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.submitted.finish import finish
 from branchline.trains.submitted.submission import StepRecord, Submission

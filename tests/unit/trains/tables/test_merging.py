@@ -13,16 +13,14 @@ import pytest
 import uproot
 
 from branchline.errors import BranchlineError, TableError
-from branchline.jobs.in_process import InThisProcess
-from branchline.jobs.local import LocalProcesses
+from branchline.jobs.local import InThisProcess, LocalProcesses
 from branchline.jobs.subjob import AfterLoss, Context, Draw, FromPlace, Message, Work
 from branchline.trains.running.table_files import merge_neighbours
 from branchline.trains.subjobs.folding import FoldedResult
 from branchline.trains.subjobs.share_result import WagonShare
 from branchline.trains.tables.piece_merging import MergedTable, MergeWork, TableMerging
 from branchline.trains.tables.piece_writer import TableWriters
-from branchline.trains.tables.pieces import TablePieces
-from branchline.trains.tables.table import Table
+from branchline.trains.tables.table import Table, TablePieces
 from branchline.trains.tables.table_folder import TableFolder
 
 Write = Callable[[int, int], TablePieces]

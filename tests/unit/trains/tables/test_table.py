@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from branchline.errors import OptionError, TableError
-from branchline.trains.tables.table import Table
-from branchline.trains.tables.walking import found, replaced
+from branchline.trains.tables.table import Table, found, replaced
 
 
 def test_columns_have_types_by_name() -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from branchline.reading.stream_records import ReaderWait
+from branchline.reading.sources import ReaderWait
 from branchline.records.sensors.this_process import core_wait_s
 from branchline.trains.wagons.clock import PHASES, PhaseClock, split_reading
 

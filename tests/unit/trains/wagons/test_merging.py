@@ -14,8 +14,7 @@ from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.sensors.record import BranchRecord, FileRecord, WagonFault
-from branchline.trains.subjobs.folding import FoldedResult, fold
-from branchline.trains.subjobs.merging import Merger
+from branchline.trains.subjobs.folding import FoldedResult, Merger, fold
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.sums.digests import digest_of

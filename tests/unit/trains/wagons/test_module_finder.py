@@ -16,8 +16,7 @@ import pytest
 from branchline.errors import WagonError
 from branchline.trains.reuse import module_finder
 from branchline.trains.reuse.result_keys import WagonKeys
-from branchline.trains.reuse.shipping import sources_of
-from branchline.trains.reuse.stored_sources import StoredSources
+from branchline.trains.reuse.stored_train import StoredSources, sources_of
 from branchline.trains.wagons.wagons import Wagon, load_wagons
 
 PROCESS = """
@@ -103,7 +102,7 @@ def test_modules_of_a_script_and_of_a_notebook_travel(folders: Folders) -> None:
         body="import finder_late\n        from finder_pack import inner\n        finder_cuts.LARGEST"
     )
     source += (
-        "\nfrom branchline.trains.reuse.shipping import sources_of\n"
+        "\nfrom branchline.trains.reuse.stored_train import sources_of\n"
         "from branchline.trains.wagons.wagons import Wagon\n"
         "print(*(one.path for one in sources_of([Wagon(Counts())], [])))\n"
     )

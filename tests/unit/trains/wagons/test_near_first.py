@@ -9,8 +9,7 @@ import pytest
 
 from branchline.base.limits import FAR_WORK_WAIT_S, MB
 from branchline.errors import DatasetError
-from branchline.jobs.sites.site_map import SiteMap
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.sites import SiteMap, Spot
 from branchline.jobs.subjob import Lost, SubJob
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -20,9 +19,8 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.subjobs.locality import Locality
-from branchline.trains.subjobs.near_first import NearFirst
 from branchline.trains.subjobs.shares import Share, cut
-from branchline.trains.subjobs.subjob_queue import SubJobQueue
+from branchline.trains.subjobs.subjob_queue import NearFirst, SubJobQueue
 from branchline.trains.wagons.wagons import Wagon
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})

@@ -6,16 +6,14 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from branchline.jobs.sites.site_map import SiteMap
-from branchline.jobs.sites.spot import Spot
+from branchline.jobs.sites import SiteMap, Spot
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.elements import ElementSites
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.records.sensors.job_measures import AVOID, STAGE, JobMeasure, JobMeasures
-from branchline.trains.subjobs.locality import Locality
-from branchline.trains.subjobs.obeying import MeasuresTold, Obedience
+from branchline.trains.subjobs.locality import Locality, MeasuresTold, Obedience
 
 LISTED = ElementSites.of({"root://se.a": "A", "root://se.b": "B"})
 AVOID_A = JobMeasure(1, AVOID, "root://se.a", seconds_left=60.0)

@@ -22,8 +22,7 @@ import numpy as np
 import pytest
 from tests.unit.trains.wagons.conftest import EVENTS_PER_FILE, FILES, run_in_chunks
 
-from branchline.trains.worker.process_state import ProcessState, StandardFiles
-from branchline.trains.worker.shared_functions import SharedFunctions
+from branchline.trains.worker.isolation import ProcessState, SharedFunctions, StandardFiles
 
 EVENTS = FILES * EVENTS_PER_FILE
 

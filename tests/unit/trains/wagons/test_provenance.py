@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from tests.unit.trains.wagons.conftest import run_in_chunks
 
-from branchline.records.sensors.source_record import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
+from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, NOT_KNOWN
 from branchline.trains.plan import LoadedWagons
 from branchline.trains.reuse.provenance import Inquiry, _source_records
-from branchline.trains.reuse.stored_sources import StoredModule
+from branchline.trains.reuse.stored_train import StoredModule
 
 HELPER = "helper_of_provenance"
 WAGONS = f"""

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from branchline.reading.datasets.companions import Companion
-from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.data_file import Companion, DataFile
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError
 from branchline.trains.reuse.result_keys import ShareKeys
 from branchline.trains.subjobs.shares import Share

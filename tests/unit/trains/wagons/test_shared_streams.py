@@ -19,7 +19,7 @@ from branchline.reading.trees.stream import ChunkStream
 from branchline.trains.running.result import TrainResult
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
-from branchline.trains.worker.shared_streams import StreamPart, parts_of
+from branchline.trains.worker.open_trees import StreamPart, parts_of
 
 # So many requests at a time are asked for ahead only where files are far away, or where somebody says so.
 FAR = Access(requests_in_flight=4)

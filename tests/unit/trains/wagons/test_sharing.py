@@ -14,7 +14,7 @@ from tests.unit.trains.wagons.test_companions import EVENTS, FILES, particles_of
 import branchline
 from branchline import Shared
 from branchline.trains.sums.accumulators import CannotAddError
-from branchline.trains.wagons.sharing import without_shared
+from branchline.trains.wagons.views import without_shared
 
 WAGONS = """
 import awkward as ak

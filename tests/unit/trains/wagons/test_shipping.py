@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from branchline.errors import WagonError
-from branchline.trains.reuse.shipping import load_names, sources_of
+from branchline.trains.reuse.stored_train import load_names, sources_of
 from branchline.trains.wagons.wagons import load_wagons
 
 WAGONS = """
@@ -54,6 +54,6 @@ def test_what_wagons_import_travels(wagons: str) -> None:
 
 
 def test_too_much_is_refused(wagons: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("branchline.trains.reuse.shipping.SHIPPED_MAX_BYTES", 20)
+    monkeypatch.setattr("branchline.trains.reuse.stored_train.SHIPPED_MAX_BYTES", 20)
     with pytest.raises(WagonError, match="install them where the workers run"):
         sources_of(*load_wagons(wagons))

@@ -19,14 +19,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from branchline.base.limits import LOGIN_TRIES_S, OPENID_AT_ONCE, OPENID_LOGIN_S, OPENID_TRIES_MAX, RETRY_AFTER_S
-from branchline.base.printing import print_line
+from branchline.base.texts import print_line
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import DatabaseError, RefusedError
-from branchline.control.web.login_page import login_page, own_path
-from branchline.control.web.openid.errors import ProviderError, RejectedError
+from branchline.control.web.login import login_page, own_path
 from branchline.control.web.openid.provider import Flow, Provider
+from branchline.control.web.openid.tokens import ProviderError, RejectedError
 from branchline.control.web.openid_settings import OpenIdSettings
-from branchline.control.web.rates import Rates
+from branchline.control.web.request_limits import Rates
 from branchline.control.web.security import OPENID_PATH, OPENID_RETURN_PATH, cookie_name, set_cookie
 from branchline.control.web.server_settings import ServerSettings
 from branchline.errors import BranchlineError, InternalError

@@ -12,7 +12,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 
 from branchline.base.limits import OPENID_CLOCKS_S, OPENID_GROUPS_MAX, OPENID_KEYS_MAX
-from branchline.control.web.openid.errors import ProviderError, RejectedError
+from branchline.errors import BranchlineError
 
 #: Only those of key pairs: with a shared secret, whoever knows the secret could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -20,6 +20,16 @@ SUBJECT_CHARACTERS_MAX = 255
 # A year that no clock will show.
 _MOMENT_MAX_S = 1e12
 _KINDS = ("RSA", "EC", "OKP")
+
+
+class ProviderError(BranchlineError):
+    """The provider cannot be reached, or does not answer as OpenID Connect says: nobody can log in by it now."""
+
+
+class RejectedError(BranchlineError):
+    """A log-in was not begun here, took too long, or was refused by the provider."""
+
+
 Claims = Mapping[str, object]
 PublicKey = RSAKey | ECKey | OKPKey
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from branchline.base.quantities import duration, percent, ratio
 from branchline.control.findings.finder import DAYS
 from branchline.control.findings.finding import Finding
-from branchline.control.troubles import troubles_of
+from branchline.control.metrics import troubles_of
 from branchline.control.web.pages.page import Ask, Page
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
-from branchline.control.reports.job_list import ORDERS
-from branchline.control.reports.jobs import SILENT, FilesPage, JobDetails, JobQuery, JobRow
-from branchline.control.reports.spans import FAR, NEAR
+from branchline.control.reports.jobs import ORDERS, SILENT, FilesPage, JobDetails, JobQuery, JobRow
+from branchline.control.reports.periods import FAR, NEAR
+from branchline.control.room import ControlRoom
 from branchline.control.web.pages.page import Ask, Page
+from branchline.control.web.pages.trains import STRANGER_POLICY
 from branchline.control.web.pictures import Line, line_picture
 from branchline.errors import OptionError
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.report.job_summary import summary
+from branchline.records.report.report_page import page_html
 from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING, TimePoint
 
 ROWS = 50
@@ -111,3 +117,21 @@ def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
             rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)) / unit
             steps += [(before.t_s, rate), (after.t_s, rate)]
     return Line("", [steps])
+
+
+async def job_report(request: Request) -> Response:
+    """The page, without the pictures of results: they are with the job."""
+    ask = Ask(request)
+    html = await run_in_threadpool(_html, ask.room, ask.path("job"))
+    return HTMLResponse(html, headers={"Content-Security-Policy": STRANGER_POLICY})
+
+
+def _html(room: ControlRoom, job: str) -> str:
+    found = room.job(job)
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    if found.record is None:
+        raise HTTPException(404, "The job has not ended: its report comes with its end.")
+    results = [replace(one, picture=None) for one in found.record.results]
+    record = replace(found.record, files=room.files(job).files, results=results)
+    return page_html(record, Path(), advise_job(record))

@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from starlette.exceptions import HTTPException
 
 from branchline.base.limits import MEASURE_HOURS, MEASURE_HOURS_MAX
-from branchline.control.measures.effect import Effect
-from branchline.control.measures.measure import IN_FORCE, Measure
+from branchline.control.measures import IN_FORCE, Effect, Measure
 from branchline.control.reports.readings import Reads
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.web.pages.page import Ask, Page
-from branchline.records.diagnosis.corrections import ACTIONS, SEND_AGAIN
+from branchline.records.diagnosis.remedies import ACTIONS, SEND_AGAIN
 
 ROWS = 50
 

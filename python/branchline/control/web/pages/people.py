@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from branchline.control.accounts.accounts import REPORT, SCOPES, Account, Token
+from branchline.control.accounts import REPORT, SCOPES, Account, Token
 from branchline.control.people import ADMINISTRATOR, ROLES, Person
 from branchline.control.room_errors import RefusedError
 from branchline.control.web.pages.page import Ask, Page

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from starlette.exceptions import HTTPException
 
-from branchline.control.plans.due_times import DAYS
+from branchline.control.plans.plan import DAYS
 from branchline.control.plans.plan_store import KeptPlan, PlanRun
 from branchline.control.plans.waiting import Waiting
 from branchline.control.registry.changes import PLAN, Change

@@ -5,20 +5,64 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
 
+from branchline.base.limits import COMPARED_PICTURES_MAX
+from branchline.control.room import ControlRoom
 from branchline.control.room_errors import NoSuchEntryError
-from branchline.control.trains.results import files_of
+from branchline.control.trains.bundle import bundle
+from branchline.control.trains.results import files_of, result_file
+from branchline.control.trains.run_comparison import SAME, RunsCompared, compare_runs
 from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import DONE, WARNED
 from branchline.control.web.pages.page import Ask, Page
-from branchline.control.web.pages.train_files import PICTURE_TYPES
-from branchline.records.report.sites import site_table
+from branchline.control.web.pictures import bins_picture
+from branchline.records.report.activity import site_table
 from branchline.records.sensors.record import FailureGroup, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of
 
+#: Types that a browser shows; everything else is downloaded.
+PICTURE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
+_SHOWN = {**PICTURE_TYPES, "html": "text/html; charset=utf-8", "json": "application/json", "txt": "text/plain"}
+#: What code of users wrote is shown as by a stranger: no script, no cookie, nothing from elsewhere.
+STRANGER_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 ROWS = 50
+
+
+async def train_bundle(request: Request) -> Response:
+    """The train for other machines, as an archive."""
+    ask = Ask(request)
+    return await run_in_threadpool(_bundle, ask.room, ask.path_number("number"))
+
+
+def _bundle(room: ControlRoom, number: int) -> Response:
+    train = room.trains.train(number)
+    content = bundle(train, room.trains.folder(number), job_of(room.trains.results(train)))
+    name = f"train-{number}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": STRANGER_POLICY}
+    return Response(content, media_type="application/zip", headers=headers)
+
+
+async def train_file(request: Request) -> Response:
+    """One file of a train: only what its record lists, whatever else lies there."""
+    ask = Ask(request)
+    return await run_in_threadpool(_answer, ask.room, ask.path_number("number"), ask.path("path"))
+
+
+def _answer(room: ControlRoom, number: int, name: str) -> Response:
+    out = room.trains.results(room.trains.train(number))
+    path = result_file(out, job_of(out), name)
+    if path is None:
+        raise HTTPException(404, "The train has no such file.")
+    kind = _SHOWN.get(path.suffix.removeprefix("."))
+    headers = {"Content-Security-Policy": STRANGER_POLICY}
+    if kind is None:
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
+    return FileResponse(path, media_type=kind, headers=headers)
 
 
 @dataclass(frozen=True)
@@ -140,3 +184,41 @@ def new_train(ask: Ask) -> Page:
         )
     shown = NewTrain(datasets, dataset, candidates, like)
     return Page("new_train.html", "New train", shown, {"like_number": ask.number("like")})
+
+
+@dataclass(frozen=True)
+class TrainsCompared:
+    """A train and the one that it is compared with. ``choices`` are earlier ones of the same wagons and dataset;
+    ``other`` is 0 if there is none to compare with.
+    """
+
+    number: int
+    other: int = 0
+    choices: list[int] = field(default_factory=list)
+    compared: RunsCompared | None = None
+
+
+def compare(ask: Ask) -> Page:
+    """Compares with the train ``with``, or with the last one before it of the same wagons and dataset."""
+    number = ask.path_number("number")
+    train = _train(ask, number)
+    choices = [one.number for one in ask.room.trains.earlier(train)]
+    other = ask.number("with") or (choices[0] if choices else 0)
+    shown = TrainsCompared(number, other, choices)
+    if other:
+        second = _train(ask, other)
+        records = _record(ask, train), _record(ask, second)
+        outs = ask.room.trains.results(train), ask.room.trains.results(second)
+        shown = TrainsCompared(number, other, choices, compare_runs(outs[0], records[0], outs[1], records[1]))
+    parts = shown.compared.parts if shown.compared else []
+    drawn = [one for one in parts if one.state != SAME and one.bins is not None and one.bins.first]
+    pictures = [bins_picture(one.name, one.bins) for one in drawn[:COMPARED_PICTURES_MAX] if one.bins is not None]
+    extra = {"pictures": pictures, "left_out": len(drawn) - len(pictures)}
+    return Page("train_comparison.html", f"Train {number} beside an earlier run", shown, extra)
+
+
+def _record(ask: Ask, train: Train) -> JobRecord:
+    record = job_of(ask.room.trains.results(train))
+    if record is None:
+        raise HTTPException(404, f"train {train.number} has no results yet")
+    return record

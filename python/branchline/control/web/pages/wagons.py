@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from branchline.control.registry.changes import DATASET, PLAN, WAGON, Change, FieldChange
 from branchline.control.registry.entries import DatasetEntry, WagonEntry
 from branchline.control.registry.registry import Grid, WholeWagon
+from branchline.control.room import ControlRoom
 from branchline.control.room_errors import NoSuchEntryError
-from branchline.control.trials.judging import reasons, warnings
-from branchline.control.trials.profiles import hot_lines, is_whole
-from branchline.control.trials.trial import TRAIN, TrialWarning
+from branchline.control.trials.profiles import hot_lines, is_whole, speedscope
+from branchline.control.trials.trial import TRAIN, TrialWarning, reasons, warnings
 from branchline.control.trials.trials import Trial
 from branchline.control.web.pages.page import Ask, Page
 from branchline.errors import WagonError
@@ -231,3 +235,19 @@ def compare(ask: Ask) -> Page:
             raise HTTPException(404, str(error)) from None
     wagons = [one.address for one in ask.room.registry.wagons()]
     return Page("compare.html", "Two wagons side by side", Compared(first, second, fields), {"wagons": wagons})
+
+
+async def trial_profile(request: Request) -> Response:
+    """The profiles of the wagons of a trial, in speedscope's format."""
+    ask = Ask(request)
+    content = await run_in_threadpool(_content, ask.room, ask.path_number("number"))
+    name = f'attachment; filename="trial-{ask.path("number")}.speedscope.json"'
+    return Response(content, media_type="application/json", headers={"Content-Disposition": name})
+
+
+def _content(room: ControlRoom, number: int) -> bytes:
+    trial = room.trials.trial(number)
+    wagons = [one for one in (trial.outcome.wagons if trial.outcome else []) if one.profile and is_whole(one.profile)]
+    if not wagons:
+        raise HTTPException(404, "This trial has no profile.")
+    return json.dumps(speedscope(f"{trial.wagon} on {trial.dataset}", wagons)).encode()

@@ -20,8 +20,7 @@ from branchline.trains.submitted.finish import finish, is_good, merge
 from branchline.trains.submitted.reports import reports_of_job
 from branchline.trains.submitted.resume import retry, to_retry
 from branchline.trains.submitted.submission import StepRecord, Submission
-from branchline.trains.submitted.submission_folder import BatchFolder, wait_until_there
-from branchline.trains.submitted.task_log import log
+from branchline.trains.submitted.submission_folder import BatchFolder, log, wait_until_there
 from branchline.trains.submitted.tasks.leases import Holder, Leases
 from branchline.trains.submitted.tasks.task_work import UnitWorker
 

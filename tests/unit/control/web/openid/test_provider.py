@@ -18,10 +18,10 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from tests.unit.control.web.test_disk_troubles import serving_here
 
-from branchline.control.accounts.outside import Outsider
+from branchline.control.accounts import Outsider
 from branchline.control.web.openid import provider as module
-from branchline.control.web.openid.errors import ProviderError, RejectedError
 from branchline.control.web.openid.provider import Flow, Provider
+from branchline.control.web.openid.tokens import ProviderError, RejectedError
 from branchline.control.web.openid_settings import OpenIdSettings
 
 KEYS = {name: RSAKey.generate_key(2048, {"kid": name}, private=True) for name in ("one", "two")}

@@ -13,9 +13,17 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
-from branchline.control.web.openid.errors import ProviderError, RejectedError
-from branchline.control.web.openid.people import name_from
-from branchline.control.web.openid.tokens import Expected, claims_of, groups_at, key_id, may_have_signed, public_keys
+from branchline.control.web.openid.provider import name_from
+from branchline.control.web.openid.tokens import (
+    Expected,
+    ProviderError,
+    RejectedError,
+    claims_of,
+    groups_at,
+    key_id,
+    may_have_signed,
+    public_keys,
+)
 from branchline.errors import BranchlineError
 
 NOW_S = 1_800_000_000.0

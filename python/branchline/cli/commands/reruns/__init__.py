@@ -1,1 +1,0 @@
-"""Commands that repeat earlier trains: `ledger`, `rerun` and `reproduce`."""

@@ -1,0 +1,231 @@
+"""`branchline completion`, `demo-data`, `proxy` and `version`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from branchline._core import Proxy, __version__
+from branchline.base.quantities import count, counted, size
+from branchline.cli.command_list import GROUPS, command, names
+from branchline.cli.parameters import Argument, Option
+from branchline.cli.printing import log_stopping, print_block_out, print_out
+from branchline.cli.progress_bar import progress_bar
+from branchline.errors import OptionError, StorageError
+
+if TYPE_CHECKING:
+    from branchline.trains.demo.demo_files import Progress
+
+_BASH = """\
+_branchline() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" name="${{COMP_WORDS[1]}}"
+    local words="" values="" files=yes
+    case "$name" in
+        {groups}) if [ "$COMP_CWORD" -gt 2 ]; then name="$name ${{COMP_WORDS[2]}}"; else files=; fi ;;
+    esac
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        words="{first}"
+    else
+        case "$name" in
+{commands}
+        esac
+        case "$name $previous" in
+{choices}
+        esac
+    fi
+    if [ -n "$values" ]; then
+        COMPREPLY=($(compgen -W "$values" -- "$current"))
+    else
+        COMPREPLY=($(compgen -W "$words" -- "$current"))
+        [ "$COMP_CWORD" -gt 1 ] && [ -n "$files" ] && [[ "$current" != -* ]] && COMPREPLY+=($(compgen -f -- "$current"))
+    fi
+}}
+complete -o filenames -F _branchline branchline
+"""
+_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="The shell: bash, zsh or fish.")],
+) -> None:
+    """Prints a script that lets a shell complete commands, options and their values.
+
+    Examples:
+        Complete in bash, from now on in every new shell:
+            branchline completion bash >> ~/.bashrc
+        In fish:
+            branchline completion fish > ~/.config/fish/completions/branchline.fish
+
+    """
+    print_block_out({"bash": _bash, "zsh": lambda: _ZSH + _bash(), "fish": _fish}[shell]().rstrip())
+
+
+def _first_words() -> list[str]:
+    return list(dict.fromkeys(name.partition(" ")[0] for name in names()))
+
+
+def _options(name: str) -> list[str]:
+    return [flag for one in command(name).parameters for flag in one.flags] + ["--help"]
+
+
+def _bash() -> str:
+    commands = [f'            "{name}") words="{" ".join(_options(name))}" ;;' for name in names()]
+    commands += [f'            "{group}") words="{" ".join(_second_words(group))}" ;;' for group in GROUPS]
+    choices = [
+        f'            {"|".join(_quoted(f"{name} {flag}") for flag in one.flags)}) values="{" ".join(one.choices)}" ;;'
+        for name in names()
+        for one in command(name).parameters
+        if one.flags and one.choices
+    ]
+    return _BASH.format(
+        groups="|".join(GROUPS),
+        first=" ".join([*_first_words(), "--help", "--version"]),
+        commands="\n".join(commands),
+        choices="\n".join(choices),
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def _second_words(group: str) -> list[str]:
+    return [name.partition(" ")[2] for name in names() if name.startswith(f"{group} ")]
+
+
+def _fish() -> str:
+    return "\n".join(_fish_lines())
+
+
+def _fish_lines() -> Iterator[str]:
+    for name in names():
+        first, _, second = name.partition(" ")
+        seen = f"__fish_seen_subcommand_from {first}"
+        if second:
+            others = " ".join(_second_words(first))
+            chosen = f"{seen}; and __fish_seen_subcommand_from {second}"
+            pending = f"{seen}; and not __fish_seen_subcommand_from {others}"
+            yield f"complete -c branchline -n '{pending}' -a {second} -d {_fish_text(command(name).summary)}"
+        else:
+            chosen = seen
+            yield f"complete -c branchline -n __fish_use_subcommand -a {name} -d {_fish_text(command(name).summary)}"
+        for one in command(name).parameters:
+            if one.flags:
+                flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in one.flags)
+                values = f" -x -a '{' '.join(one.choices)}'" if one.choices else "" if one.kind == "flag" else " -r"
+                yield f"complete -c branchline -n '{chosen}' {flags}{values} -d {_fish_text(one.help)}"
+    for group, about in GROUPS.items():
+        yield f"complete -c branchline -n __fish_use_subcommand -a {group} -d {_fish_text(about)}"
+
+
+def _fish_text(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def demo_data(
+    folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write the files to.")] = Path("demo-data"),
+    files: Annotated[int, Option("--files", minimum=1, help="Number of files.")] = 24,
+    events: Annotated[int, Option("--events", minimum=1, help="Events in each file.")] = 125,
+    seed: Annotated[int, Option("--seed", minimum=0, help="Seed: the same one gives the same events.")] = 1,
+    compression: Annotated[
+        Literal["zlib", "lzma", "lz4", "zstd", "none"], Option("--compression", help="Codec of the baskets.")
+    ] = "zlib",
+    workers: Annotated[
+        int | None, Option("--workers", "-j", minimum=1, help="Number of processes (default: one for each core).")
+    ] = None,
+    force: Annotated[bool, Option("--force", help="Replace files of these names that have other content.")] = False,
+) -> None:
+    """Simulates proton collisions at 14 TeV with Pythia 8 and writes them as ROOT files; files with the same events
+    are kept.
+
+    Examples:
+        Make the data that the tutorial uses:
+            branchline demo-data demo-data --files 4 --events 50
+
+    """
+    # Imported here since it imports Pythia.
+    from branchline.base.whole_files import failed_writing
+    from branchline.trains.demo.demo_files import LIST_NAME, make_data
+
+    kept = 0
+    with progress_bar("simulate", unit="files") as update:
+
+        def report(progress: Progress) -> None:
+            nonlocal kept
+            kept += progress.kept
+            if update is not None:
+                update(progress.files_done, files, f"{count(progress.events_done)} events")
+
+        with failed_writing(folder):
+            paths = make_data(folder, files, events, seed, compression, workers, report, log_stopping, force=force)
+    size_bytes = sum(path.stat().st_size for path in paths)
+    existing = f", {kept} of them existed" if kept else ""
+    print_out(f"{folder / LIST_NAME}: {counted(files, 'file')} of {count(events)} events, {size(size_bytes)}{existing}")
+
+
+def proxy(
+    to: Annotated[str, Option("--to", metavar="HOST:PORT", help="The server behind the link.")],
+    listen: Annotated[
+        str, Option("--listen", metavar="HOST:PORT", help="Address for clients; port 0 takes a free one.")
+    ] = "127.0.0.1:0",
+    latency: Annotated[str | None, Option("--latency", metavar="TIME", help='Round trip: "63ms".')] = None,
+    jitter: Annotated[
+        str | None, Option("--jitter", metavar="TIME", help="Largest random delay that is added to each request.")
+    ] = None,
+    bandwidth: Annotated[
+        str | None,
+        Option(
+            "--bandwidth", metavar="RATE", help='Bandwidth of all connections, in each direction: "7.4MB/s", "1Gb/s".'
+        ),
+    ] = None,
+    requests: Annotated[
+        str | None, Option("--requests", metavar="RATE", help='Requests that the server accepts: "100/s".')
+    ] = None,
+    seed: Annotated[int, Option("--seed", minimum=0, help="Seed of the random delays and faults.")] = 0,
+    fault: Annotated[
+        str | None,
+        Option("--fault", metavar="SPEC", help='Faults: "stall,every=50,seed=4"; stall, hang, reset, short, wrong.'),
+    ] = None,
+) -> None:
+    """Forwards connections to a server over a slow link, until Ctrl-C.
+
+    It loses no packets, and its connections have no slow start: the loopback interface has neither. A server that
+    redirects its clients, as XRootD servers do, sends them past the proxy.
+
+    Examples:
+        Read a server as if it stood across an ocean:
+            branchline proxy --to localhost:1094 --latency 120ms --bandwidth 20MB/s
+
+    """
+    parts = {"latency": latency, "jitter": jitter, "bandwidth": bandwidth, "requests": requests, "seed": seed}
+    throttle = ",".join(f"{name}={value}" for name, value in parts.items() if value is not None)
+    running = _start(listen, to, throttle, fault)
+    print_out(f"{running.address} -> {to} ({throttle}{f'; {fault}' if fault else ''})")
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        counts = running.counts()
+        running.close()
+    print_out(
+        f"{counted(counts.connections, 'connection')}, {counts.to_server_bytes} bytes to the server, "
+        f"{counts.to_client_bytes} bytes from it, {counted(counts.faults, 'fault')}"
+    )
+
+
+def _start(listen: str, to: str, throttle: str, fault: str | None) -> Proxy:
+    try:
+        return Proxy(listen, to, throttle, fault)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    except OSError as error:
+        hint = "write addresses as HOST:PORT, with a port that nobody else uses"
+        raise StorageError(f"no proxy from {listen} to {to}: {error}", hint=hint) from None
+
+
+def version() -> None:
+    """Prints the version."""
+    print_out(__version__)

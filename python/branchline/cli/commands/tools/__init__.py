@@ -1,1 +1,0 @@
-"""Small commands: `completion`, `demo-data`, `proxy` and `version`."""

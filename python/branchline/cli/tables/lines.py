@@ -1,0 +1,48 @@
+"""Forecasts that were checked, on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from branchline.base.plain import finite, to_plain
+from branchline.base.quantities import counted, duration
+from branchline.cli.printing import print_json, print_out
+from branchline.lab.forecast.checked import CheckedForecasts
+from branchline.records.diagnosis.advice import Advice
+
+
+def print_advice(found: Sequence[Advice], nothing: str) -> None:
+    """Prints each piece in its lines; ``nothing`` is said if there is none."""
+    if not found:
+        print_out(nothing)
+    for number, one in enumerate(found, 1):
+        for line in one.lines(number):
+            print_out(line)
+
+
+def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:
+    """Prints each with its error, newest last, and how right they were together."""
+    if as_json:
+        print_json(finite(to_plain(found)))
+        return
+    if not found.forecasts:
+        print_out("No forecast was checked on this machine: branchline forecast check FORECAST JOB")
+        return
+    for one in found.forecasts:
+        error = f"{one.said_s / one.measured_s - 1:+.1%}" if one.measured_s > 0 else "no time"
+        held = {True: ", inside the interval", False: ", outside the interval", None: ""}[one.is_held]
+        times = f"said {duration(one.said_s)}, measured {duration(one.measured_s)}"
+        print_out(f"{one.measured_at[:10]} {one.about}: {times} ({error}{held})")
+    print_out(_together(found))
+
+
+def _together(found: CheckedForecasts) -> str:
+    parts = [counted(len(found.forecasts), "forecast")]
+    median, coverage, savings = found.median_error(), found.coverage(), found.savings_error()
+    if median is not None:
+        parts.append(f"median error {median:.1%}")
+    if coverage is not None:
+        parts.append(f"{coverage:.0%} of the 90 % intervals hold")
+    if savings is not None:
+        parts.append(f"what advice has saved differed from its forecasts by {savings:.0%} (median)")
+    return "; ".join(parts)

@@ -1,1 +1,0 @@
-"""Accounts of a shared control room: passwords, sessions, tokens and Unix users."""

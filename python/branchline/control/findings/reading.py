@@ -1,0 +1,191 @@
+"""Findings about how files are read: remote reads, more bytes than needed, and many small reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from branchline.base.limits import (
+    FINDINGS_DRAWS,
+    FINDINGS_LOST_SHARE,
+    FINDINGS_SLOW_TIMES,
+    LARGE_READS_TIMES,
+    LARGE_READS_WASTE_BYTES,
+    ROUND_TRIP_SLOW_S,
+    ROUND_TRIPS_SMALL_BYTES,
+    ROUND_TRIPS_TIME_SHARE,
+)
+from branchline.base.quantities import count, counted, duration, percent, ratio, size
+from branchline.control.findings.finding import (
+    LARGE_READS,
+    ROUND_TRIPS,
+    WRONG_LOCALITY,
+    Cell,
+    Finding,
+    SeenIn,
+    address,
+    rate_words,
+    times_words,
+)
+from branchline.control.findings.samples import Speeds
+from branchline.control.findings.statistics import share_interval
+from branchline.control.findings.two_way import USUAL_SCATTER
+from branchline.control.reports.readings import FileGroup
+from branchline.records.diagnosis import remedies
+from branchline.records.diagnosis.remedies import Estimate, stage_remote
+
+
+def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:
+    """Sites whose workers lose much of their time by reading from elsewhere."""
+    return [found for site in sorted({one.key.site for one in speeds}) for found in _of_site(site, speeds)]
+
+
+def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
+    local = [one for one in speeds if one.key.site == site and one.key.is_local]
+    remote = [one for one in speeds if one.key.site == site and not one.key.is_local]
+    if not local or not remote:
+        return
+    lost = lost_share(local, remote)
+    if lost.low < FINDINGS_LOST_SHARE:
+        return
+    wall_s = sum(one.wall_s for one in (*local, *remote))
+    near, far = (sum(one.files for one in each) for each in (local, remote))
+    share = share_interval(far, near + far)
+    near_speed, far_speed = (
+        sum(one.bytes_read for one in each) / sum(one.wall_s for one in each) for each in (local, remote)
+    )
+    slower = ratio(near_speed, far_speed, 2)
+    sentence = (
+        f"{percent(far, near + far)} of the files that workers at {site} read lie elsewhere, and come {slower} times"
+        f" slower than local ones: {percent(lost.value, 1.0)} of the workers' time is lost to that"
+    )
+    compared = [
+        f"{near_speed / 1e6:.3g} MB/s from local storage ({counted(near, 'file')}), {far_speed / 1e6:.3g} MB/s from"
+        f" elsewhere ({counted(far, 'file')})",
+        *_others(site, local, speeds),
+        *(f"{rate_words(one)} from {one.key.element}" for one in sorted(remote, key=lambda one: -one.wall_s)[:4]),
+    ]
+    gain_s = Estimate(wall_s * lost.value, wall_s * lost.low, wall_s * lost.high)
+    most = max(remote, key=lambda one: one.wall_s).key.element
+    yield Finding(
+        WRONG_LOCALITY,
+        sentence,
+        [Cell(site, one.key.element) for one in remote],
+        SeenIn(sum(one.jobs for one in (*local, *remote)), near + far),
+        replace(share, value=lost.value, low=lost.low, high=lost.high),
+        "of the workers' time",
+        evidence=address(site=site, distance="remote"),
+        compared=compared,
+        advice=remedies.READ_FROM_ELSEWHERE,
+        proposal=stage_remote(site, most, gain_s),
+    )
+
+
+def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Estimate:
+    """The share of the time of workers that reading from elsewhere took longer than reading the same from local
+    storage would have; the interval is by the errors of the speeds.
+    """
+    wall_s = sum(one.wall_s for one in (*local, *remote))
+    near = float(np.average([one.typical for one in local], weights=[one.wall_s for one in local]))
+    near_error = max(one.error for one in local)
+    found = []
+    for deviates in (0.0, -1.96, 1.96):
+        lost_s = 0.0
+        for one in remote:
+            slower = near - one.typical + deviates * float(np.hypot(near_error, one.error))
+            lost_s += one.wall_s * max(0.0, 1 - float(np.exp(-slower)))
+        found.append(lost_s / wall_s)
+    return Estimate(found[0], min(found), max(found))
+
+
+def _others(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Iterator[str]:
+    """What shows that it is the way, and neither the machines nor the storage."""
+    others = [one.typical for one in speeds if one.key.is_local and one.key.site != site]
+    own = float(np.median([one.typical for one in local]))
+    if others and own > float(np.median(others)) - np.log(FINDINGS_SLOW_TIMES):
+        usual = np.exp(np.median(others)) / 1e6
+        yield f"its machines read local files as other sites do ({usual:.3g} MB/s): they are not slow"
+    elements = {one.key.element for one in speeds if one.key.site == site and not one.key.is_local}
+    faster = [
+        one
+        for one in speeds
+        if one.key.element in elements
+        and one.key.site != site
+        and one.typical > _own(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
+    ]
+    for one in sorted(faster, key=lambda one: -one.typical)[:3]:
+        yield f"{one.key.element} serves {one.key.site} with {rate_words(one)}: it is the path, not the storage"
+
+
+def _own(element: str, site: str, speeds: Sequence[Speeds]) -> float:
+    return next(one.typical for one in speeds if one.key.element == element and one.key.site == site)
+
+
+def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:
+    """Storage elements from which many more bytes are read than were wanted. ``groups`` are by site and element."""
+    by_element: dict[str, list[FileGroup]] = {}
+    for one in groups:
+        if one.bytes_asked > 0:
+            by_element.setdefault(one.storage_element, []).append(one)
+    return [found for element, sites in sorted(by_element.items()) for found in _large(element, sites)]
+
+
+def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
+    times = _ratio([one.bytes_read for one in sites], [one.bytes_asked for one in sites])
+    waste = sum(one.bytes_read - one.bytes_asked for one in sites)
+    if times.low < LARGE_READS_TIMES or waste < LARGE_READS_WASTE_BYTES:
+        return
+    yield Finding(
+        LARGE_READS,
+        f"{times_words(times)} as many bytes are read from {element} as are needed: {size(waste)} for nothing",
+        [Cell(storage_element=element)],
+        SeenIn(0, sum(one.files for one in sites)),
+        times,
+        evidence=address(element=element, order="bytes_read"),
+        compared=[f"{size(sum(one.bytes_asked for one in sites))} were needed"],
+        advice=remedies.READS_TOO_LARGE,
+    )
+
+
+def slow_round_trips(groups: Sequence[FileGroup]) -> list[Finding]:
+    """Places where workers wait for many small reads. ``groups`` are by site and element."""
+    return [found for one in groups for found in _small(one)]
+
+
+def _small(group: FileGroup) -> Iterator[Finding]:
+    calls, site, element = group.read_calls, group.site, group.storage_element
+    if not calls or group.bytes_read / calls > ROUND_TRIPS_SMALL_BYTES:
+        return
+    took = _ratio([group.fetch_s], [calls])
+    if took.low < ROUND_TRIP_SLOW_S or group.fetch_s < ROUND_TRIPS_TIME_SHARE * group.wall_s:
+        return
+    each = size(group.bytes_read / calls)
+    yield Finding(
+        ROUND_TRIPS,
+        f"workers at {site or 'an unknown site'} wait {duration(took.value)} for each read of {each} from"
+        f" {element}, {percent(min(group.fetch_s, group.wall_s), group.wall_s)} of their time",
+        [Cell(site, element)],
+        SeenIn(0, group.files),
+        took,
+        "seconds a read",
+        evidence=address(site=site, element=element),
+        compared=[f"{count(calls)} reads of {each} took {duration(group.fetch_s)}"],
+        advice=remedies.READS_TOO_SMALL,
+    )
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
+    """A ratio of sums, and how it scatters when sites are drawn anew: files of one site are read alike. One or two say
+    nothing of others: then the usual scatter of places.
+    """
+    value = sum(above) / sum(below)
+    if len(above) < 3:
+        factor = float(np.exp(1.96 * USUAL_SCATTER))
+        return Estimate(value, value / factor, value * factor)
+    chosen = np.random.default_rng(1).integers(0, len(above), (10 * FINDINGS_DRAWS, len(above)))
+    sums = np.asarray(below, dtype=float)[chosen].sum(axis=1)
+    drawn = np.asarray(above, dtype=float)[chosen].sum(axis=1)[sums > 0] / sums[sums > 0]
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return Estimate(value, float(low), float(high))

@@ -1,1 +1,0 @@
-"""Measures: corrective actions that an operator switches on and jobs apply."""

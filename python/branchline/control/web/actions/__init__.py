@@ -1,1 +1,0 @@
-"""Actions of the web pages: what buttons and forms change."""

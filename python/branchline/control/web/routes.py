@@ -1,0 +1,116 @@
+"""Routes for programs: reports of jobs, and metrics in the formats of Prometheus and OpenMetrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from importlib.resources import files
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from branchline.base.limits import REPORT_WAIT_S, RETRY_AFTER_S
+from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
+from branchline.control.room import ControlRoom
+from branchline.control.web.request_limits import plain_body
+from branchline.records.sending.message import ReportBatch
+from branchline.records.sensors.job_measures import MEASURES_FIELD
+
+PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#: Alert rules for Prometheus, and a dashboard for Grafana.
+MONITORING_FILES = {"alerts.yml": "application/yaml", "dashboard.json": "application/json"}
+
+
+def openmetrics_text(metrics: Iterable[Metric]) -> str:
+    """As OpenMetrics."""
+    return "".join(f"{line}\n" for one in metrics for line in _lines(one, is_open=True)) + "# EOF\n"
+
+
+def prometheus_text(metrics: Iterable[Metric]) -> str:
+    """As Prometheus' own format."""
+    return "".join(f"{line}\n" for one in metrics for line in _lines(one, is_open=False))
+
+
+def _lines(metric: Metric, *, is_open: bool) -> Iterator[str]:
+    sample = f"{metric.name}_total" if metric.kind == COUNTER else metric.name
+    family = metric.name if is_open else sample
+    yield f"# TYPE {family} {metric.kind}"
+    if is_open and metric.unit:
+        yield f"# UNIT {family} {metric.unit}"
+    yield f"# HELP {family} {_escaped(metric.help)}"
+    for one in metric.readings:
+        yield f"{sample}{_labels(one)} {_number(one.value)}"
+
+
+def _labels(reading: MetricValue) -> str:
+    if not reading.labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in reading.labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    # Names from outside may have halves of characters, which no text may have.
+    clean = text.encode(errors="replace").decode()
+    return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def monitoring_routes() -> list[Route]:
+    """Their routes."""
+    return [
+        Route("/metrics", _metrics),
+        *(Route(f"/metrics/{name}", partial(_file, name, kind)) for name, kind in MONITORING_FILES.items()),
+    ]
+
+
+async def _metrics(request: Request) -> Response:
+    found = await run_in_threadpool(metrics_of, request.app.state.room)
+    if "application/openmetrics-text" in request.headers.get("accept", ""):
+        return Response(openmetrics_text(found), headers={"Content-Type": OPENMETRICS_TYPE})
+    return Response(prometheus_text(found), headers={"Content-Type": PROMETHEUS_TYPE})
+
+
+async def _file(name: str, kind: str, _: Request) -> Response:
+    content = files("branchline.control.web").joinpath("monitoring", name).read_bytes()
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+async def take_report(request: Request) -> Response:
+    """Takes one batch of a job: ``{"taken": true}``, or false if it was taken before; and what the job is to obey."""
+    content = await request.body()
+    turns: asyncio.Semaphore = request.app.state.report_turns
+    try:
+        async with asyncio.timeout(REPORT_WAIT_S):
+            await turns.acquire()
+    except TimeoutError:
+        return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
+    try:
+        answer = await run_in_threadpool(_taken, request, content)
+    except ValueError as error:
+        return JSONResponse({"error": str(error)}, 400)
+    finally:
+        turns.release()
+    return JSONResponse(answer)
+
+
+def _taken(request: Request, content: bytes) -> Mapping[str, object]:
+    try:
+        plain = json.loads(plain_body(content, request.headers))
+    except RecursionError:
+        raise ValueError("the batch is nested too deeply") from None
+    if not isinstance(plain, dict):
+        raise ValueError("a batch is an object of JSON")
+    room: ControlRoom = request.app.state.room
+    reporter = request.state.person.name if request.app.state.is_shared else ""
+    batch = ReportBatch.from_dict(plain)
+    taken = room.take(batch, reporter)
+    told = room.measures.told(batch.identity.job)
+    return {"taken": taken, MEASURES_FIELD: told.as_dict()} if told.in_force else {"taken": taken}

@@ -1,1 +1,0 @@
-"""Routes for programs: reports of jobs, and metrics for Prometheus."""

@@ -1,1 +1,0 @@
-"""Sites: the places of workers and storage elements, and the distance between them."""

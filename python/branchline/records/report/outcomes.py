@@ -1,0 +1,159 @@
+"""The results of a job in its report: cutflows, tables, merges, and results taken from earlier runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from branchline.base.quantities import count, counted, duration, significant, size, weights_column
+from branchline.records.diagnosis.figures import partial_note
+from branchline.records.sensors.record import CutflowRecord, JobRecord, MergeStage
+from branchline.records.sensors.record_parts import TableRecord
+
+# Wagons that are named; the others are counted.
+NAMES_SHOWN_MAX = 5
+# Files of a table that are named; job.json has all of them.
+TABLES_SHOWN_MAX = 40
+COLUMNS_SHOWN_MAX = 6
+
+
+class CutRow(NamedTuple):
+    """One cut: how many events pass it and all before it, as parts of those before and of all, and their weights."""
+
+    name: str
+    events: str
+    of_last: str
+    of_all: str
+    weight: str
+
+
+class CutflowTable(NamedTuple):
+    """One cutflow: the wagon that returned it, where in what it returned, and its cuts in their order."""
+
+    wagon: str
+    name: str
+    rows: list[CutRow]
+
+
+def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
+    """Return the cutflows of all wagons, in their order."""
+    return [
+        CutflowTable(wagon.name, flow.name, list(_rows(flow)))
+        for wagon in job.wagons
+        for flow in wagon.cutflows
+        if flow.cuts
+    ]
+
+
+def left_out_sentences(job: JobRecord) -> list[str]:
+    """Return a sentence for each wagon of whose cutflows the record has only the first."""
+    return [
+        f"job.json and the report have {count(len(wagon.cutflows))} of the "
+        f"{count(len(wagon.cutflows) + wagon.cutflows_left_out)} cutflows of {wagon.name}; its results have all of them"
+        for wagon in job.wagons
+        if wagon.cutflows_left_out
+    ]
+
+
+def _rows(flow: CutflowRecord) -> Iterator[CutRow]:
+    first = last = flow.cuts[0].events
+    column = weights_column([math.nan if cut.weight is None else cut.weight for cut in flow.cuts])
+    for cut, weight in zip(flow.cuts, column, strict=True):
+        yield CutRow(cut.name, count(cut.events), _part(cut.events, last), _part(cut.events, first), weight)
+        last = cut.events
+
+
+def _part(number: int, of: int) -> str:
+    """Three digits: few events of many are what a selection looks for."""
+    return f"{significant(100 * number / of)} %" if of else "-"
+
+
+def merge_stages_text(stages: Iterable[MergeStage]) -> str:
+    """Return what each stage folded and how long that took; empty without stages."""
+    return "; ".join(
+        f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
+        for one in stages
+    )
+
+
+def reuse_sentences(job: JobRecord) -> list[str]:
+    """Return how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
+    sentences = []
+    if any(one.subjobs_reused for one in job.wagons):
+        taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} taken from earlier runs"
+        ran = [(one.name, job.subjobs_done - one.subjobs_reused) for one in job.wagons]
+        ran = [(name, subjobs) for name, subjobs in ran if subjobs > 0]
+        named = ", ".join(f"{name} in {count(subjobs)}" for name, subjobs in ran[:NAMES_SHOWN_MAX])
+        more = f" and {len(ran) - NAMES_SHOWN_MAX} more" if len(ran) > NAMES_SHOWN_MAX else ""
+        sentences.append(f"{taken}; {f'wagons that ran: {named}{more}' if ran else 'nothing had to run'}")
+    unknown = [one for one in job.wagons if one.not_reusable]
+    sentences += [
+        f"wagon {one.name} runs each time: its results cannot be reused, since {one.not_reusable}"
+        for one in unknown[:NAMES_SHOWN_MAX]
+    ]
+    if len(unknown) > NAMES_SHOWN_MAX:
+        sentences.append(f"results of {len(unknown) - NAMES_SHOWN_MAX} more wagons cannot be reused")
+    return [*sentences, *job.reuse_notes]
+
+
+class TableRow(NamedTuple):
+    """A table as the page shows it."""
+
+    wagon: str
+    key: str
+    format: str
+    file: str
+    rows: str
+    size: str
+    columns: str
+    merging: str
+    partial: str
+
+
+def table_rows(job: JobRecord) -> list[TableRow]:
+    """The tables of a job, in the order of its wagons."""
+    return [
+        TableRow(
+            one.wagon,
+            one.key or "all of it",
+            one.format,
+            _place(one),
+            count(one.rows),
+            size(one.size_bytes),
+            _columns(one),
+            _merging(one),
+            partial_note(job, one.wagon) or "",
+        )
+        for one in job.tables[:TABLES_SHOWN_MAX]
+    ]
+
+
+def table_sentences(job: JobRecord) -> list[str]:
+    """Where the tables are, in sentences for the terminal."""
+    return [
+        f"table {one.wagon}{'/' if one.key else ''}{one.key}: {counted(one.rows, 'row')}, {size(one.size_bytes)}, "
+        f"{_place(one)}"
+        for one in job.tables[:TABLES_SHOWN_MAX]
+    ]
+
+
+def _place(table: TableRecord) -> str:
+    if len(table.files) == 1 and table.is_merged and table.format != "parquet":
+        return table.files[0]
+    folder = table.files[0].rpartition("/")[0] if table.files else ""
+    return f"{folder}/ ({counted(len(table.files), 'file')}{'' if table.is_merged else ', not merged'})"
+
+
+def _columns(table: TableRecord) -> str:
+    names = list(table.columns)
+    more = f" and {len(names) - COLUMNS_SHOWN_MAX} more" if len(names) > COLUMNS_SHOWN_MAX else ""
+    return f"{count(len(names))}: {', '.join(names[:COLUMNS_SHOWN_MAX])}{more}"
+
+
+def _merging(table: TableRecord) -> str:
+    pieces = counted(table.pieces, "piece")
+    if not table.merge_stages:
+        return pieces
+    stages = counted(table.merge_stages, "stage")
+    return f"{pieces} in {stages}, {size(table.merge_bytes)} copied in {duration(table.merge_s)}"

@@ -1,0 +1,196 @@
+"""The main facts of a trace, as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from branchline.base.quantities import count, counted, duration, percent, significant, size
+from branchline.tracing.trace import TracedJob
+
+#: The least shares that get a sentence.
+AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
+#: Branches with most calls that a sentence names.
+NAMED_BRANCHES = 3
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all requests; ``seeks`` counts reads that do not begin where the read before them in the file ended.
+
+    ``again_bytes`` were read before, ``unwanted_bytes`` were not used. ``in_flight_mean`` is the mean number of
+    requests at a time, while there is any.
+    """
+
+    read_calls: int
+    requested_bytes: int
+    read_bytes: int
+    distinct_bytes: int
+    again_bytes: int
+    unwanted_bytes: int
+    basket_read_calls: int
+    basket_read_bytes: int
+    files: int
+    seeks: int
+    seeks_back: int
+    seek_bytes: int
+    wall_s: float
+    reading_s: float
+    in_flight_mean: float
+    mapped_calls: int
+    failed_calls: int
+
+
+@dataclass(frozen=True)
+class KindRow:
+    """Reads of one kind of piece of files, such as baskets or streamer infos."""
+
+    what: str
+    read_calls: int
+    read_bytes: int
+    distinct_bytes: int
+
+
+@dataclass(frozen=True)
+class FileRow:
+    """Reads of one file. ``size_bytes`` is None if the trace does not have it."""
+
+    file: str
+    size_bytes: int | None
+    read_calls: int
+    read_bytes: int
+    distinct_bytes: int
+    unwanted_bytes: int
+    basket_read_calls: int
+    basket_read_bytes: int
+    seeks: int
+    seeks_back: int
+    reading_s: float
+
+
+@dataclass(frozen=True)
+class BranchRow:
+    """Reads of the baskets of one branch, in all files."""
+
+    tree: str
+    branch: str
+    read_calls: int
+    read_bytes: int
+    distinct_bytes: int
+    unwanted_bytes: int
+    baskets: int
+    reading_s: float
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """Calls and bytes of each event of a file, and those before the first."""
+
+    file: str
+    opening_calls: int
+    opening_bytes: int
+    read_calls: list[int]
+    read_bytes: list[int]
+
+
+@dataclass(frozen=True)
+class SizeRow:
+    """Requests that got at most ``up_to_bytes``, and more than half of that."""
+
+    up_to_bytes: int
+    read_calls: int
+    read_bytes: int
+
+
+@dataclass(frozen=True)
+class SpanRow:
+    """How often, and how long, threads did one activity."""
+
+    what: str
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A trace in numbers, and its job."""
+
+    job: TracedJob
+    totals: Totals
+    kinds: list[KindRow]
+    files: list[FileRow]
+    branches: list[BranchRow]
+    events: list[EventRow]
+    sizes: list[SizeRow]
+    spans: list[SpanRow]
+
+    def as_json(self) -> dict[str, object]:
+        """All of it as plain numbers, texts and lists."""
+        plain = asdict(self)
+        del plain["job"]
+        return {"about": self.job.to_json(), **plain}
+
+
+def headline(found: Summary) -> list[str]:
+    """The number of reads and bytes, and those for baskets."""
+    totals = found.totals
+    if not totals.read_calls:
+        if totals.mapped_calls:
+            return ["No ROOT file was read by calls; files were mapped into memory."]
+        return ["No ROOT file was read."]
+    first = (
+        f"{counted(totals.read_calls, 'read call')} for {size(totals.read_bytes)} "
+        f"({count(totals.read_bytes)} bytes) of {counted(totals.files, 'file')}, "
+        f"which took {duration(totals.reading_s)} of {duration(totals.wall_s)}"
+    )
+    if not totals.basket_read_calls:
+        return [f"{first}."]
+    data = (
+        f"{counted(totals.basket_read_calls, 'call')} of these for baskets and pages, which got "
+        f"{count(totals.basket_read_bytes)} bytes; the others read headers, metadata of files and trees"
+    )
+    return [f"{first}.", f"{data}."]
+
+
+def remarks(found: Summary) -> list[str]:
+    """Remarks on seeks, bytes read again or not used, small requests, the branches that make the calls."""
+    totals = found.totals
+    calls, read = totals.read_calls, totals.read_bytes
+    if not calls:
+        return []
+    found_remarks = ["No seeks: in each file every read began where the one before it ended."]
+    if totals.seeks:
+        found_remarks = [
+            f"{counted(totals.seeks, 'seek')} ({count(totals.seeks_back)} backwards) over "
+            f"{size(totals.seek_bytes)}, {significant(totals.seek_bytes / max(read, 1), 2)} times the bytes read."
+        ]
+    if totals.again_bytes > AGAIN_SHARE * read:
+        found_remarks.append(
+            f"{size(totals.again_bytes)}, {percent(totals.again_bytes, read)} of the bytes read, had been read before."
+        )
+    if totals.unwanted_bytes > UNWANTED_SHARE * read:
+        found_remarks.append(
+            f"{size(totals.unwanted_bytes)}, {percent(totals.unwanted_bytes, read)} of the bytes read, were not used: "
+            f"they lie between wanted ranges, or in baskets that were not used or not read completely."
+        )
+    small = sum(row.read_calls for row in found.sizes if row.up_to_bytes <= SMALL_BYTES)
+    if small > SMALL_SHARE * calls:
+        found_remarks.append(f"{percent(small, calls)} of the calls got no more than {size(SMALL_BYTES)}.")
+    return found_remarks + _busiest(found)
+
+
+def _busiest(found: Summary) -> list[str]:
+    """The branches with half of the calls, if these are few."""
+    ordered = sorted(found.branches, key=lambda row: -row.read_calls)
+    total = sum(row.read_calls for row in ordered)
+    gathered = 0
+    number = 0
+    while 2 * gathered < total:
+        gathered += ordered[number].read_calls
+        number += 1
+    if len(ordered) < 2 * number + 1:
+        return []
+    names = ", ".join(f"{row.branch} ({count(row.read_calls)})" for row in ordered[:NAMED_BRANCHES])
+    return [
+        f"{number} of the {len(ordered)} branches that were read make half of the calls for baskets: {names}"
+        f"{' and others' if number > NAMED_BRANCHES else ''}."
+    ]
