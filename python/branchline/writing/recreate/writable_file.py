@@ -49,13 +49,10 @@ _OPEN: weakref.WeakValueDictionary[tuple[int, str], WritableFile] = weakref.Weak
 def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
     """Begins a ROOT file. An existing file is replaced as soon as the first object or tree is written.
 
-    ``path`` is a path, whose folders are made, a URL that fsspec writes to, or an open file; to the latter two the
-    finished file is copied when it is closed.
-
-    From then on the path is a valid file with everything that was written, also if the program is killed or the disk
-    is full. Only the last entries of a tree that grows by many small `WritableTree.extend` may be missing until the
-    file is closed, at the latest when the interpreter exits. ``compression`` is ``"zstd:5"``, ``"lz4"``, a number of
-    ROOT as ``505``, one of uproot as ``uproot.ZLIB(4)``, or None. Raises StorageError, OptionError.
+    ``path`` is a local path, whose folders are created, a URL for fsspec, or an open file. URLs and open files get the
+    content when the file is closed. Until then a local path is a valid file with everything written so far, even after
+    a kill or on a full disk; only the last entries of a tree that grows in small steps may be missing. ``compression``
+    is ``"zstd:5"``, ``"lz4"``, ROOT's ``505``, uproot's ``ZLIB(4)``, or None. Raises StorageError, OptionError.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
