@@ -85,7 +85,7 @@ def test_workers_come_and_go_while_a_train_runs(empty_cluster: LocalCluster, dat
 
     def go() -> None:
         empty_cluster.scale(3)
-        empty_cluster.wait_for_workers(3, timeout=60)
+        empty_cluster.wait_for_workers(3, timeout=280)
         empty_cluster.scale(1)
 
     with when(lambda: len(list(marks.iterdir())) >= 3, go):
@@ -127,7 +127,7 @@ def test_another_version_on_the_workers_is_an_error_before_the_run(
     empty_cluster: LocalCluster, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     empty_cluster.scale(1)
-    empty_cluster.wait_for_workers(1, timeout=60)
+    empty_cluster.wait_for_workers(1, timeout=280)
     monkeypatch.setattr("branchline.jobs.program.importlib.metadata.version", lambda _name: "0.0.1")
     with pytest.raises(PoolError, match=r"has Branchline \d.*, the job 0\.0\.1"):
         branchline.run(write_wagons(tmp_path, PLAIN), str(data), on=empty_cluster)

@@ -66,7 +66,7 @@ def wait_for_workers(place: PlaceHere, count: int) -> None:
     from distributed import Client
 
     with Client(place.settings["on"].removeprefix("dask="), set_as_default=False) as client:
-        client.wait_for_workers(count, timeout=60)
+        client.wait_for_workers(count, timeout=280)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide files from a process")
@@ -108,7 +108,7 @@ def test_workers_that_leave_in_good_order_are_no_failures(data: Path, tmp_path: 
                 if is_over.wait(2.0):
                     return
                 cluster.scale(2)
-                cluster.wait_for_workers(2, timeout=60)
+                cluster.wait_for_workers(2, timeout=280)
                 with cluster.get_client() as client:
                     busy = [one for one, tasks in client.processing().items() if tasks]
                     client.retire_workers(busy[:1])

@@ -77,7 +77,7 @@ class SharedPool:
     def _people(self, *words: str) -> None:
         command = [sys.executable, "-m", "branchline", "people", *words[:2], str(self.room), *words[2:]]
         done = subprocess.run(
-            self._inside(command), input=f"{PASSWORD}\n", capture_output=True, text=True, timeout=60, check=False
+            self._inside(command), input=f"{PASSWORD}\n", capture_output=True, text=True, timeout=280, check=False
         )
         assert done.returncode == 0, done.stderr
 
@@ -120,7 +120,7 @@ class SharedPool:
     def end(self) -> None:
         """Ends the server itself: what started it would leave it."""
         os.kill(int((self.room / "control.lock").read_text()), signal.SIGTERM)
-        self.server.process.communicate(timeout=60)
+        self.server.process.communicate(timeout=280)
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ class PoolRoom:
     def end(self) -> None:
         """Ends the server itself: what started it would leave it."""
         os.kill(int((self.folder / "room" / "control.lock").read_text()), signal.SIGTERM)
-        self.server.process.communicate(timeout=60)
+        self.server.process.communicate(timeout=280)
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def two_sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlaceHere]:
 
 def wait_for_workers(place: PlaceHere, count: int) -> None:
     with Client(place.settings["on"].removeprefix("dask="), set_as_default=False) as client:
-        client.wait_for_workers(count, timeout=60)
+        client.wait_for_workers(count, timeout=280)
 
 
 def slow_wagons(folder: Path, pause_s: float = 0.2) -> tuple[str, Path]:

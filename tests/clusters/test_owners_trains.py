@@ -307,7 +307,7 @@ def test_only_administrators_say_who_is_which_user(shared: Shared) -> None:
 
 def people_of(shared: Shared) -> str:
     command = [sys.executable, "-m", "branchline", "people", "list", str(shared.folder / "room")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=True).stdout
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ OPTIONS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars",
     "--remote-debugging-pipe", "--window-size=1200,1000", "about:blank",
 )  # fmt: skip
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class Browser:

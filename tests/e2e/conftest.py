@@ -134,7 +134,7 @@ def branchline(tmp_path: Path) -> Branchline:
 
     def call(*arguments: object) -> Ended:
         return subprocess.run(
-            command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=100, check=False
+            command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=280, check=False
         )
 
     return call
@@ -181,7 +181,7 @@ class Running:
         return {one.pid for one in psutil.Process(self._process.pid).children(recursive=True)}
 
     def ended(self) -> Ended:
-        stdout, stderr = self._process.communicate(timeout=60)
+        stdout, stderr = self._process.communicate(timeout=280)
         return subprocess.CompletedProcess([], self._process.returncode, stdout, stderr)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 def test_the_example_train_runs(repository: Path, collisions: Path, tmp_path: Path) -> None:
     train = [sys.executable, "-m", "branchline", "run", str(repository / "examples" / "wagons.py"), str(collisions)]
-    run = subprocess.run([*train, "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=100)
+    run = subprocess.run([*train, "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=280)
     assert run.returncode == 0, run.stderr
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     assert {wagon["name"]: wagon["error"] for wagon in job["wagons"]} == dict.fromkeys(
@@ -26,6 +26,6 @@ def test_the_example_train_runs(repository: Path, collisions: Path, tmp_path: Pa
 def test_the_script_for_uproot_runs(repository: Path, collisions: Path) -> None:
     script = str(repository / "examples" / "like_uproot.py")
     file = str(next(collisions.glob("*.root")))
-    run = subprocess.run([sys.executable, script, file], capture_output=True, text=True, timeout=100)
+    run = subprocess.run([sys.executable, script, file], capture_output=True, text=True, timeout=280)
     assert run.returncode == 0, run.stderr
     assert "20 events with 28 branches" in run.stdout

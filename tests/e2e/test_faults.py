@@ -423,7 +423,7 @@ def test_a_limit_on_the_size_of_files_is_told(wagons: Path, data: Path, tmp_path
 
 def run_with(before: list[str], folder: Path, wagons: Path, data: Path) -> Any:
     command = [*before, sys.executable, "-m", "branchline.cli", "run", str(wagons), str(data), "-o", "out"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_the_train_runs(

@@ -79,7 +79,7 @@ def slow(originals: Path, tmp_path_factory: pytest.TempPathFactory) -> Slow:
         (files / f"g{index:02}.root").write_bytes(content)
     write_wagons(folder, pause_s=PAUSE_S)
     words = command("run", "wagons.py", files, "-o", "fresh", *ARGUMENTS)
-    subprocess.run(words, cwd=folder, check=True, capture_output=True, timeout=100)
+    subprocess.run(words, cwd=folder, check=True, capture_output=True, timeout=280)
     return Slow(files, results_in(folder / "fresh"), job_in(folder / "fresh"))
 
 

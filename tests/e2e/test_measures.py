@@ -179,14 +179,14 @@ def stepping(tmp_path: Path) -> Path:
 def do(room: Room, action: str, **fields: object) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json"}
     request = Request(f"{room.url}/do/{action}", urlencode(fields).encode(), headers)
-    with urlopen(request, timeout=60) as answer:
+    with urlopen(request, timeout=280) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
 
 
 def shown(room: Room, path: str) -> Any:
     request = Request(f"{room.url}{path}.json", headers={"Authorization": f"Bearer {TOKEN}"})
-    with urlopen(request, timeout=60) as answer:
+    with urlopen(request, timeout=280) as answer:
         return json.load(answer)
 
 

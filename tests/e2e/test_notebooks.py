@@ -17,7 +17,7 @@ from tests.peers.peers import imported
 import branchline
 
 #: A kernel imports NumPy and awkward on a machine that has other work.
-WAIT_S = 90
+WAIT_S = 240
 WAGONS = """
 import numpy as np
 

@@ -205,7 +205,7 @@ def test_ctrl_c_behind_the_last_event_loses_nothing(step: str, plain_wagons: Pat
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert "Traceback" not in ended.stderr
@@ -218,5 +218,5 @@ def test_ctrl_c_behind_the_last_event_loses_nothing(step: str, plain_wagons: Pat
 def test_a_reader_who_has_seen_enough_is_no_error(data: Path, command: list[str]) -> None:
     location = [str(data / "f0.root")] if command == ["show"] else []
     line = " ".join([sys.executable, "-m", "branchline.cli", *command, *location])
-    ended = subprocess.run(["bash", "-c", f"{line} | true"], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(["bash", "-c", f"{line} | true"], capture_output=True, text=True, check=False, timeout=280)
     assert ended.stderr == ""

@@ -26,7 +26,7 @@ scrape_configs:
     authorization: {{credentials_file: {token}}}
     static_configs: [{{targets: ['127.0.0.1:{port}']}}]
 """
-WAIT_S = 60
+WAIT_S = 240
 
 
 class Prometheus:

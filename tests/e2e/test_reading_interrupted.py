@@ -82,7 +82,7 @@ def test_ctrl_c_ends_a_wait_at_once(slow: Path, program: str, workers: int) -> N
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     # The programs never end by themselves.
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=280)
     assert stderr.rstrip().endswith("KeyboardInterrupt")
     assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT, 1)
 
@@ -94,7 +94,7 @@ def test_a_forked_process_reads_too(tmp_path: Path) -> None:
         [sys.executable, "-c", FORKING, made.location],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
         check=False,
         env=environment,
     )

@@ -14,7 +14,7 @@ from tests.e2e.control_room import TOKEN, Room
 from tests.e2e.network import Network, State, network
 from tests.e2e.test_reporting import check_as_in_the_record, every_file, files_of, spooled, waiting_wagons
 
-WAIT_S = 60
+WAIT_S = 240
 
 
 @pytest.fixture(autouse=True)

@@ -77,7 +77,7 @@ def test_the_state_of_a_train_is_seen_while_it_works_and_at_its_end(
     assert follow.poll() is None
     (tmp_path / "go.txt").touch()
     assert running.ended().returncode == 0
-    shown, _ = follow.communicate(timeout=60)
+    shown, _ = follow.communicate(timeout=280)
     assert follow.returncode == 0
     assert f"{FILES} sub-jobs: {FILES} done, 0 running, 0 queued, 0 failed; 360 000 events done" in shown
     found = state(branchline)

@@ -136,7 +136,7 @@ def test_a_narrow_terminal_gets_the_forecast_below_each_other(wagons: Path, data
         env=os.environ | {"COLUMNS": "60"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

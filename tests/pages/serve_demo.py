@@ -55,7 +55,7 @@ class Room:
         """What a form does; gives the page that it leads to."""
         headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
         request = urllib.request.Request(f"{self.base}/do/{action}", urlencode(fields).encode(), headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=280) as answer:
             page: str = json.load(answer)["page"]
         return page
 

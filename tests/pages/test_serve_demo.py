@@ -15,7 +15,7 @@ from tests.pages.serve_demo import ELSEWHERE, HERE, JOBS
 
 from branchline.trains.demo.demo_files import make_data
 
-WAIT_S = 120
+WAIT_S = 240
 
 
 @pytest.mark.long

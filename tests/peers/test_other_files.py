@@ -42,7 +42,7 @@ for opened in list(ROOT.gROOT.GetListOfFiles()):
 def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("others")
     command = [sys.executable, "-c", WRITER, str(folder), str(folder / "other.root")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0, ended.stderr
     assert (folder / "other.root").exists()
     return folder

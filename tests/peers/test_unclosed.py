@@ -68,14 +68,14 @@ print(json.dumps(found))
 
 def unclosed(path: Path, saves: int, option: str = "") -> Path:
     command = [sys.executable, "-c", WRITER, str(path), str(saves), option]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == -9, ended.stderr
     return path
 
 
 def by_root(path: Path) -> dict[str, Any]:
     command = [sys.executable, "-c", READER, str(path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
     return found

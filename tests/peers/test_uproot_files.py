@@ -116,5 +116,5 @@ def test_objects_of_pyroot_that_uproot_wrote_are_merged(root: Any, pyroot_file: 
 def test_the_table_of_classes_is_that_of_the_installed_root(root: Any) -> None:
     # In a process of its own: what ROOT says of a class may depend on the files that it has read.
     code = "from tests.peers.root_classes import *; print(text(current(import_root())), end='')"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=True)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280, check=True)
     assert (FOLDER / "current.txt").read_text() == ended.stdout

@@ -137,7 +137,7 @@ class Gateway:
         signed = f"{method}\n\n\n{date}\nx-amz-acl:{acl}\n{target}"
         sum_ = b64encode(hmac.digest(b"secret-of-owner", signed.encode(), "sha1")).decode()
         headers = {"Date": date, "x-amz-acl": acl, "Authorization": f"AWS owner:{sum_}"}
-        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=280)) as connection:
             connection.request(method, target, content, headers)
             answer = connection.getresponse()
             assert answer.status < 300, f"{method} {target}: {answer.status} {answer.read().decode()}"

@@ -160,7 +160,7 @@ def test_the_machines_that_hold_files_are_in_the_list(hdfs: Hdfs, settings: Path
     write_settings(settings, "hdfs-site", {"dfs.namenode.http-address": hdfs.web_address})
     command = [sys.executable, "-m", "branchline", "locate", f"{hdfs.url}/data/*.root:events"]
     listed = tmp_path / "files.json"
-    listed.write_text(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
+    listed.write_text(subprocess.run(command, capture_output=True, text=True, check=True, timeout=280).stdout)
     found = {file.path.rpartition("/")[2]: file for file in Dataset.of(listed)}
     assert sorted(found) == ["a1.root", "b2.root", "with blank%20.root"]
     # The DataNode is known by this name.

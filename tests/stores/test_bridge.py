@@ -225,7 +225,7 @@ def test_without_a_proxy_it_is_said_what_the_server_wants(gsi: GsiXrootd, tmp_pa
     environment = {**gsi.grid.environment, "X509_USER_PROXY": str(tmp_path / "absent"), "HOME": str(tmp_path)}
     code = f"from branchline._core import Store; Store('root://localhost:{gsi.port}//random.bin')"
     ended = subprocess.run(
-        [sys.executable, "-c", code], env={**_own(), **environment}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env={**_own(), **environment}, capture_output=True, text=True, timeout=280
     )
     assert "StorageError" in ended.stderr
     assert "by the package xrootd" in ended.stderr

@@ -76,7 +76,7 @@ def names_of_threads() -> dict[str, str]:
 def make_checksum(server: Xrootd, kind: str) -> None:
     """The first time it reads all of the file for it."""
     query = [program("xrdfs"), f"127.0.0.1:{server.port}", "query", "checksum", "/f.bin"]
-    assert kind.encode() in subprocess.run(query, capture_output=True, check=True, timeout=60).stdout
+    assert kind.encode() in subprocess.run(query, capture_output=True, check=True, timeout=280).stdout
 
 
 def urls(kind: str, servers: list[Xrootd], ports: list[int]) -> str:

@@ -45,7 +45,7 @@ assert all(one == os.pread(content.fileno(), len(one), at) for one, (at, _) in z
 print("remarks", store.remarks)
 """
     options = [strace, "-f", "-q", "-y", "-s", "4096", "-e", f"trace={names}", *strace_options]
-    ended = subprocess.run([*options, sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    ended = subprocess.run([*options, sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return (
         "\n".join(
@@ -70,7 +70,7 @@ def test_what_the_kernel_has_is_read_without_advice(file: Path) -> None:
     strace = shutil.which("strace") or missing("strace")
     line = [strace, "-f", "-e", "trace=fadvise64", sys.executable, "-c", code]
     with in_page_cache(file):
-        ended = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=280, check=False)
     assert ended.returncode == 0
     assert "WILLNEED" not in ended.stderr
 

@@ -43,7 +43,7 @@ def test_four_answers_of_the_largest_size_take_no_new_pages(place: str, served: 
         "root": f"root://127.0.0.1:{served.xrootd.port}//{file.name}",
     }
     try:
-        done = subprocess.run([sys.executable, "-c", READ, urls[place]], capture_output=True, text=True, timeout=100)
+        done = subprocess.run([sys.executable, "-c", READ, urls[place]], capture_output=True, text=True, timeout=280)
     finally:
         file.unlink()
     assert done.returncode == 0, done.stderr

@@ -103,7 +103,7 @@ def read_by_name(url: str, addresses: str, names: Path, **variables: str) -> Non
     environment = {**os.environ, "LD_PRELOAD": str(names), "ADDRESSES": addresses, **variables}
     environment["BRANCHLINE_STORAGE_TIMEOUT"] = "3"
     done = subprocess.run(
-        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=280
     )
     assert done.returncode == 0, done.stderr
 
@@ -206,7 +206,7 @@ def read_with(names: Path, url: str, **variables: str) -> subprocess.CompletedPr
     environment = {**os.environ, "LD_PRELOAD": str(names), "ADDRESSES": "127.0.0.1", **variables}
     environment |= {"BRANCHLINE_STORAGE_TIMEOUT": "5", "BRANCHLINE_STORAGE_TRIES": "1"}
     return subprocess.run(
-        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", READ, url], env=environment, capture_output=True, text=True, timeout=280
     )
 
 

@@ -20,5 +20,5 @@ assert made.process.__globals__["branchline"] is sys.modules["branchline"]
 
 
 def test_a_wagon_of_a_notebook_that_uses_the_package_can_travel() -> None:
-    ended = subprocess.run([sys.executable, "-c", _NOTEBOOK], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", _NOTEBOOK], capture_output=True, text=True, check=False, timeout=280)
     assert ended.returncode == 0, ended.stderr

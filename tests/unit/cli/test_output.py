@@ -58,4 +58,4 @@ def test_a_run_needs_no_standard_streams(collisions: Path, tmp_path: Path) -> No
         "2",
     ]
     words = ["bash", "-c", '"$@" <&- >&- 2>&-', "bash", *BRANCHLINE, *run]
-    assert subprocess.run(words, check=False, capture_output=True, timeout=100).returncode == 0
+    assert subprocess.run(words, check=False, capture_output=True, timeout=280).returncode == 0

@@ -53,7 +53,7 @@ with train_progress_bar() as progress:
 """
     ours, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm"}
-    subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True, env=environment, timeout=60)
+    subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True, env=environment, timeout=280)
     os.close(theirs)
     shown = os.read(ours, 100_000).decode()
     os.close(ours)

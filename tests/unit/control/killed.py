@@ -42,7 +42,7 @@ JOBS, BATCHES, FILES_MAX = 4, 24, 16
 SITES, ELEMENTS = ("cern", "gsi"), ("root://se.cern", "root://se.gsi", "root://se.jinr")
 BEGIN = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(days=2)
 # A process that does not open its room for so long hangs.
-READY_WAIT_S = 60.0
+READY_WAIT_S = 240.0
 # Few files are joined, so that it happens often.
 FILES_JOINED = 2
 READY, WRONG = "ready", "WRONG"

@@ -83,7 +83,7 @@ def test_a_worker_of_another_branchline_than_the_job_is_not_started(tmp_path: Pa
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=280,
     )
     package = folder / "branchline"
     where, first, said = ran.stdout.splitlines()

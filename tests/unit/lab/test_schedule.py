@@ -92,6 +92,6 @@ def test_the_command_takes_turns_and_says_the_verdict(data: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("times the time of the reference") == 2
     said = subprocess.run(
-        [*words, "history", str(data / "out")], capture_output=True, text=True, timeout=60, check=False
+        [*words, "history", str(data / "out")], capture_output=True, text=True, timeout=280, check=False
     )
     assert "(2 turns)" in said.stdout, said.stderr

@@ -58,7 +58,7 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
 
 def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_told(tmp_path: Path) -> None:
     # As many threads, which hold folders as processes do; whoever comes late may follow one that has ended.
-    jobs, rounds, together = 6, 40, threading.Barrier(6, timeout=60)
+    jobs, rounds, together = 6, 40, threading.Barrier(6, timeout=280)
 
     def job(number: int) -> list[str]:
         outcomes = []
@@ -97,7 +97,7 @@ def run_on_small_disk(folder: Path, options: str, program: str, *arguments: str)
         pytest.skip("needs a kernel that lets this user mount a file system of his own")
     script = f'mount -t tmpfs -o {options} none "$0" && cd "$0" && exec "$@"'
     command = [*unshare, "sh", "-c", script, str(folder), sys.executable, "-c", program, *arguments]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.splitlines()
 

@@ -18,7 +18,7 @@ from branchline.control.trials.trial import QUEUED, RUNNING
 ADA, OLGA = Person("ada"), Person("olga", OPERATOR)
 WAGONS, DATASET = ["ada/Count", "ada/Runs"], "ada/events"
 PAIRS = [(one, DATASET) for one in WAGONS]
-WAIT_S = 120.0
+WAIT_S = 240.0
 SOURCE = """
 import numpy as np
 

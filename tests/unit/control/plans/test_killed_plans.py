@@ -59,7 +59,7 @@ def test_a_train_that_is_killed_while_it_is_made_runs_once(
     room.plans.save(PLAN, OLGA, now=NOON)
     room.close()
     words = [sys.executable, "-c", LOOK, str(room.folder), DUE.isoformat(), moment]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     room = ControlRoom(tmp_path / "room")
     assert room.trains.trains()[1] == is_there

@@ -14,7 +14,7 @@ AUTHOR = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init
 
 def git(folder: Path, *words: str) -> str:
     """What a command of git prints."""
-    done = subprocess.run(["git", *AUTHOR, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["git", *AUTHOR, *words], cwd=folder, capture_output=True, text=True, timeout=280, check=True)
     return done.stdout.strip()
 
 
@@ -85,7 +85,7 @@ class GitServer:
                 }
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 done = subprocess.run(
-                    ["git", "http-backend"], env=environment, input=body, capture_output=True, timeout=60, check=False
+                    ["git", "http-backend"], env=environment, input=body, capture_output=True, timeout=280, check=False
                 )
                 head, _, content = done.stdout.partition(b"\r\n\r\n")
                 server.sent_bytes += len(content)

@@ -18,7 +18,7 @@ from branchline.control.trains.train import Train, TrainOrder
 from branchline.control.trials.trial import QUEUED, RUNNING
 
 ADA = Person("ada")
-WAIT_S = 120.0
+WAIT_S = 240.0
 
 
 def until(what: Callable[[], bool]) -> None:

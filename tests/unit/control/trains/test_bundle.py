@@ -52,7 +52,7 @@ def test_names_of_files_are_no_code_for_the_shell_of_others(tmp_path: Path, monk
     (programs / "branchline").write_text(WORDS.format(python=sys.executable))
     (programs / "branchline").chmod(0o755)
     environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
-    subprocess.run(["sh", "run.sh"], cwd=place, env=environment, check=True, timeout=60)
+    subprocess.run(["sh", "run.sh"], cwd=place, env=environment, check=True, timeout=280)
     words = json.loads((place / "words.json").read_text())
     assert words[:3] == ["run", "wagons.py", files[0]]
     assert not list(place.rglob("made")) + list(tmp_path.glob("made"))

@@ -220,7 +220,7 @@ def test_a_cancelled_train_ends_with_all_its_processes(made: list[SharedRoom], t
     assert below
     shared.room.trains.cancel(number, ADA)
     assert shared.room.trains.train(number).state == CANCELLED
-    psutil.wait_procs(below, timeout=60)
+    psutil.wait_procs(below, timeout=280)
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in below)
 
 

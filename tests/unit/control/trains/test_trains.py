@@ -31,7 +31,7 @@ from branchline.errors import OptionError
 from branchline.records.diagnosis.remedies import SEND_AGAIN
 
 ADA, BOB, OLGA = Person("ada"), Person("bob"), Person("olga", OPERATOR)
-WAIT_S = 90.0
+WAIT_S = 240.0
 SOURCE = """
 import pathlib, time
 import numpy as np

@@ -47,7 +47,7 @@ class Twice:
     def process(self, events):
         return {"twice": 2 * events.outputs["total"]["sum"]}
 """
-WAIT_S = 60.0
+WAIT_S = 240.0
 
 
 class Room:

@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 
 from branchline.records.sending.message import ReportBatch
 
-WAIT_S = 60
+WAIT_S = 240
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ PEOPLE = {"ada": "administrator", "emmy": "operator", "lise": "physicist"}
 
 def people(folder: Path, *words: str, password: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "branchline", "people", *words[:2], str(folder), *words[2:]]
-    return subprocess.run(command, input=f"{password}\n", capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, input=f"{password}\n", capture_output=True, text=True, timeout=280, check=False)
 
 
 def people_listed(folder: Path) -> str:
     command = [sys.executable, "-m", "branchline", "people", "list", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=True).stdout
 
 
 class SharedServer(Server):
@@ -69,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedServer]:
 
 def test_nobody_gets_in_without_an_account(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), "--port", "0", "--shared"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode != 0
     assert "branchline people add NAME --role administrator" in done.stderr
 
@@ -104,7 +104,7 @@ def test_data_for_code_of_others_is_apart_from_what_the_server_keeps(tmp_path: P
     assert people(room, "add", "ada", "--role", "administrator", "--password-stdin", password=PASSWORD).returncode == 0
     words = ["--port", "0", "--shared", "--data", str(tmp_path / data)]
     command = [sys.executable, "-m", "branchline", "serve", str(room), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode != 0
     assert "code of others could read" in done.stderr
 

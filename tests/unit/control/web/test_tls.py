@@ -29,7 +29,9 @@ def test_browsers_get_https_and_a_name_that_they_can_open(tmp_path: Path) -> Non
         "-subj",
         "/CN=localhost",
     ]
-    subprocess.run([*words, "-keyout", str(key), "-out", str(certificate)], capture_output=True, timeout=60, check=True)
+    subprocess.run(
+        [*words, "-keyout", str(key), "-out", str(certificate)], capture_output=True, timeout=280, check=True
+    )
     people(tmp_path / "room", "add", "ada", "--role", "administrator", "--password-stdin", password=PASSWORD)
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), "--shared", "--host", "0.0.0.0"]
     command += ["--port", "0", "--certificate", str(certificate), "--key", str(key)]
@@ -40,7 +42,7 @@ def test_browsers_get_https_and_a_name_that_they_can_open(tmp_path: Path) -> Non
         assert (address.scheme, address.hostname) == ("https", socket.getfqdn().lower())
         context = ssl.create_default_context(cafile=str(certificate))
         context.check_hostname = False
-        connection = http.client.HTTPSConnection("127.0.0.1", int(address.port or 0), timeout=60, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", int(address.port or 0), timeout=280, context=context)
         own = {"Host": address.netloc, "Origin": f"https://{address.netloc}"}
         form = {**own, "Content-Type": "application/x-www-form-urlencoded"}
         connection.request("POST", "/login", urlencode({"name": "ada", "password": PASSWORD}), form)
@@ -56,5 +58,5 @@ def test_browsers_get_https_and_a_name_that_they_can_open(tmp_path: Path) -> Non
         connection.close()
     finally:
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate(timeout=60)
+        _, said = server.communicate(timeout=280)
     assert (server.returncode, said) == (0, "")

@@ -16,7 +16,7 @@ import pytest
 from tests.clusters.event_files import write_events
 from tests.unit.control.web.server import Server
 
-WAIT_S = 120
+WAIT_S = 240
 SOURCE = """
 import hist
 import numpy as np

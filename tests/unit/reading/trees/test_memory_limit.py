@@ -20,7 +20,7 @@ from branchline.errors import MemoryLimitError
 CLUSTERS = 3
 ENTRIES = 60_000
 # A stream that waits for memory that nobody gives back would wait for ever.
-PATIENCE_S = 100
+PATIENCE_S = 240
 
 
 def columns(seed: int) -> dict[str, Any]:

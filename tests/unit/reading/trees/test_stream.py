@@ -19,7 +19,7 @@ import branchline
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 #: Of the flags of a thread in proc(5): it is at its end. Linux shows it for a moment after others have joined it.
 PF_EXITING = 0x4
 

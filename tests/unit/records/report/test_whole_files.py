@@ -63,7 +63,7 @@ except StorageError as error:
 
 def test_a_full_disk_names_the_file_keeps_the_rest_and_marks_the_job_as_partial(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", _FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _FULL_DISK, str(tmp_path)], capture_output=True, text=True, check=True, timeout=280
     )
     assert run.stdout.startswith(f"partial {tmp_path}/results/large/h.json could not be written")
     assert "make room" in run.stdout

@@ -51,7 +51,7 @@ def git(folder: Path, *words: str) -> str:
 
 def branchline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "branchline.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
 
 
 def record_in(folder: Path) -> JobRecord:

@@ -44,7 +44,7 @@ def interrupted(folder: Path, where: Path, out: str, workers: int, allow_partial
         process.send_signal(signal.SIGINT)
         time.sleep(0.1)
         (where / "go").touch()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate(timeout=280)
     finally:
         process.kill()
     return process.returncode, stdout, stderr

@@ -220,7 +220,7 @@ print("accepted: n", ntuple.num_entries)
 def test_a_full_disk_leaves_a_valid_file_to_which_more_is_added_when_there_is_room(tmp_path: Path, limit: int) -> None:
     path = tmp_path / "a.root"
     program = subprocess.run(
-        [sys.executable, "-c", FULL, path, str(limit)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", FULL, path, str(limit)], capture_output=True, text=True, check=True, timeout=280
     )
     assert "refused: 0" not in program.stdout
     with uproot.open(path) as file:
@@ -312,7 +312,7 @@ with branchline.update(sys.argv[1]) as again:  # while the child has the first f
 os.write(begins, b"x")
 os.wait()
 """
-    subprocess.run([sys.executable, "-c", code, path, str(is_published)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, path, str(is_published)], check=True, timeout=280)
     assert _entries(path) == 3
     assert uproot.open(path)["more"] == "two"
 

@@ -23,7 +23,7 @@ PASSWORD = "correct horse battery"
 SIGN_IN = """<form method="post">{% csrf_token %}<label>Name <input name="username"></label>
 <label>Password <input name="password" type="password"></label><button>Sign in</button></form>"""
 CLIENT, SECRET = "branchline", "a secret with : and % in it"
-WAIT_S = 60
+WAIT_S = 240
 
 
 class Provider:

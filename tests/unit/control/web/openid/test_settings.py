@@ -77,7 +77,7 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
 def test_options_for_others_need_others(tmp_path: Path, option: str) -> None:
     written(tmp_path, GOOD)
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), option, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 2
     assert "add --shared" in done.stderr
 
@@ -90,6 +90,6 @@ def test_a_secret_where_code_of_others_reads_is_refused(tmp_path: Path) -> None:
     settings = written(tmp_path, f'client_secret_file = "data/secret"\n{GOOD}')
     words = ["--shared", "--openid", str(settings), "--data", str(tmp_path / "data"), "--port", "0"]
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode != 0
     assert f"code of others could read {secret.resolve()}" in done.stderr
