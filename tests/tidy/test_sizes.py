@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-FUNCTION_LINES_MAX = 70
+FUNCTION_LINES_MAX = 100
 FILE_LINES_MAX = 600
 LINE_CHARACTERS_MAX = 120
 FOLDER_MODULES_MAX = 20
