@@ -555,9 +555,6 @@ FINDINGS_PAUSE_S = 20.0
 FINDINGS_TIME_SHARE = 0.05
 # Places with series of their own at /metrics: each is five series in the monitoring system.
 METRICS_CELLS_MAX = 1000
-# Metrics are sent to a collector of OpenTelemetry so often, and its answer is waited for so long.
-OTLP_INTERVAL_S = 60.0
-OTLP_WAIT_S = 10.0
 
 # Accounts of a shared control room.
 PASSWORD_CHARACTERS_MIN, PASSWORD_CHARACTERS_MAX = 10, 200

@@ -48,7 +48,6 @@ def troubles_of(room: ControlRoom) -> list[Trouble]:
         Trouble("trains", room.trains.trouble),
         Trouble("plans", plans),
         Trouble("reports", room.intake_trouble),
-        *(Trouble(part, why()) for part, why in room.other_parts.items()),
     ]
 
 

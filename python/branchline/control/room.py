@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,8 +97,6 @@ class ControlRoom:
         self.findings = Finder(self._database, self._history, self.trials.cpu_forecasts)
         self.measures = Measures(self._database, self.trains)
         self.upkeep = Upkeep(self._database, self._history, retention)
-        #: What else works for this room, by name, and why it fails now; an empty text where it does not.
-        self.other_parts: dict[str, Callable[[], str]] = {}
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """A connection that reads one state of the database, for those who ask for more than the room gives."""

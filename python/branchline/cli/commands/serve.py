@@ -119,9 +119,6 @@ def serve(
     keep_jobs: Annotated[
         int, Option("--keep-jobs", metavar="DAYS", minimum=1, help="Days for which jobs are kept; their sums stay.")
     ] = JOBS_DAYS,
-    otlp: Annotated[
-        str, Option("--otlp", metavar="URL", help="Send metrics to this collector of OpenTelemetry once a minute.")
-    ] = "",
 ) -> None:
     """Serves a control room: pages of jobs that report, of sites and storage elements, of wagons and datasets.
 
@@ -161,7 +158,6 @@ def serve(
         ready=_say,
         sharing=sharing if others.shared else None,
         retention=retention,
-        otlp=otlp,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import getpass
 import logging
-import platform
 import re
 import secrets
 import socket
@@ -14,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,7 +32,6 @@ from branchline.control.trains.runner import ReportTo
 from branchline.control.upkeep import Retention
 from branchline.control.web.app import create_app
 from branchline.control.web.openid_settings import OpenIdSettings
-from branchline.control.web.otlp import OtlpExporter, Resource
 from branchline.control.web.server_settings import LOOPBACK_HOSTS, TOKEN_FILE, AccountKeys, OwnToken, ServerSettings
 from branchline.errors import OptionError
 
@@ -163,10 +160,9 @@ def serve(
     ready: Callable[[Address], None],
     sharing: Sharing | None = None,
     retention: Retention | None = None,
-    otlp: str = "",
 ) -> None:
     """Serves a control room until SIGTERM or Ctrl-C: for oneself, or with ``sharing`` for all who have an account.
-    ``ready`` is called once it listens; port 0 is any free one. Metrics are sent to the collector at ``otlp``.
+    ``ready`` is called once it listens; port 0 is any free one.
 
     Raises OptionError for an address or a retention that cannot be used, or for data that are not apart from the
     directory, DatabaseError for a directory that cannot be used.
@@ -181,23 +177,16 @@ def serve(
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention, git)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
         settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)
-        exporter = OtlpExporter(room, otlp, _resource()) if otlp else None
         ending = asyncio.Event()
         app = create_app(room, settings, ending)
         room.trials.start()
         room.findings.start()
         room.trains.start(None if address.token_file is None else ReportTo(base, address.token_file.absolute()))
         room.plans.start()
-        if exporter is not None:
-            exporter.start()
         config = _config(app, sharing)
         # Configuring sets the handlers of this log anew, and keeps its filters.
         logging.getLogger("uvicorn.error").addFilter(BoundedLines())
-        try:
-            asyncio.run(_Server(config, lambda: ready(address), ending).serve([listener]))
-        finally:
-            if exporter is not None:
-                exporter.stop()
+        asyncio.run(_Server(config, lambda: ready(address), ending).serve([listener]))
 
 
 def _code_running(folder: Path, sharing: Sharing) -> CodeRunning:
@@ -205,11 +194,6 @@ def _code_running(folder: Path, sharing: Sharing) -> CodeRunning:
     secret = [folder, *([sharing.key] if sharing.key else [])]
     secret += list(sharing.openid.secret_files) if sharing.openid else []
     return CodeRunning.of_shared_server(sharing.data, secret, sharing.train_limits, sharing.submit_as)
-
-
-def _resource() -> Resource:
-    names = {"service.name": "branchline", "service.version": version("branchline"), "host.name": platform.node()}
-    return Resource(names)
 
 
 def _base(host: str, port: int, sharing: Sharing | None) -> str:
