@@ -210,7 +210,7 @@ class Changing:
 
     def process(self, events: Any) -> Any:
         columns = {"px": events.px, "run": events.run}
-        if int(events.run[0]) == 3 and int(events.metadata["entrystart"]) == (250 if "late" in self.change else 0):
+        if int(events.run[0]) == 3 and int(events.metadata["entrystart"]) == (225 if "late" in self.change else 0):
             if "type" in self.change:
                 columns["px"] = ak.values_astype(events.px, "float32")
             if "missing" in self.change:
@@ -245,7 +245,7 @@ def test_columns_that_change_stop_the_wagon_there(run: Run, change: str, message
         == wagon.events
         == len(rows_by_uproot(result.outputs["changing"]["table"]))
     )
-    assert rows == 3 * EVENTS_PER_FILE + (250 if "late" in change else 0)
+    assert rows == 3 * EVENTS_PER_FILE + (225 if "late" in change else 0)
     assert other.error is None
 
 
@@ -253,7 +253,7 @@ class Failing:
     """Raises in the second chunk of file 3."""
 
     def process(self, events: Any) -> Any:
-        if int(events.run[0]) == 3 and events.metadata["entrystart"] == 250:
+        if int(events.run[0]) == 3 and events.metadata["entrystart"] == 225:
             raise ValueError("a mistake of the wagon")
         return {"table": branchline.Table({"px": events.px}), "events": len(events)}
 
@@ -261,7 +261,7 @@ class Failing:
 def test_a_failing_wagon_keeps_the_rows_before(run: Run) -> None:
     result = run(Failing())
     outputs = result.outputs["Failing"]
-    assert outputs["table"].rows == outputs["events"] == 3 * EVENTS_PER_FILE + 250
+    assert outputs["table"].rows == outputs["events"] == 3 * EVENTS_PER_FILE + 225
     assert len(rows_by_uproot(outputs["table"])) == outputs["events"]
     assert result.exit_code == 3
 
@@ -296,7 +296,7 @@ class Killing:
         self.mark = str(mark)
 
     def process(self, events: Any) -> Any:
-        if int(events.run[0]) == 2 and events.metadata["entrystart"] == 500 and not os.path.exists(self.mark):
+        if int(events.run[0]) == 2 and events.metadata["entrystart"] == 450 and not os.path.exists(self.mark):
             Path(self.mark).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return {"table": branchline.Table({"px": events.px, "run": events.run}), "events": len(events)}
@@ -317,7 +317,7 @@ class Dying:
     """Ends its process each time in file 2."""
 
     def process(self, events: Any) -> Any:
-        if int(events.run[0]) == 2 and events.metadata["entrystart"] == 500:
+        if int(events.run[0]) == 2 and events.metadata["entrystart"] == 450:
             os._exit(9)
         return {"table": branchline.Table({"run": events.run}), "events": len(events)}
 
