@@ -1,4 +1,7 @@
-"""Numbers as people read them: rounded sensibly, with their unit, MB being 10^6 bytes."""
+"""Numbers with their units, printed for people and read from what people write.
+
+Printed numbers are rounded sensibly. MB is 10^6 bytes, MiB is 2^20 bytes.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from collections.abc import Sequence
 
 from branchline.errors import OptionError
 
+# The units that `size` prints, each 1000 times the one before.
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-# What the operating system counts with.
+# The units that `parse_bytes` accepts, in capitals.
+_UNIT_BYTES = {
+    "": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+}  # fmt: skip
+# Operating systems count bytes with signed integers of 64 bits.
 SIZE_BYTES_END = 2**63
 _SIZE_HINT = 'write it like "100 MB" or "1 GiB"'
 
@@ -134,9 +142,6 @@ def ratio(number: float, divisor: float, digits: int = 3) -> str:
     return significant(number / divisor, digits) if divisor > 0 else "-"
 
 
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-
-
 def parse_bytes(text: str | int) -> int:
     """``"100 MB"`` -> 100 000 000, ``"1 GiB"`` -> 2**30; a number is bytes. Raises OptionError if it is neither."""
     if not isinstance(text, str):
@@ -146,9 +151,9 @@ def parse_bytes(text: str | int) -> int:
             raise OptionError(f"{text!r} is not a size", hint=_SIZE_HINT) from None
     # So many digits are more than any size, and fit into a float.
     found = re.fullmatch(r"\s*([0-9]{1,100}(?:\.[0-9]{1,100})?)\s*([A-Za-z]*)\s*", text)
-    if found is None or found.group(2).upper() not in _UNITS:
+    if found is None or found.group(2).upper() not in _UNIT_BYTES:
         raise OptionError(f"{text!r:.80} is not a size", hint=_SIZE_HINT)
-    return _checked_bytes(int(float(found.group(1)) * _UNITS[found.group(2).upper()]), text)
+    return _checked_bytes(int(float(found.group(1)) * _UNIT_BYTES[found.group(2).upper()]), text)
 
 
 def _checked_bytes(size_bytes: int, given: str | int) -> int:

@@ -1,4 +1,8 @@
-"""Names, labels and messages from outside, made safe to show: without control characters, and limited in length."""
+"""Text from outside, made safe to show, and the only place that writes text to the terminal and to logs.
+
+Names, labels and messages from outside lose their control characters and are limited in length. What others named
+cannot move the cursor, forge lines or change the order of letters in a terminal.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from typing import Any, TextIO
 
 # Characters that no HTML or XML page and no picture may contain.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
 # Marks that change the order in which letters are shown, end a line, or are not seen at all.
 _BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HIDDEN = "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -29,6 +31,13 @@ def escaped(text: str) -> str:
     return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
+def one_line(text: str, length_max: int) -> str:
+    """Return the text on one line, printable, and cut to ``length_max``."""
+    # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.
+    text = " ".join(printable(text[: 4 * length_max]).split())
+    return text if len(text) <= length_max else text[: length_max - 3] + "..."
+
+
 def message_of(error: BaseException) -> str:
     """Return what an error says; the name of its type if it says nothing, or if its ``__str__`` fails."""
     kind = type(error).__name__
@@ -43,13 +52,6 @@ def is_short_of_memory(error: BaseException) -> bool:
     if isinstance(error, ImportError):
         return any(one in message_of(error) for one in ("failed to map segment", "Cannot allocate memory"))
     return isinstance(error, MemoryError)
-
-
-def one_line(text: str, length_max: int) -> str:
-    """Return the text on one line, printable, and cut to ``length_max``."""
-    # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.
-    text = " ".join(printable(text[: 4 * length_max]).split())
-    return text if len(text) <= length_max else text[: length_max - 3] + "..."
 
 
 def print_line(text: object, stream: TextIO | None = None) -> None:
