@@ -63,14 +63,14 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Follow jobs": {
         "serve": "serve:serve",
-        "people add": "serve:add",
-        "people change": "serve:change",
-        "people list": "serve:list_all",
+        "people add": "people:add",
+        "people change": "people:change",
+        "people list": "people:list_all",
         "report send": "report:send",
     },
     "Other": {
         "demo-data": "tools:demo_data",
-        "completion": "tools:completion",
+        "completion": "completion:completion",
         "version": "tools:version",
     },
 }

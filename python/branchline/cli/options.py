@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share: reading and its trace, parameters of wagons, and trusted users."""
 
 from __future__ import annotations
 
@@ -15,52 +15,7 @@ from branchline.reading.access import READING_OPTIONS, Access
 if TYPE_CHECKING:
     from branchline.trains.wagons.wagon_settings import Settings
 
-TrustUser = Annotated[
-    list[str] | None,
-    Option(
-        "--trust-user",
-        metavar="USER",
-        help="Also load files of this user, which runs code from them: for service accounts and batch slots; may be "
-        "repeated.",
-    ),
-]
-
-
-_GROUP = "Parameters of wagons"
-
-
-class Parameters(NamedTuple):
-    """Values of parameters of wagons."""
-
-    settings: Annotated[
-        list[str] | None,
-        Option("--set", metavar="WAGON.NAME=VALUE", help="Value of a parameter; may be repeated.", group=_GROUP),
-    ] = None
-    set_from: Annotated[
-        str | None,
-        Option("--set-from", metavar="FILE", help="TOML file with a table of values for each wagon.", group=_GROUP),
-    ] = None
-
-    def checked(self) -> Settings:
-        """Those of the file, then those of the command line, which count more. Raises OptionError, MissingFileError."""
-        # Imported late: it imports numpy.
-        from branchline.trains.wagons.wagon_settings import settings_of_file, settings_of_texts
-
-        of_file = () if self.set_from is None else settings_of_file(self.set_from)
-        return of_file + settings_of_texts(self.settings or ())
-
-
-class FirstOnly(NamedTuple):
-    """How much of each dataset is read."""
-
-    max_events: Annotated[
-        int | None, Option("--max-events", minimum=1, metavar="N", help="Read only the first N events of each dataset.")
-    ] = None
-    max_files: Annotated[
-        int | None, Option("--max-files", minimum=1, metavar="N", help="Read only the first N files of each dataset.")
-    ] = None
-
-
+_PARAMETERS_GROUP = "Parameters of wagons"
 Trace = Annotated[
     Path | None,
     Option("--trace", metavar="TRACE.parquet", help="Record every request in this file.", group=READING_OPTIONS),
@@ -97,3 +52,53 @@ def requests_recorded(path: Path | None) -> Iterator[None]:
         finally:
             if path.is_file():
                 log(f"every request is recorded in {path}: branchline trace show {path}")
+
+
+class Parameters(NamedTuple):
+    """Values of parameters of wagons."""
+
+    settings: Annotated[
+        list[str] | None,
+        Option(
+            "--set", metavar="WAGON.NAME=VALUE", help="Value of a parameter; may be repeated.", group=_PARAMETERS_GROUP
+        ),
+    ] = None
+    set_from: Annotated[
+        str | None,
+        Option(
+            "--set-from",
+            metavar="FILE",
+            help="TOML file with a table of values for each wagon.",
+            group=_PARAMETERS_GROUP,
+        ),
+    ] = None
+
+    def checked(self) -> Settings:
+        """Those of the file, then those of the command line, which count more. Raises OptionError, MissingFileError."""
+        # Imported late: it imports numpy.
+        from branchline.trains.wagons.wagon_settings import settings_of_file, settings_of_texts
+
+        of_file = () if self.set_from is None else settings_of_file(self.set_from)
+        return of_file + settings_of_texts(self.settings or ())
+
+
+class FirstOnly(NamedTuple):
+    """How much of each dataset is read."""
+
+    max_events: Annotated[
+        int | None, Option("--max-events", minimum=1, metavar="N", help="Read only the first N events of each dataset.")
+    ] = None
+    max_files: Annotated[
+        int | None, Option("--max-files", minimum=1, metavar="N", help="Read only the first N files of each dataset.")
+    ] = None
+
+
+TrustUser = Annotated[
+    list[str] | None,
+    Option(
+        "--trust-user",
+        metavar="USER",
+        help="Also load files of this user, which runs code from them: for service accounts and batch slots; may be "
+        "repeated.",
+    ),
+]

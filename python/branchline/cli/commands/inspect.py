@@ -1,4 +1,4 @@
-"""`branchline inspect`: how a file or a dataset lies on disk."""
+"""`branchline inspect` and `locate`: how files and datasets lie on disk, and where their replicas are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`branchline merge`: joins many files to one."""
+"""`branchline merge`, `reorder`, `recompress`, `slim` and `skim`: copy trees from many files to one.
+
+The last four change how trees lie in a file, or leave something out.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
 _LAYOUT = "How baskets lie in the output"
 _SAFETY = "Limits and safety"
-
 Order = Annotated[
     Literal["entry", "branch", "offset"],
     Option("--order", help="Order of the baskets of each file: by entry, by branch, or as they are.", group=_LAYOUT),
@@ -42,8 +44,13 @@ Codec = Annotated[
 TreeToMerge = Annotated[
     str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")
 ]
-
-
+TreeToChange = Annotated[
+    str | None,
+    Option("--tree", metavar="NAME", help="The tree (default: the only one with such branches)."),
+]
+OnlyTree = Annotated[
+    bool, Option("--only-tree", help="Leave out all other trees and objects (default: keep them whole).")
+]
 FillMissing = Annotated[
     bool,
     Option(
@@ -109,27 +116,6 @@ class MergeLimits(NamedTuple):
     ] = False
 
 
-class MakeMerge(Protocol):
-    """A function that merges, with what only some commands have given already."""
-
-    def __call__(
-        self,
-        inputs: list[str],
-        output: Path,
-        *,
-        force: bool,
-        access: Access,
-        progress: Callable[[MergeProgress], None] | None,
-        max_size: str | None,
-        skip_bad_files: bool,
-        verify: bool,
-        memory_limit: str,
-        resume: bool,
-        sync: bool,
-    ) -> MergeResult:
-        """As `branchline.merge`."""
-
-
 def merge(
     files: FilesToMerge,
     baskets: NewBaskets,
@@ -164,65 +150,6 @@ def merge(
         cluster_bytes=baskets.cluster_bytes,
     )
     return run_merge(make, files, reading, limits)
-
-
-def run_merge(make: MakeMerge, files: FilesToMerge, reading: ReadingSettings, limits: MergeLimits) -> int:
-    """Merges with a function, and prints the result."""
-    with requests_recorded(reading.trace_to), _progress() as progress:
-        merged = make(
-            files.inputs,
-            files.output,
-            force=files.force,
-            access=reading.access,
-            progress=progress,
-            max_size=limits.max_size,
-            skip_bad_files=limits.skip_bad_files,
-            verify=limits.verify,
-            memory_limit=limits.memory,
-            resume=limits.resume,
-            sync=not limits.no_sync,
-        )
-    _print_result(merged)
-    return EXIT_INCOMPLETE if merged.skipped else EXIT_OK
-
-
-def _print_result(merged: MergeResult) -> None:
-    for file in merged.skipped:
-        log(f"skipped: {file.path}: {file.reason}")
-    for sentence in merged.left_out:
-        log(f"left out: {sentence}")
-    log_filled(merged.filled)
-    for sentence in merged.notes:
-        log(sentence)
-    objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
-    filled = f", {counted(len(merged.filled), 'branch', 'branches')} filled" if merged.filled else ""
-    print_out(
-        f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
-        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}{filled}, "
-        f"{size(merged.size_bytes)} on disk"
-    )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[MergeProgress], None] | None]:
-    with progress_bar("merge", unit="files") as update:
-        if update is None:
-            yield None
-            return
-
-        def report(now: MergeProgress) -> None:
-            update(now.files_done, now.files_count, size(now.bytes_done))
-
-        yield report
-
-
-TreeToChange = Annotated[
-    str | None,
-    Option("--tree", metavar="NAME", help="The tree (default: the only one with such branches)."),
-]
-OnlyTree = Annotated[
-    bool, Option("--only-tree", help="Leave out all other trees and objects (default: keep them whole).")
-]
 
 
 def reorder(
@@ -382,3 +309,74 @@ def _selection_of(location: str, access: Access) -> SelectChunk:
         raise OptionError(f"{location!r} names no wagon", hint="write FILE.py:NAME")
     wagon, others = load_wagon(path, name)
     return WagonSelection(others, wagon.name, access)
+
+
+class MakeMerge(Protocol):
+    """A function that merges, with what only some commands have given already."""
+
+    def __call__(
+        self,
+        inputs: list[str],
+        output: Path,
+        *,
+        force: bool,
+        access: Access,
+        progress: Callable[[MergeProgress], None] | None,
+        max_size: str | None,
+        skip_bad_files: bool,
+        verify: bool,
+        memory_limit: str,
+        resume: bool,
+        sync: bool,
+    ) -> MergeResult:
+        """As `branchline.merge`."""
+
+
+def run_merge(make: MakeMerge, files: FilesToMerge, reading: ReadingSettings, limits: MergeLimits) -> int:
+    """Merges with a function, and prints the result."""
+    with requests_recorded(reading.trace_to), _progress() as progress:
+        merged = make(
+            files.inputs,
+            files.output,
+            force=files.force,
+            access=reading.access,
+            progress=progress,
+            max_size=limits.max_size,
+            skip_bad_files=limits.skip_bad_files,
+            verify=limits.verify,
+            memory_limit=limits.memory,
+            resume=limits.resume,
+            sync=not limits.no_sync,
+        )
+    _print_result(merged)
+    return EXIT_INCOMPLETE if merged.skipped else EXIT_OK
+
+
+def _print_result(merged: MergeResult) -> None:
+    for file in merged.skipped:
+        log(f"skipped: {file.path}: {file.reason}")
+    for sentence in merged.left_out:
+        log(f"left out: {sentence}")
+    log_filled(merged.filled)
+    for sentence in merged.notes:
+        log(sentence)
+    objects = f", {counted(merged.objects, 'other object')}" if merged.objects else ""
+    filled = f", {counted(len(merged.filled), 'branch', 'branches')} filled" if merged.filled else ""
+    print_out(
+        f"{' '.join(merged.paths)}: {count(merged.entries)} entries of {counted(merged.files, 'file')}, "
+        f"{counted(merged.baskets, 'basket')} of {size(merged.basket_bytes)}{objects}{filled}, "
+        f"{size(merged.size_bytes)} on disk"
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[MergeProgress], None] | None]:
+    with progress_bar("merge", unit="files") as update:
+        if update is None:
+            yield None
+            return
+
+        def report(now: MergeProgress) -> None:
+            update(now.files_done, now.files_count, size(now.bytes_done))
+
+        yield report

@@ -16,34 +16,44 @@ if TYPE_CHECKING:
     from branchline.control.trains.run_comparison import PartCompared
 
 
-def ledger(
+def rerun(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
-    clear: Annotated[
-        bool, Option("--clear", help="Remove the kept results of sub-jobs; the results of the run stay.")
-    ] = False,
-) -> None:
-    """Shows the kept results of sub-jobs, which the next run into the same directory reuses.
+    subjob: Annotated[str, Argument(metavar="SUBJOB", help="Number of a sub-job, or a file that it reads.")],
+    pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger where a wagon raises.")] = False,
+    trust_user: TrustUser = None,
+) -> int:
+    """Runs one sub-job of an earlier run on this machine, and compares its result with the kept one.
+
+    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The present code of the wagons runs.
+    The exit code is 3 if a wagon fails or its result differs.
 
     Examples:
-        List the kept results by wagon:
-            branchline ledger out
-        Remove them:
-            branchline ledger out --clear
+        Look at the sub-job of a file in a debugger:
+            branchline rerun out data/f7.root --pdb
 
     """
-    # Imported here since few commands need SQLite.
-    from branchline.trains.out_folder.lock import kept_results, remove_kept_results
+    # Imported here since it imports awkward.
+    from branchline.trains.rerun import rerun as run_again
 
-    if clear:
-        removed = remove_kept_results(out)
-        print_out(f"removed {counted(removed.results_count, 'result')}, {size(removed.size_bytes)}")
-        return
-    found = kept_results(out)
-    for one in found.counts:
-        used = f"{one.used_count} used by the last run"
-        print_out(f"{one.name}: {counted(one.results_count, 'result')}, {size(one.size_bytes)}, {used}")
-    together = f"{counted(found.results_count, 'result')}, {size(found.size_bytes)}"
-    print_out(f"together {together}; the file has {size(found.file_bytes)}")
+    trust_users(trust_user or ())
+    done = run_again(out, subjob, debug=pdb)
+    print_out(f"sub-job {done.index}: {done.label}, {count(done.result.events)} events")
+    for name, share in done.result.wagons.items():
+        if share.error is not None:
+            print_traceback(share.error.traceback or "")
+            print_out(f"{name}: failed, {share.error.type}: {share.error.message}")
+        elif name in done.same:
+            what = "the same result as the kept one" if done.same[name] else "DIFFERENT from the kept result"
+            print_out(f"{name}: {what}")
+        else:
+            print_out(f"{name}: succeeded (no kept result to compare with)")
+    for note in done.notes:
+        log(note)
+    if done.result.error is not None:
+        print_traceback(done.result.error.traceback)
+        log(done.result.error.fault().message)
+        return EXIT_ERROR
+    return EXIT_OK if done.is_good else EXIT_INCOMPLETE
 
 
 def reproduce(
@@ -107,41 +117,31 @@ def _what_differs(part: PartCompared) -> str:
     return f"{part.differing} of {counted(part.count, unit)} differ{largest}{errors}"
 
 
-def rerun(
+def ledger(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
-    subjob: Annotated[str, Argument(metavar="SUBJOB", help="Number of a sub-job, or a file that it reads.")],
-    pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger where a wagon raises.")] = False,
-    trust_user: TrustUser = None,
-) -> int:
-    """Runs one sub-job of an earlier run on this machine, and compares its result with the kept one.
-
-    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The present code of the wagons runs.
-    The exit code is 3 if a wagon fails or its result differs.
+    clear: Annotated[
+        bool, Option("--clear", help="Remove the kept results of sub-jobs; the results of the run stay.")
+    ] = False,
+) -> None:
+    """Shows the kept results of sub-jobs, which the next run into the same directory reuses.
 
     Examples:
-        Look at the sub-job of a file in a debugger:
-            branchline rerun out data/f7.root --pdb
+        List the kept results by wagon:
+            branchline ledger out
+        Remove them:
+            branchline ledger out --clear
 
     """
-    # Imported here since it imports awkward.
-    from branchline.trains.rerun import rerun as run_again
+    # Imported here since few commands need SQLite.
+    from branchline.trains.out_folder.lock import kept_results, remove_kept_results
 
-    trust_users(trust_user or ())
-    done = run_again(out, subjob, debug=pdb)
-    print_out(f"sub-job {done.index}: {done.label}, {count(done.result.events)} events")
-    for name, share in done.result.wagons.items():
-        if share.error is not None:
-            print_traceback(share.error.traceback or "")
-            print_out(f"{name}: failed, {share.error.type}: {share.error.message}")
-        elif name in done.same:
-            what = "the same result as the kept one" if done.same[name] else "DIFFERENT from the kept result"
-            print_out(f"{name}: {what}")
-        else:
-            print_out(f"{name}: succeeded (no kept result to compare with)")
-    for note in done.notes:
-        log(note)
-    if done.result.error is not None:
-        print_traceback(done.result.error.traceback)
-        log(done.result.error.fault().message)
-        return EXIT_ERROR
-    return EXIT_OK if done.is_good else EXIT_INCOMPLETE
+    if clear:
+        removed = remove_kept_results(out)
+        print_out(f"removed {counted(removed.results_count, 'result')}, {size(removed.size_bytes)}")
+        return
+    found = kept_results(out)
+    for one in found.counts:
+        used = f"{one.used_count} used by the last run"
+        print_out(f"{one.name}: {counted(one.results_count, 'result')}, {size(one.size_bytes)}, {used}")
+    together = f"{counted(found.results_count, 'result')}, {size(found.size_bytes)}"
+    print_out(f"together {together}; the file has {size(found.file_bytes)}")

@@ -1,4 +1,4 @@
-"""`branchline study`: studies of storages, settings and programs."""
+"""`branchline study`: studies of storages, settings and programs, and storages watched over weeks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
+from branchline.errors import OptionError
 
 if TYPE_CHECKING:
     from branchline.lab.studies.history import HistoryPoint
     from branchline.lab.study import Study
 
+# Variables with such names are left out of reports.
 _SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL", re.IGNORECASE)
 On = Annotated[
     str | None,
@@ -122,13 +124,14 @@ def storage(
     _run(tests.study(), output, seed, on, ["storage", *words])
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    from branchline.errors import OptionError
-
-    words = [one.strip() for one in text.split(",")]
-    if not all(one.isascii() and one.isdecimal() and 0 < int(one) < 10**6 for one in words):
-        raise OptionError(f"{text!r:.60} are no numbers of jobs", hint="write them like --jobs 1,4,16")
-    return tuple(int(one) for one in words)
+def _variables(given: list[str]) -> dict[str, str]:
+    found = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise OptionError(f"{one!r:.100} sets nothing", hint="write it like --set DATA=/scratch/esd")
+        found[name] = value
+    return found
 
 
 def _used(file: Path, given: list[str]) -> list[str]:
@@ -139,6 +142,13 @@ def _used(file: Path, given: list[str]) -> list[str]:
 
     values = {**os.environ, **_variables(given)}
     return [f"{name}={values[name]}" for name in variables_in(file) if name in values and not _SECRET.search(name)]
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    words = [one.strip() for one in text.split(",")]
+    if not all(one.isascii() and one.isdecimal() and 0 < int(one) < 10**6 for one in words):
+        raise OptionError(f"{text!r:.60} are no numbers of jobs", hint="write them like --jobs 1,4,16")
+    return tuple(int(one) for one in words)
 
 
 def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
@@ -182,18 +192,6 @@ def show(
     print_out(f"the report is {write_report(folder)}")
 
 
-def _variables(given: list[str]) -> dict[str, str]:
-    from branchline.errors import OptionError
-
-    found = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals or not name:
-            raise OptionError(f"{one!r:.100} sets nothing", hint="write it like --set DATA=/scratch/esd")
-        found[name] = value
-    return found
-
-
 def schedule(
     where: Annotated[list[str], Argument(metavar="WHERE", help="Folders or URLs that hold the same few files.")],
     output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Directory of the history.")],
@@ -230,7 +228,6 @@ def schedule(
             branchline study schedule /eos/test -o control-room/watched/eos --every 1d
 
     """
-    from branchline.errors import OptionError
     from branchline.lab.studies.schedule import Watch, take_turn, wait_for_turn
     from branchline.lab.studies.study_file import seconds_of
 
@@ -250,7 +247,7 @@ def schedule(
     while True:
         begun_s = time.monotonic()
         for point in take_turn(watch, output, first + taken, log):
-            print_out(_shown(point))
+            print_out(_point_text(point))
         taken += 1
         if not every or taken == turns:
             return
@@ -273,7 +270,7 @@ def history(
         print_out(line)
 
 
-def _shown(point: HistoryPoint) -> str:
+def _point_text(point: HistoryPoint) -> str:
     from branchline.base.quantities import significant
 
     if point.ratio is None:

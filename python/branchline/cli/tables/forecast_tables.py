@@ -1,4 +1,8 @@
-"""Forecasts as a table for the terminal."""
+"""Forecasts as tables on the terminal: of a train that was tried, and of `branchline forecast`.
+
+A tried train has a row for each wagon. `branchline forecast` compares now and then, or has a row for each number of
+jobs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     ):
         table.add_column(Text(heading), justify="right", no_wrap=True)
     for wagon in forecast.wagons:
-        table.add_row(*_row(wagon))
+        table.add_row(*_wagon_row(wagon))
     if console.measure(table, options=console.options.update_width(WIDEST)).maximum <= console.width:
         console.print(table)
     else:
@@ -66,7 +70,7 @@ def _print_one_by_one(table: Table, console: Console) -> None:
                 console.print(f"{heading:>15}  {cell}", markup=False, highlight=False)
 
 
-def _row(wagon: WagonForecast) -> list[str]:
+def _wagon_row(wagon: WagonForecast) -> list[str]:
     if wagon.error is not None and wagon.events == 0:
         return [wagon.name, "fails", *[""] * 6]
     return [
@@ -118,17 +122,31 @@ def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json:
 
 def print_what_if(found: WhatIf) -> None:
     """The same work now and then."""
-    table = _table("", "now", "then", "90 % interval")
-    for row in _rows(found):
+    table = _empty_table("", "now", "then", "90 % interval")
+    for row in _what_if_rows(found):
         table.add_row(*row)
     console().print(table)
     for line in found.basis:
         print_out(line)
 
 
+def _what_if_rows(found: WhatIf) -> list[tuple[str, str, str, str]]:
+    def row(name: str, text: object, now: Interval, then: Interval) -> tuple[str, str, str, str]:
+        assert callable(text)
+        return name, text(now.value), text(then.value), f"{text(then.low)} to {text(then.high)}"
+
+    now, then = found.now, found.then
+    return [
+        row("wall time", duration, now.wall_s, then.wall_s),
+        row("CPU efficiency", lambda part: f"{part:.0%}", now.cpu_efficiency, then.cpu_efficiency),
+        row("bytes read", size, now.bytes_read, then.bytes_read),
+        row("requests", lambda number: count(round(number)), now.requests, then.requests),
+    ]
+
+
 def print_jobs(found: JobsAtOnce) -> None:
     """A row for each number of jobs, and where they begin to hold each other up."""
-    table = _table(
+    table = _empty_table(
         "jobs", "all done after", "a job: median", "95 % below", "together", "CPU efficiency", "held back by"
     )
     for one in found.points:
@@ -145,22 +163,8 @@ def print_jobs(found: JobsAtOnce) -> None:
         )
 
 
-def _table(*headings: str) -> Table:
+def _empty_table(*headings: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(Text(heading), no_wrap=True)
     return table
-
-
-def _rows(found: WhatIf) -> list[tuple[str, str, str, str]]:
-    def row(name: str, text: object, now: Interval, then: Interval) -> tuple[str, str, str, str]:
-        assert callable(text)
-        return name, text(now.value), text(then.value), f"{text(then.low)} to {text(then.high)}"
-
-    now, then = found.now, found.then
-    return [
-        row("wall time", duration, now.wall_s, then.wall_s),
-        row("CPU efficiency", lambda part: f"{part:.0%}", now.cpu_efficiency, then.cpu_efficiency),
-        row("bytes read", size, now.bytes_read, then.bytes_read),
-        row("requests", lambda number: count(round(number)), now.requests, then.requests),
-    ]

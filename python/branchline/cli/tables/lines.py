@@ -1,4 +1,4 @@
-"""Forecasts that were checked, on the terminal."""
+"""Advice, and forecasts that were compared with measurements, as lines on the terminal."""
 
 from __future__ import annotations
 
