@@ -1,4 +1,9 @@
-"""Accounts, sessions and tokens in the database of a control room. Secrets are stored as hashes."""
+"""Accounts, sessions and tokens in the database of a control room. Secrets are stored as hashes.
+
+Passwords are hashed by scrypt (RFC 7914), which takes time and memory that guessing cannot save. People whom a provider
+of OpenID Connect knows get an account at their first login. An account may name the Unix user as whom its trains go to
+batch systems: never root, and never the user of the control room itself.
+"""
 
 from __future__ import annotations
 
@@ -34,20 +39,11 @@ from branchline.control.registry.entries import checked_name
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError
 
-# 2**15 blocks of 8 * 128 bytes: 32 MB and a tenth of a second for each try.
-_N, _R, _P = 2**15, 8, 1
-_MEMORY_BYTES = 2 * 128 * _N * _R
-_SALT_BYTES = 16
-OUTSIDERS = """
+TABLES = """
 CREATE TABLE IF NOT EXISTS outsiders (
     issuer TEXT NOT NULL, subject TEXT NOT NULL, person TEXT NOT NULL UNIQUE,
     PRIMARY KEY (issuer, subject)) WITHOUT ROWID;
-"""
-_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-UNIX_USERS = """
 CREATE TABLE IF NOT EXISTS unix_users (person TEXT PRIMARY KEY, unix_user TEXT NOT NULL) WITHOUT ROWID;
-"""
-TABLES = f"""{OUTSIDERS}{UNIX_USERS}
 CREATE TABLE IF NOT EXISTS people (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, password TEXT NOT NULL,
     is_disabled INTEGER NOT NULL DEFAULT 0, made TEXT NOT NULL) WITHOUT ROWID;
@@ -64,105 +60,17 @@ PERSON = "person"
 # What a token opens: reports of jobs alone, all that can be read, or all that its person may do.
 REPORT, READ, ALL = "report", "read", "all"
 SCOPES = (REPORT, READ, ALL)
+# Columns of a person, and accounts with what other tables say of them.
 _PERSON = "people.name, people.role, people.groups, people.is_disabled, people.made"
 _ACCOUNTS = (
     f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - ours
     " LEFT JOIN outsiders ON outsiders.person = people.name LEFT JOIN unix_users ON unix_users.person = people.name"
 )
-
-
-def check_password(password: str) -> None:
-    """Raises OptionError for one that is too short or too long."""
-    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
-        what = f"a password has {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
-        raise OptionError(what, hint="take a few words")
-
-
-def hashed(password: str) -> str:
-    """The hash of a password with all that is needed to check it: ``scrypt$n$r$p$salt$hash``."""
-    salt = secrets.token_bytes(_SALT_BYTES)
-    return "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(salt), _base64(_scrypt(password, salt, _N, _R, _P))])
-
-
-def is_password(password: str, kept: str) -> bool:
-    """Whether a password is the one of a hash; it takes as long where ``kept`` is empty, as for an unknown name."""
-    if len(password) > PASSWORD_CHARACTERS_MAX:
-        return False
-    _, n, r, p, salt, expected = (kept or _NOBODY).split("$")
-    found = _scrypt(password, base64.b64decode(salt), int(n), int(r), int(p))
-    return hmac.compare_digest(found, base64.b64decode(expected)) and bool(kept)
-
-
-def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return hashlib.scrypt(
-        password.encode(errors="surrogatepass"), salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_BYTES, dklen=32
-    )
-
-
-def _base64(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
-
-
-_NOBODY = "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(bytes(_SALT_BYTES)), _base64(bytes(32))])
-
-
-@dataclass(frozen=True)
-class Outsider:
-    """Somebody as a provider knows them: ``subject`` is theirs for ever at ``issuer``. ``name`` is the one that they
-    should have here; ``role`` and ``groups`` are those of now.
-    """
-
-    issuer: str
-    subject: str
-    name: str
-    role: str
-    groups: tuple[str, ...] = ()
-
-
-def account_name(connection: sqlite3.Connection, one: Outsider) -> str:
-    """The name of their account, which stays the same; a free one if they come for the first time.
-
-    A name is not free if an account has it or anything that was ever registered belongs to it: at many providers
-    people choose their names, and a name must not bring what was another's.
-    """
-    query = "SELECT person FROM outsiders WHERE issuer = ? AND subject = ?"
-    row = connection.execute(query, (one.issuer, one.subject)).fetchone()
-    if row is not None:
-        return str(row[0])
-    name, number = one.name, 2
-    while _is_taken(connection, name):
-        name, number = f"{one.name}-{number}", number + 1
-    connection.execute("INSERT INTO outsiders VALUES (?, ?, ?)", (one.issuer, one.subject, name))
-    return name
-
-
-def _is_taken(connection: sqlite3.Connection, name: str) -> bool:
-    """Names that differ by case alone look the same to people."""
-    has_account = connection.execute("SELECT 1 FROM people WHERE lower(name) = lower(?)", (name,)).fetchone()
-    if has_account is not None:
-        return True
-    # Addresses begin with the owner; "0" follows "/" in ASCII. Changes keep what was removed.
-    begin, end = f"{name}/", f"{name}0"
-    query = "SELECT 1 FROM changes WHERE (address >= ? AND address < ?) OR who = ? LIMIT 1"
-    return connection.execute(query, (begin, end, name)).fetchone() is not None
-
-
-def unix_user(name: str, *refused: int) -> pwd.struct_passwd:
-    """A user of this machine. ``refused`` are numbers of users that nobody may be, as the one that the server runs as.
-    Raises OptionError.
-    """
-    if not _NAME.fullmatch(name):
-        what = f"{name!r:.80} is no name of a Unix user"
-        raise OptionError(what, hint="small letters, digits, - and _, beginning with a letter or _")
-    try:
-        found = pwd.getpwnam(name)
-    except KeyError:
-        raise OptionError(f"this machine has no user {name}", hint="make it first, as on the nodes") from None
-    if found.pw_uid == 0:
-        raise OptionError(f"{name} is root, and code of people never runs as root")
-    if found.pw_uid in (os.geteuid(), *refused):
-        raise OptionError(f"{name} is the user of the control room itself, and code of people never runs as that")
-    return found
+_UNIX_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+# The parameters of scrypt. 2**15 blocks of 8 * 128 bytes: 32 MB and a tenth of a second for each try.
+_N, _R, _P = 2**15, 8, 1
+_MEMORY_BYTES = 2 * 128 * _N * _R
+_SALT_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -204,6 +112,19 @@ class Login:
 
     person: Person
     scope: str = ALL
+
+
+@dataclass(frozen=True)
+class Outsider:
+    """Somebody as a provider knows them: ``subject`` is theirs for ever at ``issuer``. ``name`` is the one that they
+    should have here; ``role`` and ``groups`` are those of now.
+    """
+
+    issuer: str
+    subject: str
+    name: str
+    role: str
+    groups: tuple[str, ...] = ()
 
 
 class Accounts:
@@ -280,7 +201,7 @@ class Accounts:
         return "" if found is None or found.is_disabled else found.unix_user
 
     def _check(self, account: Account) -> None:
-        _check(account)
+        _check_account(account)
         if account.unix_user:
             unix_user(account.unix_user, self._database.path.stat().st_uid)
 
@@ -306,7 +227,7 @@ class Accounts:
         with self._database.writing() as connection:
             name = account_name(connection, outsider)
             account = Account(name, outsider.role, outsider.groups, issuer=outsider.issuer)
-            _check(account)
+            _check_account(account)
             before = _find(connection, name)
             if before is not None:
                 # That of the machine is no business of the provider.
@@ -389,7 +310,7 @@ class Accounts:
         return Login(_account(account).person, scope)
 
 
-def _check(account: Account) -> None:
+def _check_account(account: Account) -> None:
     checked_name("the name of an account", account.name)
     if account.role not in ROLES:
         raise OptionError(f"there is no role {account.role!r:.40}", hint=", ".join(ROLES))
@@ -397,6 +318,34 @@ def _check(account: Account) -> None:
         raise OptionError(f"a person is in up to {GROUPS_OF_PERSON_MAX} groups")
     for one in account.groups:
         checked_name("the name of a group", one)
+
+
+def account_name(connection: sqlite3.Connection, one: Outsider) -> str:
+    """The name of their account, which stays the same; a free one if they come for the first time.
+
+    A name is not free if an account has it or anything that was ever registered belongs to it: at many providers
+    people choose their names, and a name must not bring what was another's.
+    """
+    query = "SELECT person FROM outsiders WHERE issuer = ? AND subject = ?"
+    row = connection.execute(query, (one.issuer, one.subject)).fetchone()
+    if row is not None:
+        return str(row[0])
+    name, number = one.name, 2
+    while _is_taken(connection, name):
+        name, number = f"{one.name}-{number}", number + 1
+    connection.execute("INSERT INTO outsiders VALUES (?, ?, ?)", (one.issuer, one.subject, name))
+    return name
+
+
+def _is_taken(connection: sqlite3.Connection, name: str) -> bool:
+    """Names that differ by case alone look the same to people."""
+    has_account = connection.execute("SELECT 1 FROM people WHERE lower(name) = lower(?)", (name,)).fetchone()
+    if has_account is not None:
+        return True
+    # Addresses begin with the owner; "0" follows "/" in ASCII. Changes keep what was removed.
+    begin, end = f"{name}/", f"{name}0"
+    query = "SELECT 1 FROM changes WHERE (address >= ? AND address < ?) OR who = ? LIMIT 1"
+    return connection.execute(query, (begin, end, name)).fetchone() is not None
 
 
 def _new_session(connection: sqlite3.Connection, name: str, span: timedelta) -> str:
@@ -464,3 +413,56 @@ def _now() -> str:
 
 def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
+
+
+def unix_user(name: str, *refused: int) -> pwd.struct_passwd:
+    """A user of this machine. ``refused`` are numbers of users that nobody may be, as the one that the server runs as.
+    Raises OptionError.
+    """
+    if not _UNIX_NAME.fullmatch(name):
+        what = f"{name!r:.80} is no name of a Unix user"
+        raise OptionError(what, hint="small letters, digits, - and _, beginning with a letter or _")
+    try:
+        found = pwd.getpwnam(name)
+    except KeyError:
+        raise OptionError(f"this machine has no user {name}", hint="make it first, as on the nodes") from None
+    if found.pw_uid == 0:
+        raise OptionError(f"{name} is root, and code of people never runs as root")
+    if found.pw_uid in (os.geteuid(), *refused):
+        raise OptionError(f"{name} is the user of the control room itself, and code of people never runs as that")
+    return found
+
+
+def check_password(password: str) -> None:
+    """Raises OptionError for one that is too short or too long."""
+    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
+        what = f"a password has {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
+        raise OptionError(what, hint="take a few words")
+
+
+def hashed(password: str) -> str:
+    """The hash of a password with all that is needed to check it: ``scrypt$n$r$p$salt$hash``."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(salt), _base64(_scrypt(password, salt, _N, _R, _P))])
+
+
+def is_password(password: str, kept: str) -> bool:
+    """Whether a password is the one of a hash; it takes as long where ``kept`` is empty, as for an unknown name."""
+    if len(password) > PASSWORD_CHARACTERS_MAX:
+        return False
+    _, n, r, p, salt, expected = (kept or _NOBODY).split("$")
+    found = _scrypt(password, base64.b64decode(salt), int(n), int(r), int(p))
+    return hmac.compare_digest(found, base64.b64decode(expected)) and bool(kept)
+
+
+def _scrypt(password: str, salt: bytes, n: int, r: int, p: int) -> bytes:
+    return hashlib.scrypt(
+        password.encode(errors="surrogatepass"), salt=salt, n=n, r=r, p=p, maxmem=_MEMORY_BYTES, dklen=32
+    )
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+_NOBODY = "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(bytes(_SALT_BYTES)), _base64(bytes(32))])

@@ -1,4 +1,8 @@
-"""Stores the reports of jobs: each batch once, completely or not at all."""
+"""Stores the reports of jobs: each batch once, completely or not at all.
+
+Batches that come at the same time are on the disk together: waiting for the disk is most of what a batch costs. The
+record that a job sends at its end is added to the sums of its hour.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,23 @@ from branchline.records.sending.message import TRACE, TRAIN, JobIdentity, Report
 from branchline.records.sensors.record import RUNNING, JobRecord, SiteReading
 from branchline.records.sensors.status import TrainStatus
 
+_JOB = re.compile(r"[0-9a-f]{32}")
+# The numbers that JSON has exactly.
+_NUMBER_MAX = 2**53
+_NEARNESS = (*LOCAL, "elsewhere")
+# Phases in which a worker waits: for data, or for work.
+_WAITING = ("wait", "idle")
+# Reads are added to a cell of a job, to a sum over jobs, and to an hour of a storage element.
+_ADD_READS = (
+    "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
+    " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
+)
+_CELL_KEY = "job_id, hour, site, element, nearness"
+_ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL_KEY}) {_ADD_READS}"  # noqa: S608 - ours
+_SUM_KEY = "size, begin, site, element, nearness"
+_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM_KEY}) {_ADD_READS}"  # noqa: S608 - ours
+_ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD_READS}"  # noqa: S608
+# A record is added to the sums of the hour in which its job ended.
 _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
     " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
@@ -42,76 +63,98 @@ _ADD_WAGON_HOUR = (
     " jobs = jobs + excluded.jobs, events = events + excluded.events, seconds = seconds + excluded.seconds,"
     " cpu_s = cpu_s + excluded.cpu_s, output_bytes = output_bytes + excluded.output_bytes"
 )
-# Phases in which a worker waits: for data, or for work.
-_WAITING = ("wait", "idle")
-_JOB = re.compile(r"[0-9a-f]{32}")
-_NUMBER_MAX = 2**53
-_ADD = (
-    "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
-    " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
-)
-_NEARNESS = (*LOCAL, "elsewhere")
-_CELL = "job_id, hour, site, element, nearness"
-_ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL}) {_ADD}"  # noqa: S608 - ours
-_SUM = "size, begin, site, element, nearness"
-_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM}) {_ADD}"  # noqa: S608 - ours
-_ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD}"  # noqa: S608
 
 
-def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, made: str) -> None:
-    """The end of a job, unless a later one is known. One of a job that was resumed takes the place of the one before,
-    also in the sums.
-    """
-    query = "SELECT ended, record FROM jobs LEFT JOIN job_blobs ON job_id = id WHERE id = ?"
-    ended, before = connection.execute(query, (job_id,)).fetchone()
-    if record.status == RUNNING or (ended and made <= ended):
-        return
-    if before is not None:
-        _add_to_sums(connection, _hour_of(ended), JobRecord.from_dict(unpacked(before)), -1)
-    workers_s = sum(one.wall_s for one in record.worker_phases)
-    cores = max(1, record.threads)
-    efficiency = min(1.0, record.cpu_s / (workers_s * cores)) if workers_s > 0 else None
-    connection.execute(
-        "UPDATE jobs SET status = ?, phase = 'write', ended = ?, seconds = ?, subjobs = ?, done = ?, failed = ?,"
-        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, has_ended = 1 WHERE id = ?",
-        (
-            shown_name(record.status),
-            made,
-            record.wall_s,
-            record.subjobs,
-            record.subjobs_done,
-            max(0, record.subjobs - record.subjobs_done),
-            record.subjobs_done / record.subjobs if record.subjobs else None,
-            record.events,
-            record.totals.bytes_read,
-            record.cpu_s,
-            efficiency,
-            job_id,
-        ),
-    )
-    keep_blob(connection, job_id, "record", packed(replace(record, files=[]).as_dict()))
-    _add_to_sums(connection, _hour_of(made), record, 1)
-    note_record(connection, job_id, _hour_of(made), record)
+@dataclass(eq=False)
+class _Request:
+    batch: ReportBatch
+    now: datetime
+    reporter: str = ""
+    taken: bool | None = None
+    refusal: ValueError | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.taken is not None or self.refusal is not None
 
 
-def _hour_of(made: str) -> str:
-    return text_of(datetime.fromisoformat(made))
+class Intake:
+    """Takes batches for several threads at once. Whoever comes first takes what the others bring meanwhile, too."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._first_in_line = threading.Lock()
+        self._lock = threading.Lock()
+        self._waiting: list[_Request] = []
+        self._trouble = ""
 
-def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, sign: Literal[1, -1]) -> None:
-    """Adds a record to the sums of an hour, or takes it out of them."""
-    connection.execute(_ADD_ENDED, (shown_name(record.status), sign))
-    times: dict[str, list[float]] = {}
-    for one in record.worker_phases:
-        site = times.setdefault(shown_name(one.site), [0.0, 0.0])
-        site[0] += sign * one.wall_s
-        site[1] += sign * sum(getattr(one, phase) for phase in _WAITING)
-    connection.executemany(_ADD_SITE_HOUR, [(hour, site, *both) for site, both in times.items()])
-    costs = [(one.name, (one.events, one.seconds, one.cpu_s, one.output_bytes)) for one in record.wagons]
-    connection.executemany(
-        _ADD_WAGON_HOUR,
-        [(hour, shown_name(name), sign, *(sign * one for one in cost)) for name, cost in costs[:BATCH_SITES_MAX]],
-    )
+    @property
+    def trouble(self) -> str:
+        """Why the last batches could not be taken, which jobs send again; empty if they could."""
+        return self._trouble
+
+    def take(self, batch: ReportBatch, reporter: str = "") -> bool:
+        """Takes a batch, which is on the disk then; False if it was taken before.
+
+        Raises ValueError for one that no job would send, or whose job somebody else reports, DatabaseError.
+        """
+        now = datetime.now(UTC)
+        own = _Request(checked(batch, now), now, reporter)
+        with self._lock:
+            self._waiting.append(own)
+        with self._first_in_line:
+            if not own.is_answered:
+                self._take_with(own)
+        if own.refusal is not None:
+            raise own.refusal
+        return bool(own.taken)
+
+    def _take_with(self, own: _Request) -> None:
+        """Takes some of what waits, this one among them. Raises DatabaseError."""
+        with self._lock:
+            self._waiting.remove(own)
+            others = self._waiting[: BATCHES_TOGETHER_MAX - 1]
+            del self._waiting[: BATCHES_TOGETHER_MAX - 1]
+        if not others:
+            self._commit([own])
+            return
+        try:
+            self._commit([own, *others])
+        except BaseException as error:
+            # The fault may be of any of them: this one is taken alone, and each of the others in its own thread.
+            with self._lock:
+                self._waiting = others + self._waiting
+            if not isinstance(error, Exception):
+                raise
+            self._commit([own])
+
+    def _commit(self, requests: Sequence[_Request]) -> None:
+        """Takes all in one transaction; what is refused leaves nothing in it. Answers when all is on the disk."""
+        try:
+            answers = self._answers(requests)
+        except Exception as error:
+            self._trouble = trouble_of(error, "reports")
+            raise
+        self._trouble = ""
+        for one, answer in zip(requests, answers, strict=True):
+            if isinstance(answer, ValueError):
+                one.refusal = answer
+            else:
+                one.taken = answer
+
+    def _answers(self, requests: Sequence[_Request]) -> list[bool | ValueError]:
+        """Whether each was taken, or why it is refused."""
+        answers: list[bool | ValueError] = []
+        with self._database.writing() as connection:
+            for one in requests:
+                connection.execute("SAVEPOINT batch")
+                try:
+                    answers.append(take(connection, one.batch, one.now, one.reporter))
+                except ValueError as refusal:
+                    connection.execute("ROLLBACK TO batch")
+                    answers.append(refusal)
+                connection.execute("RELEASE batch")
+        return answers
 
 
 def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
@@ -144,6 +187,38 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
             for one in batch.sites
         ],
     )
+
+
+def _shortened(identity: JobIdentity) -> JobIdentity:
+    names = {
+        name: shown_name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")
+    }
+    return replace(
+        identity,
+        command=_location(identity.command),
+        out=_location(identity.out),
+        wagons=[shown_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
+        datasets=[shown_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
+        **names,
+    )
+
+
+def _location(text: str) -> str:
+    return printable(text)[:LOCATION_LENGTH_MAX]
+
+
+def _check_amounts(what: str, amounts: Sequence[float]) -> None:
+    if any(one < 0 for one in amounts):
+        raise ValueError(f"{what} has a negative amount")
+
+
+def _moment(text: str, what: str) -> datetime:
+    """Raises ValueError for what is no time."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{what} is {text!r:.40}, which is no time of ISO 8601") from None
 
 
 def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime, reporter: str = "") -> bool:
@@ -278,129 +353,61 @@ def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: S
         connection.execute(_ADD_ELEMENT_HOUR, (hour, one.storage_element, *values))
 
 
-def _shortened(identity: JobIdentity) -> JobIdentity:
-    names = {
-        name: shown_name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")
-    }
-    return replace(
-        identity,
-        command=_location(identity.command),
-        out=_location(identity.out),
-        wagons=[shown_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
-        datasets=[shown_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
-        **names,
+def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, made: str) -> None:
+    """The end of a job, unless a later one is known. One of a job that was resumed takes the place of the one before,
+    also in the sums.
+    """
+    query = "SELECT ended, record FROM jobs LEFT JOIN job_blobs ON job_id = id WHERE id = ?"
+    ended, before = connection.execute(query, (job_id,)).fetchone()
+    if record.status == RUNNING or (ended and made <= ended):
+        return
+    if before is not None:
+        _add_to_sums(connection, _hour_of(ended), JobRecord.from_dict(unpacked(before)), -1)
+    workers_s = sum(one.wall_s for one in record.worker_phases)
+    cores = max(1, record.threads)
+    efficiency = min(1.0, record.cpu_s / (workers_s * cores)) if workers_s > 0 else None
+    connection.execute(
+        "UPDATE jobs SET status = ?, phase = 'write', ended = ?, seconds = ?, subjobs = ?, done = ?, failed = ?,"
+        " fraction_done = ?, events = ?, bytes_read = ?, cpu_s = ?, efficiency = ?, has_ended = 1 WHERE id = ?",
+        (
+            shown_name(record.status),
+            made,
+            record.wall_s,
+            record.subjobs,
+            record.subjobs_done,
+            max(0, record.subjobs - record.subjobs_done),
+            record.subjobs_done / record.subjobs if record.subjobs else None,
+            record.events,
+            record.totals.bytes_read,
+            record.cpu_s,
+            efficiency,
+            job_id,
+        ),
     )
+    keep_blob(connection, job_id, "record", packed(replace(record, files=[]).as_dict()))
+    _add_to_sums(connection, _hour_of(made), record, 1)
+    note_record(connection, job_id, _hour_of(made), record)
 
 
-def _location(text: str) -> str:
-    return printable(text)[:LOCATION_LENGTH_MAX]
+def _hour_of(made: str) -> str:
+    return text_of(datetime.fromisoformat(made))
 
 
-def _check_amounts(what: str, amounts: Sequence[float]) -> None:
-    if any(one < 0 for one in amounts):
-        raise ValueError(f"{what} has a negative amount")
-
-
-def _moment(text: str, what: str) -> datetime:
-    """Raises ValueError for what is no time."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{what} is {text!r:.40}, which is no time of ISO 8601") from None
+def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, sign: Literal[1, -1]) -> None:
+    """Adds a record to the sums of an hour, or takes it out of them."""
+    connection.execute(_ADD_ENDED, (shown_name(record.status), sign))
+    times: dict[str, list[float]] = {}
+    for one in record.worker_phases:
+        site = times.setdefault(shown_name(one.site), [0.0, 0.0])
+        site[0] += sign * one.wall_s
+        site[1] += sign * sum(getattr(one, phase) for phase in _WAITING)
+    connection.executemany(_ADD_SITE_HOUR, [(hour, site, *both) for site, both in times.items()])
+    costs = [(one.name, (one.events, one.seconds, one.cpu_s, one.output_bytes)) for one in record.wagons]
+    connection.executemany(
+        _ADD_WAGON_HOUR,
+        [(hour, shown_name(name), sign, *(sign * one for one in cost)) for name, cost in costs[:BATCH_SITES_MAX]],
+    )
 
 
 def _text(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
-
-
-@dataclass(eq=False)
-class _Request:
-    batch: ReportBatch
-    now: datetime
-    reporter: str = ""
-    taken: bool | None = None
-    refusal: ValueError | None = None
-
-    @property
-    def is_answered(self) -> bool:
-        return self.taken is not None or self.refusal is not None
-
-
-class Intake:
-    """Takes batches for several threads at once. Whoever comes first takes what the others bring meanwhile, too."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._first_in_line = threading.Lock()
-        self._lock = threading.Lock()
-        self._waiting: list[_Request] = []
-        self._trouble = ""
-
-    @property
-    def trouble(self) -> str:
-        """Why the last batches could not be taken, which jobs send again; empty if they could."""
-        return self._trouble
-
-    def take(self, batch: ReportBatch, reporter: str = "") -> bool:
-        """Takes a batch, which is on the disk then; False if it was taken before.
-
-        Raises ValueError for one that no job would send, or whose job somebody else reports, DatabaseError.
-        """
-        now = datetime.now(UTC)
-        own = _Request(checked(batch, now), now, reporter)
-        with self._lock:
-            self._waiting.append(own)
-        with self._first_in_line:
-            if not own.is_answered:
-                self._take_with(own)
-        if own.refusal is not None:
-            raise own.refusal
-        return bool(own.taken)
-
-    def _take_with(self, own: _Request) -> None:
-        """Takes some of what waits, this one among them. Raises DatabaseError."""
-        with self._lock:
-            self._waiting.remove(own)
-            others = self._waiting[: BATCHES_TOGETHER_MAX - 1]
-            del self._waiting[: BATCHES_TOGETHER_MAX - 1]
-        if not others:
-            self._commit([own])
-            return
-        try:
-            self._commit([own, *others])
-        except BaseException as error:
-            # The fault may be of any of them: this one is taken alone, and each of the others in its own thread.
-            with self._lock:
-                self._waiting = others + self._waiting
-            if not isinstance(error, Exception):
-                raise
-            self._commit([own])
-
-    def _commit(self, requests: Sequence[_Request]) -> None:
-        """Takes all in one transaction; what is refused leaves nothing in it. Answers when all is on the disk."""
-        try:
-            answers = self._answers(requests)
-        except Exception as error:
-            self._trouble = trouble_of(error, "reports")
-            raise
-        self._trouble = ""
-        for one, answer in zip(requests, answers, strict=True):
-            if isinstance(answer, ValueError):
-                one.refusal = answer
-            else:
-                one.taken = answer
-
-    def _answers(self, requests: Sequence[_Request]) -> list[bool | ValueError]:
-        """Whether each was taken, or why it is refused."""
-        answers: list[bool | ValueError] = []
-        with self._database.writing() as connection:
-            for one in requests:
-                connection.execute("SAVEPOINT batch")
-                try:
-                    answers.append(take(connection, one.batch, one.now, one.reporter))
-                except ValueError as refusal:
-                    connection.execute("ROLLBACK TO batch")
-                    answers.append(refusal)
-                connection.execute("RELEASE batch")
-        return answers

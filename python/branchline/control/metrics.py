@@ -1,4 +1,4 @@
-"""What a control room knows, as numbers that a monitoring system collects.
+"""What a control room knows, as numbers that a monitoring system collects, and which of its parts fail.
 
 Names and units are those of the conventions of Prometheus: base units, ``_total`` for what only grows. No label is a
 job, a file or a user: each would be a series for ever.
@@ -20,7 +20,9 @@ from branchline.control.reports.periods import FAR, LOCAL, MONTH, NEAR
 from branchline.control.room import ControlRoom
 from branchline.records.sensors.record import RUNNING
 
+# Kinds of metrics.
 COUNTER, GAUGE = "counter", "gauge"
+# Metrics of reads: name, column of the sums, help and unit.
 _CELLS = (
     ("branchline_files_read", "files", "Files that sub-jobs read.", ""),
     ("branchline_read_bytes", "bytes_read", "Compressed bytes that were read.", "bytes"),
@@ -28,27 +30,6 @@ _CELLS = (
     ("branchline_fetch_seconds", "fetch_s", "Time of threads inside read calls.", "seconds"),
     ("branchline_replica_failures", "failures", "Replicas that failed.", ""),
 )
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """A part of the control room, and why its last round failed; empty if it did not."""
-
-    part: str
-    why: str = ""
-
-
-def troubles_of(room: ControlRoom) -> list[Trouble]:
-    """All parts, with their troubles."""
-    plans = "; ".join(f"{address}: {why}" for address, why in sorted(room.plans.troubles.items()))
-    return [
-        Trouble("upkeep", room.upkeep.trouble),
-        Trouble("findings", room.findings.trouble),
-        Trouble("trials", room.trials.trouble),
-        Trouble("trains", room.trains.trouble),
-        Trouble("plans", plans),
-        Trouble("reports", room.intake_trouble),
-    ]
 
 
 @dataclass(frozen=True)
@@ -159,3 +140,24 @@ def _disk(folder: Path) -> Sequence[Metric]:
             "branchline_disk_free_bytes", GAUGE, "Free space where all is kept.", [MetricValue(free_bytes)], "bytes"
         ),
     )
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A part of the control room, and why its last round failed; empty if it did not."""
+
+    part: str
+    why: str = ""
+
+
+def troubles_of(room: ControlRoom) -> list[Trouble]:
+    """All parts, with their troubles."""
+    plans = "; ".join(f"{address}: {why}" for address, why in sorted(room.plans.troubles.items()))
+    return [
+        Trouble("upkeep", room.upkeep.trouble),
+        Trouble("findings", room.findings.trouble),
+        Trouble("trials", room.trials.trouble),
+        Trouble("trains", room.trains.trouble),
+        Trouble("plans", plans),
+        Trouble("reports", room.intake_trouble),
+    ]

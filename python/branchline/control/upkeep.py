@@ -1,4 +1,7 @@
-"""Background work of the control room: retention, compaction of the history, and jobs that stopped reporting."""
+"""Background work of the control room: compaction of the history, retention, and jobs that stopped reporting.
+
+What is too old is forgotten; sums over jobs stay.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,7 @@ from branchline.control.job_notes import NOTES
 from branchline.control.reports.jobs import silent_jobs
 from branchline.errors import OptionError
 
+# Tables with rows of single jobs, which go with the job.
 _TABLES = (
     "job_blobs",
     "job_reporters",
@@ -59,70 +63,6 @@ class Retention:
             raise OptionError(what, hint=hint)
         if self.files_bytes < 0:
             raise OptionError(f"rows of files cannot have {self.files_bytes} bytes", hint="0 or more")
-
-
-@dataclass(frozen=True)
-class Forgotten:
-    """What was forgotten."""
-
-    rows: int = 0
-    jobs: int = 0
-
-
-def forget(folder: HistoryFolder, retention: Retention, now: datetime) -> Forgotten:
-    """Forgets what is too old or too much. Raises DatabaseError."""
-    rows = _forget_files(folder, retention, now)
-    before = (now - timedelta(days=retention.jobs_days)).isoformat(timespec="milliseconds")
-    jobs = 0
-    while some := _forget_jobs(folder, before):
-        jobs += some
-    return Forgotten(rows, jobs)
-
-
-def _forget_files(folder: HistoryFolder, retention: Retention, now: datetime) -> int:
-    """Rows of old days, and of the oldest ones while there are too many bytes."""
-    first_day = (now - timedelta(days=retention.files_days)).date().isoformat()
-    with folder.database.reading() as connection:
-        files = connection.execute("SELECT name, day, rows, bytes FROM history_files ORDER BY day DESC").fetchall()
-        waiting = connection.execute("SELECT 1 FROM pending WHERE day < ? LIMIT 1", (first_day,)).fetchone()
-    size_bytes, gone, rows = 0, [], 0
-    for name, day, count, file_bytes in files:
-        size_bytes += file_bytes
-        if day < first_day or size_bytes > retention.files_bytes:
-            gone.append(name)
-            rows += count
-    if not gone and not waiting:
-        return 0
-    with folder.database.writing() as connection:
-        unlist(connection, gone)
-        [more] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending WHERE day < ?", (first_day,)).fetchone()
-        connection.execute("DELETE FROM pending WHERE day < ?", (first_day,))
-    folder.remove(gone)
-    return rows + int(more)
-
-
-def _forget_jobs(folder: HistoryFolder, before: str) -> int:
-    """Some jobs that were last seen before a time; their costs are added to those of their users."""
-    with folder.database.writing() as connection:
-        query = "SELECT id FROM jobs WHERE seen < ? AND id NOT IN (SELECT job_id FROM pending) ORDER BY seen LIMIT ?"
-        ids = connection.execute(query, (before, JOBS_FORGOTTEN_TOGETHER)).fetchall()
-        for one in ids:
-            _forget_job(connection, one)
-    return len(ids)
-
-
-def _forget_job(connection: sqlite3.Connection, job_id: tuple[int]) -> None:
-    connection.execute("INSERT OR IGNORE INTO forgotten_jobs SELECT job FROM jobs WHERE id = ?", job_id)
-    connection.execute(
-        "INSERT INTO forgotten_costs SELECT user, substr(started, 1, 13) || ':00:00+00:00', 1, events, bytes_read,"
-        " ifnull(cpu_s, 0), seconds FROM jobs WHERE id = ? ON CONFLICT (user, started) DO UPDATE SET jobs = jobs + 1,"
-        " events = events + excluded.events, bytes_read = bytes_read + excluded.bytes_read,"
-        " cpu_s = cpu_s + excluded.cpu_s, seconds = seconds + excluded.seconds",
-        job_id,
-    )
-    for table in _TABLES:
-        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", job_id)  # noqa: S608 - ours
-    connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
 
 
 class Upkeep:
@@ -203,3 +143,67 @@ class Upkeep:
     def _check_stop(self) -> None:
         if self._end.is_set():
             raise StoppedError
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What was forgotten."""
+
+    rows: int = 0
+    jobs: int = 0
+
+
+def forget(folder: HistoryFolder, retention: Retention, now: datetime) -> Forgotten:
+    """Forgets what is too old or too much. Raises DatabaseError."""
+    rows = _forget_files(folder, retention, now)
+    before = (now - timedelta(days=retention.jobs_days)).isoformat(timespec="milliseconds")
+    jobs = 0
+    while some := _forget_jobs(folder, before):
+        jobs += some
+    return Forgotten(rows, jobs)
+
+
+def _forget_files(folder: HistoryFolder, retention: Retention, now: datetime) -> int:
+    """Rows of old days, and of the oldest ones while there are too many bytes."""
+    first_day = (now - timedelta(days=retention.files_days)).date().isoformat()
+    with folder.database.reading() as connection:
+        files = connection.execute("SELECT name, day, rows, bytes FROM history_files ORDER BY day DESC").fetchall()
+        waiting = connection.execute("SELECT 1 FROM pending WHERE day < ? LIMIT 1", (first_day,)).fetchone()
+    size_bytes, gone, rows = 0, [], 0
+    for name, day, count, file_bytes in files:
+        size_bytes += file_bytes
+        if day < first_day or size_bytes > retention.files_bytes:
+            gone.append(name)
+            rows += count
+    if not gone and not waiting:
+        return 0
+    with folder.database.writing() as connection:
+        unlist(connection, gone)
+        [more] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending WHERE day < ?", (first_day,)).fetchone()
+        connection.execute("DELETE FROM pending WHERE day < ?", (first_day,))
+    folder.remove(gone)
+    return rows + int(more)
+
+
+def _forget_jobs(folder: HistoryFolder, before: str) -> int:
+    """Some jobs that were last seen before a time; their costs are added to those of their users."""
+    with folder.database.writing() as connection:
+        query = "SELECT id FROM jobs WHERE seen < ? AND id NOT IN (SELECT job_id FROM pending) ORDER BY seen LIMIT ?"
+        ids = connection.execute(query, (before, JOBS_FORGOTTEN_TOGETHER)).fetchall()
+        for one in ids:
+            _forget_job(connection, one)
+    return len(ids)
+
+
+def _forget_job(connection: sqlite3.Connection, job_id: tuple[int]) -> None:
+    connection.execute("INSERT OR IGNORE INTO forgotten_jobs SELECT job FROM jobs WHERE id = ?", job_id)
+    connection.execute(
+        "INSERT INTO forgotten_costs SELECT user, substr(started, 1, 13) || ':00:00+00:00', 1, events, bytes_read,"
+        " ifnull(cpu_s, 0), seconds FROM jobs WHERE id = ? ON CONFLICT (user, started) DO UPDATE SET jobs = jobs + 1,"
+        " events = events + excluded.events, bytes_read = bytes_read + excluded.bytes_read,"
+        " cpu_s = cpu_s + excluded.cpu_s, seconds = seconds + excluded.seconds",
+        job_id,
+    )
+    for table in _TABLES:
+        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", job_id)  # noqa: S608 - ours
+    connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
