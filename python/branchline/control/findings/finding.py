@@ -1,4 +1,7 @@
-"""A finding: what is wrong, where, how sure that is, what shows it, and what might be done."""
+"""A finding: what is wrong, where, how sure that is, what shows it, and what might be done.
+
+The words and addresses that all findings share are here, too.
+"""
 
 from __future__ import annotations
 

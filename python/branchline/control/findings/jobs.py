@@ -1,4 +1,7 @@
-"""Findings about jobs: failures, tails, and wagons that need more than in their trials."""
+"""Findings about jobs, wagons and what fails: tails, missed forecasts, missing sub-jobs, replicas and machines.
+
+Replicas at a storage element, or workers on a machine, are found if they fail more often than all others together.
+"""
 
 from __future__ import annotations
 
@@ -134,22 +137,6 @@ def _partial(job: str, name: str, failed: int, subjobs: int) -> Finding:
     )
 
 
-def _hours(period: Period) -> tuple[str, str]:
-    begin, end = bounds(period)
-    return text_of(begin), text_of(end)
-
-
-@dataclass(frozen=True)
-class _Tried:
-    """How many of ``of`` tries failed at a place, in how many jobs, with how many files or failures."""
-
-    name: str
-    failed: int
-    of: int
-    jobs: int
-    count: int
-
-
 def failing_replicas(connection: sqlite3.Connection, period: Period) -> list[Finding]:
     """Storage elements at which replicas fail in more jobs than at others."""
     rows = connection.execute(
@@ -159,7 +146,7 @@ def failing_replicas(connection: sqlite3.Connection, period: Period) -> list[Fin
         _hours(period),
     )
     return _worse(
-        [_Tried(name, int(failed), of, jobs, failures) for name, failed, of, jobs, failures in rows], _of_element
+        [_Failures(name, int(failed), of, jobs, failures) for name, failed, of, jobs, failures in rows], _of_element
     )
 
 
@@ -170,10 +157,23 @@ def black_holes(connection: sqlite3.Connection, period: Period) -> list[Finding]
         " GROUP BY host",
         _hours(period),
     )
-    return _worse([_Tried(*row) for row in rows], _of_host)
+    return _worse([_Failures(*row) for row in rows], _of_host)
 
 
-def _worse(tried: Sequence[_Tried], finding: Callable[[_Tried, Estimate, float, float], Finding]) -> list[Finding]:
+@dataclass(frozen=True)
+class _Failures:
+    """How many of ``of`` tries failed at a place, in how many jobs, with how many files or failures."""
+
+    name: str
+    failed: int
+    of: int
+    jobs: int
+    count: int
+
+
+def _worse(
+    tried: Sequence[_Failures], finding: Callable[[_Failures, Estimate, float, float], Finding]
+) -> list[Finding]:
     """Those that fail more than all others together, beyond chance."""
     failed, of = sum(one.failed for one in tried), sum(one.of for one in tried)
     found = []
@@ -190,7 +190,7 @@ def _worse(tried: Sequence[_Tried], finding: Callable[[_Tried, Estimate, float, 
     return findings
 
 
-def _of_element(one: _Tried, share: Estimate, usual: float, p_value: float) -> Finding:
+def _of_element(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         FAILING_REPLICAS,
         f"files at {one.name} could not be read in {counted(one.failed, 'job')} of {one.of}",
@@ -209,7 +209,7 @@ def _of_element(one: _Tried, share: Estimate, usual: float, p_value: float) -> F
     )
 
 
-def _of_host(one: _Tried, share: Estimate, usual: float, p_value: float) -> Finding:
+def _of_host(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         BLACK_HOLE,
         f"{counted(one.failed, 'worker')} of {one.of} were lost on {one.name}",
@@ -222,3 +222,8 @@ def _of_host(one: _Tried, share: Estimate, usual: float, p_value: float) -> Find
         advice=remedies.LOST_WORKERS,
         p_value=p_value,
     )
+
+
+def _hours(period: Period) -> tuple[str, str]:
+    begin, end = bounds(period)
+    return text_of(begin), text_of(end)

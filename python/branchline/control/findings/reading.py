@@ -1,4 +1,8 @@
-"""Findings about how files are read: remote reads, more bytes than needed, and many small reads."""
+"""Findings about how files are read: remote reads, more bytes than needed, and many small reads.
+
+Locality is wrong where workers wait for files that lie elsewhere, though they read fast what is local to them. Small
+reads are a finding where each of them waits for a round trip.
+"""
 
 from __future__ import annotations
 
@@ -39,10 +43,10 @@ from branchline.records.diagnosis.remedies import Estimate, stage_remote
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:
     """Sites whose workers lose much of their time by reading from elsewhere."""
-    return [found for site in sorted({one.key.site for one in speeds}) for found in _of_site(site, speeds)]
+    return [found for site in sorted({one.key.site for one in speeds}) for found in _remote_reads_of(site, speeds)]
 
 
-def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
+def _remote_reads_of(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
     local = [one for one in speeds if one.key.site == site and one.key.is_local]
     remote = [one for one in speeds if one.key.site == site and not one.key.is_local]
     if not local or not remote:
@@ -64,7 +68,7 @@ def _of_site(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
     compared = [
         f"{near_speed / 1e6:.3g} MB/s from local storage ({counted(near, 'file')}), {far_speed / 1e6:.3g} MB/s from"
         f" elsewhere ({counted(far, 'file')})",
-        *_others(site, local, speeds),
+        *_comparisons(site, local, speeds),
         *(f"{rate_words(one)} from {one.key.element}" for one in sorted(remote, key=lambda one: -one.wall_s)[:4]),
     ]
     gain_s = Estimate(wall_s * lost.value, wall_s * lost.low, wall_s * lost.high)
@@ -100,7 +104,7 @@ def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Estimate:
     return Estimate(found[0], min(found), max(found))
 
 
-def _others(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Iterator[str]:
+def _comparisons(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Iterator[str]:
     """What shows that it is the way, and neither the machines nor the storage."""
     others = [one.typical for one in speeds if one.key.is_local and one.key.site != site]
     own = float(np.median([one.typical for one in local]))
@@ -113,13 +117,13 @@ def _others(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Ite
         for one in speeds
         if one.key.element in elements
         and one.key.site != site
-        and one.typical > _own(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
+        and one.typical > _typical(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
     ]
     for one in sorted(faster, key=lambda one: -one.typical)[:3]:
         yield f"{one.key.element} serves {one.key.site} with {rate_words(one)}: it is the path, not the storage"
 
 
-def _own(element: str, site: str, speeds: Sequence[Speeds]) -> float:
+def _typical(element: str, site: str, speeds: Sequence[Speeds]) -> float:
     return next(one.typical for one in speeds if one.key.element == element and one.key.site == site)
 
 
@@ -129,10 +133,10 @@ def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:
     for one in groups:
         if one.bytes_asked > 0:
             by_element.setdefault(one.storage_element, []).append(one)
-    return [found for element, sites in sorted(by_element.items()) for found in _large(element, sites)]
+    return [found for element, sites in sorted(by_element.items()) for found in _large_reads_of(element, sites)]
 
 
-def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
+def _large_reads_of(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
     times = _ratio([one.bytes_read for one in sites], [one.bytes_asked for one in sites])
     waste = sum(one.bytes_read - one.bytes_asked for one in sites)
     if times.low < LARGE_READS_TIMES or waste < LARGE_READS_WASTE_BYTES:
@@ -151,10 +155,10 @@ def _large(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
 
 def slow_round_trips(groups: Sequence[FileGroup]) -> list[Finding]:
     """Places where workers wait for many small reads. ``groups`` are by site and element."""
-    return [found for one in groups for found in _small(one)]
+    return [found for one in groups for found in _round_trips_of(one)]
 
 
-def _small(group: FileGroup) -> Iterator[Finding]:
+def _round_trips_of(group: FileGroup) -> Iterator[Finding]:
     calls, site, element = group.read_calls, group.site, group.storage_element
     if not calls or group.bytes_read / calls > ROUND_TRIPS_SMALL_BYTES:
         return

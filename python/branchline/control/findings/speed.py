@@ -1,4 +1,8 @@
-"""Findings about speed: slow sites, storage elements and paths, and storage elements slower than a week ago."""
+"""Findings about speed: slow sites, storage elements and paths, and storage elements that became slower.
+
+Places are compared with each other. Storage elements are compared with the week before, each as the same sites read
+it: which sites read makes no drift.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +39,6 @@ Part = Literal["sites", "elements", "left"]
 _DAYS_DIFFER = USUAL_SCATTER / 2
 
 
-@dataclass(frozen=True)
-class _Slow:
-    """A row, a column or a cell that is slow, and the chance of that where nothing is wrong."""
-
-    part: Part
-    place: tuple[int, ...]
-    times: Estimate
-    p_value: float
-
-
 def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
     """What is slow beside others: each cell is blamed on its site, on its storage element, or on the path."""
     table = table_of(speeds)
@@ -61,6 +55,16 @@ def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
     return findings
 
 
+@dataclass(frozen=True)
+class _Slow:
+    """A row, a column or a cell that is slow, and the chance of that where nothing is wrong."""
+
+    part: Part
+    place: tuple[int, ...]
+    times: Estimate
+    p_value: float
+
+
 def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> list[_Slow]:
     """Those of a family of places that are slow by more than chance, and by enough to matter."""
     values = getattr(parts.effects, part)
@@ -69,8 +73,7 @@ def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> l
     found = []
     for index, place in enumerate(given):
         times = parts.interval(part, *place)
-        error = float(np.log(times.high / times.low)) / (2 * 1.96)
-        found.append(_Slow(part, place, times, p_slow(family, index, error, len(family) - 2)))
+        found.append(_Slow(part, place, times, p_slow(family, index, _log_error(times), len(family) - 2)))
     counts = discoveries([one.p_value for one in found], FINDINGS_FALSE_RATE)
     return [one for one, does in zip(found, counts, strict=True) if does and one.times.value >= FINDINGS_SLOW_TIMES]
 
@@ -192,17 +195,17 @@ def drifted(now: Sequence[Speeds], before: Sequence[Speeds]) -> list[Finding]:
     for one in now:
         if one.key in known:
             pairs.setdefault(one.key.element, []).append((one, known[one.key]))
-    tried = {element: _change(found) for element, found in sorted(pairs.items())}
-    p_values = [p_below(-math.log(one.value) / _error(one)) for one in tried.values()]
+    tried = {element: _drift(found) for element, found in sorted(pairs.items())}
+    p_values = [p_below(-math.log(one.value) / _log_error(one)) for one in tried.values()]
     counts = discoveries(p_values, FINDINGS_FALSE_RATE)
     return [
-        _finding(element, times, pairs[element], p_value)
+        _drift_finding(element, times, pairs[element], p_value)
         for (element, times), p_value, does in zip(tried.items(), p_values, counts, strict=True)
         if does and times.value >= FINDINGS_SLOW_TIMES
     ]
 
 
-def _change(pairs: Sequence[tuple[Speeds, Speeds]]) -> Estimate:
+def _drift(pairs: Sequence[tuple[Speeds, Speeds]]) -> Estimate:
     """How many times slower it is, the mean of the sites by their errors."""
     errors = [math.hypot(now.error, before.error, _DAYS_DIFFER) for now, before in pairs]
     weights = [1 / error**2 for error in errors]
@@ -213,11 +216,7 @@ def _change(pairs: Sequence[tuple[Speeds, Speeds]]) -> Estimate:
     return Estimate(math.exp(mean), math.exp(mean - 1.96 * error), math.exp(mean + 1.96 * error))
 
 
-def _error(times: Estimate) -> float:
-    return math.log(times.high / times.low) / (2 * 1.96)
-
-
-def _finding(element: str, times: Estimate, pairs: Sequence[tuple[Speeds, Speeds]], p_value: float) -> Finding:
+def _drift_finding(element: str, times: Estimate, pairs: Sequence[tuple[Speeds, Speeds]], p_value: float) -> Finding:
     return Finding(
         DRIFT,
         f"{element} was read {times_words(times)} faster in the week before, by the same sites",
@@ -229,3 +228,8 @@ def _finding(element: str, times: Estimate, pairs: Sequence[tuple[Speeds, Speeds
         advice=remedies.SLOWER_THAN_BEFORE,
         p_value=p_value,
     )
+
+
+def _log_error(times: Estimate) -> float:
+    """The standard error of the logarithm, from the interval of 95 %."""
+    return float(np.log(times.high / times.low)) / (2 * 1.96)

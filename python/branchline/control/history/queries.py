@@ -1,4 +1,8 @@
-"""Queries on the rows of files: sums over a period, and the files that a job read."""
+"""Queries on the rows of files: sums over a period, and the files that a job read.
+
+Sums are grouped by what the rows have in common. The files of a job come page by page, in the order in which they were
+reported.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +27,17 @@ from branchline.records.sensors.record import FileRecord
 
 #: What rows may be grouped by.
 KEYS = ("site", "storage_element", "host", "store", "codec")
+# The columns that are added up.
 _SUMS = (
     "events", "bytes_read", "bytes_asked", "cached_bytes", "read_calls", "late_reads", "fetch_s", "open_s", "wall_s",
     "decompress_s", "decode_s",
 )  # fmt: skip
 _FAILED = "replicas_failed"
+# Rows of some days that are in no file of the history yet.
 _WAITING = (
     "SELECT content, job, pending.made FROM pending JOIN jobs ON jobs.id = job_id WHERE day >= ? AND day <= ?"
     " ORDER BY pending.id"
 )
-
-
-@dataclass(frozen=True)
-class _Share:
-    """Every ``stride``-th group of rows of a file, from ``first`` on."""
-
-    file: HistoryFile
-    first: int
-    stride: int
 
 
 def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> list[FileGroup]:
@@ -57,7 +54,7 @@ def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> lis
                 _grouped(table, by, begin, end)
                 for table in _waiting(connection.execute(_WAITING, (begin.date().isoformat(), end.date().isoformat())))
             ]
-        shares = [_Share(one, first, threads) for one in files for first in range(threads) if _has(one, first)]
+        shares = [_Share(one, first, threads) for one in files for first in range(threads) if _has_share(one, first)]
         with ThreadPoolExecutor(threads) as pool:
             for tables in pool.map(lambda share: _of_share(folder, share, by, begin, end), shares):
                 partial += tables
@@ -66,11 +63,6 @@ def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> lis
 
 def _touches(day: str, begin: datetime, end: datetime) -> bool:
     return begin.date().isoformat() <= day <= end.date().isoformat()
-
-
-def _has(file: HistoryFile, first: int) -> bool:
-    """Whether a file may have so many groups: none has more than twice the rows of a usual one."""
-    return first == 0 or file.rows > HISTORY_GROUP_ROWS
 
 
 def _waiting(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
@@ -85,6 +77,20 @@ def _waiting(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
             tables = []
     if tables:
         yield pyarrow.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Every ``stride``-th group of rows of a file, from ``first`` on."""
+
+    file: HistoryFile
+    first: int
+    stride: int
+
+
+def _has_share(file: HistoryFile, first: int) -> bool:
+    """Whether a file may have so many groups: none has more than twice the rows of a usual one."""
+    return first == 0 or file.rows > HISTORY_GROUP_ROWS
 
 
 def _of_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
@@ -130,16 +136,6 @@ def _groups(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
     return sorted(groups, key=lambda one: (-one.bytes_read, one.site, one.storage_element, one.host))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Rows of the job from ``skip`` on, ``count`` of them: in a listed file, or ``content`` that waits."""
-
-    name: str
-    content: bytes
-    skip: int
-    count: int
-
-
 def files_page(folder: HistoryFolder, job: str, first: int, count: int) -> FilesPage:
     """Some rows of a job. Raises DatabaseError."""
     first, count = max(0, first), max(0, min(count, FILES_PAGE_MAX))
@@ -153,6 +149,16 @@ def files_page(folder: HistoryFolder, job: str, first: int, count: int) -> Files
             else:
                 files += unpacked_rows(one.content)[one.skip : one.skip + one.count]
     return FilesPage(files, total)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of the job from ``skip`` on, ``count`` of them: in a listed file, or ``content`` that waits."""
+
+    name: str
+    content: bytes
+    skip: int
+    count: int
 
 
 def _parts(connection: sqlite3.Connection, job: str, first: int, count: int) -> tuple[list[_Part], int]:

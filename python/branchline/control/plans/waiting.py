@@ -1,4 +1,7 @@
-"""Which wagons wait for the next train of a plan, which do not and why, and what is missing until it is full."""
+"""Which wagons wait for the next train of a plan, which do not and why, and what is missing until it is full.
+
+Plans ask that again and again: which wagons are enabled, their keys, and what they will take is remembered.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,134 @@ from branchline.errors import BranchlineError
 
 # How a wagon stands for a plan; of one that was tried and did not pass the state of its trial.
 WAITS, RODE, NOT_TRIED, CHANGED = "waits", "rode unchanged", "not tried", "changed since its trial"
+# States of a train that has not ended.
 _UNDER_WAY = (FOR_APPROVAL, STARTING, RUNNING)
+
+
+@dataclass(frozen=True)
+class PlanWagon:
+    """A wagon that is enabled on the dataset of a plan. ``since`` is when it began to wait (ISO 8601, UTC), ``train``
+    the one in which it rode as it is now, 0 if none. ``seconds`` and ``memory_bytes`` are its forecast alone.
+    """
+
+    wagon: str
+    state: str = NOT_TRIED
+    since: str = ""
+    trial: int = 0
+    train: int = 0
+    seconds: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The wagons of a plan, those that wait for longest first. ``full`` says why the train is full, empty if it is not;
+    ``missing`` what would fill it, any one of which is enough. ``seconds`` and ``memory_bytes`` are the forecast of
+    those that wait, together. ``more`` is how many wait beyond what fits into a train.
+    """
+
+    wagons: list[PlanWagon] = field(default_factory=list)
+    count: int = 0
+    seconds: float = 0.0
+    memory_bytes: int = 0
+    full: str = ""
+    missing: list[str] = field(default_factory=list)
+    more: int = 0
+
+    @property
+    def riders(self) -> list[str]:
+        """The addresses of those that ride in a train that is made now."""
+        return [one.wagon for one in self.wagons if one.state == WAITS][:TRAIN_WAGONS_MAX]
+
+
+def counted_states(plan: Plan) -> tuple[str, ...]:
+    """In which state a train counts as the ride of a wagon, so that it does not ride again unchanged.
+
+    After a train that failed a wagon rides again at the next due time. A train that is made when it is full would be
+    full again at once: there an operator runs what is missing, or the wagon is changed.
+    """
+    if plan.full is not None:
+        return (*_UNDER_WAY, *ENDS)
+    return _UNDER_WAY if plan.runs_again else (*_UNDER_WAY, FINISHED)
+
+
+def waiting(
+    connection: sqlite3.Connection, plan: Plan, keys: Mapping[str, str], needs: TrialNeeds, now: datetime
+) -> Waiting:
+    """What waits at a time, of the wagons in ``keys``: those that are enabled, with the keys that trials of them have
+    now (empty where there can be none).
+    """
+    found = [_plan_wagon(connection, plan, wagon, key, needs) for wagon, key in keys.items()]
+    found.sort(key=lambda one: (one.state != WAITS, one.since, one.wagon))
+    wait = [one for one in found if one.state == WAITS]
+    riders = wait[:TRAIN_WAGONS_MAX]
+    forecast = together([needs.of(connection, one.trial) for one in riders])
+    full, missing = "", list[str]()
+    if plan.full is not None:
+        reached, missing = _fullness(plan.full, riders, forecast, now)
+        full = f"full: {reached[0]}" if reached and riders else ""
+    return Waiting(
+        found, len(wait), forecast.seconds, forecast.memory_bytes, full, missing, max(0, len(wait) - TRAIN_WAGONS_MAX)
+    )
+
+
+def _plan_wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, key: str, needs: TrialNeeds) -> PlanWagon:
+    query = "SELECT number, key, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
+    row = connection.execute(query, (wagon, plan.dataset)).fetchone()
+    if row is None:
+        return PlanWagon(wagon)
+    trial, tried, state = int(row[0]), str(row[1]), str(row[2])
+    if state not in (DONE, WARNED):
+        return PlanWagon(wagon, state, trial=trial)
+    if tried != key:
+        return PlanWagon(wagon, CHANGED, trial=trial)
+    forecast = needs.of(connection, trial)
+    train = last_ride(connection, wagon, plan.dataset, key, counted_states(plan))
+    since = "" if train else _since(connection, wagon, plan.dataset, key)
+    return PlanWagon(wagon, RODE if train else WAITS, since, trial, train, forecast.seconds, forecast.memory_bytes)
+
+
+def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -> str:
+    """When a wagon had passed as it is now, and was enabled. A trial that somebody repeats changes nothing."""
+    query = "SELECT min(ended) FROM trials WHERE wagon = ? AND dataset = ? AND key = ? AND state IN (?, ?)"
+    [passed] = connection.execute(query, (wagon, dataset, key, DONE, WARNED)).fetchone()
+    query = (
+        "SELECT max(changes.at) FROM entries JOIN changes ON changes.number = entries.revision"
+        " WHERE entries.subject = ? AND entries.address = ?"
+    )
+    [enabled] = connection.execute(query, (ACTIVATION, Activation(wagon, dataset).address)).fetchone()
+    return max(str(passed or ""), str(enabled or ""))
+
+
+def _fullness(full: Fullness, riders: Sequence[PlanWagon], needs: Needs, now: datetime) -> tuple[list[str], list[str]]:
+    """What of the limits is reached, and what is missing to each of the others, in words."""
+    waits_s = max([(now - datetime.fromisoformat(one.since)).total_seconds() for one in riders if one.since], default=0)
+    reached, missing = [], []
+    if full.wagons:
+        left = full.wagons - len(riders)
+        if left > 0:
+            missing.append(counted(left, "more wagon"))
+        else:
+            reached.append(counted(len(riders), "wagon"))
+    if full.seconds:
+        if needs.seconds < full.seconds:
+            missing.append(f"{duration(full.seconds - needs.seconds)} more of forecast time")
+        else:
+            reached.append(f"{duration(needs.seconds)} of forecast time")
+    if full.memory_bytes:
+        if needs.memory_bytes < full.memory_bytes:
+            missing.append(f"{size(full.memory_bytes - needs.memory_bytes)} more of forecast memory")
+        else:
+            reached.append(f"{size(needs.memory_bytes)} of forecast memory")
+    if full.hours:
+        left_s = full.hours * 3600 - waits_s
+        if not riders:
+            missing.append(f"a wagon that waits for {duration(full.hours * 3600)}")
+        elif left_s > 0:
+            missing.append(f"{duration(left_s)} more of waiting of {riders[0].wagon}")
+        else:
+            reached.append(f"{riders[0].wagon} waits for {duration(waits_s)}")
+    return reached, missing
 
 
 class EnabledWagons:
@@ -85,129 +215,3 @@ class TrialNeeds:
                 self._known.clear()
             self._known[trial] = found
         return found
-
-
-@dataclass(frozen=True)
-class PlanWagon:
-    """A wagon that is enabled on the dataset of a plan. ``since`` is when it began to wait (ISO 8601, UTC), ``train``
-    the one in which it rode as it is now, 0 if none. ``seconds`` and ``memory_bytes`` are its forecast alone.
-    """
-
-    wagon: str
-    state: str = NOT_TRIED
-    since: str = ""
-    trial: int = 0
-    train: int = 0
-    seconds: float = 0.0
-    memory_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """The wagons of a plan, those that wait for longest first. ``full`` says why the train is full, empty if it is not;
-    ``missing`` what would fill it, any one of which is enough. ``seconds`` and ``memory_bytes`` are the forecast of
-    those that wait, together. ``more`` is how many wait beyond what fits into a train.
-    """
-
-    wagons: list[PlanWagon] = field(default_factory=list)
-    count: int = 0
-    seconds: float = 0.0
-    memory_bytes: int = 0
-    full: str = ""
-    missing: list[str] = field(default_factory=list)
-    more: int = 0
-
-    @property
-    def riders(self) -> list[str]:
-        """The addresses of those that ride in a train that is made now."""
-        return [one.wagon for one in self.wagons if one.state == WAITS][:TRAIN_WAGONS_MAX]
-
-
-def counted_states(plan: Plan) -> tuple[str, ...]:
-    """In which state a train counts as the ride of a wagon, so that it does not ride again unchanged.
-
-    After a train that failed a wagon rides again at the next due time. A train that is made when it is full would be
-    full again at once: there an operator runs what is missing, or the wagon is changed.
-    """
-    if plan.full is not None:
-        return (*_UNDER_WAY, *ENDS)
-    return _UNDER_WAY if plan.runs_again else (*_UNDER_WAY, FINISHED)
-
-
-def waiting(
-    connection: sqlite3.Connection, plan: Plan, keys: Mapping[str, str], needs: TrialNeeds, now: datetime
-) -> Waiting:
-    """What waits at a time, of the wagons in ``keys``: those that are enabled, with the keys that trials of them have
-    now (empty where there can be none).
-    """
-    found = [_wagon(connection, plan, wagon, key, needs) for wagon, key in keys.items()]
-    found.sort(key=lambda one: (one.state != WAITS, one.since, one.wagon))
-    wait = [one for one in found if one.state == WAITS]
-    riders = wait[:TRAIN_WAGONS_MAX]
-    forecast = together([needs.of(connection, one.trial) for one in riders])
-    full, missing = "", list[str]()
-    if plan.full is not None:
-        reached, missing = _fullness(plan.full, riders, forecast, now)
-        full = f"full: {reached[0]}" if reached and riders else ""
-    return Waiting(
-        found, len(wait), forecast.seconds, forecast.memory_bytes, full, missing, max(0, len(wait) - TRAIN_WAGONS_MAX)
-    )
-
-
-def _wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, key: str, needs: TrialNeeds) -> PlanWagon:
-    query = "SELECT number, key, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
-    row = connection.execute(query, (wagon, plan.dataset)).fetchone()
-    if row is None:
-        return PlanWagon(wagon)
-    trial, tried, state = int(row[0]), str(row[1]), str(row[2])
-    if state not in (DONE, WARNED):
-        return PlanWagon(wagon, state, trial=trial)
-    if tried != key:
-        return PlanWagon(wagon, CHANGED, trial=trial)
-    forecast = needs.of(connection, trial)
-    train = last_ride(connection, wagon, plan.dataset, key, counted_states(plan))
-    since = "" if train else _since(connection, wagon, plan.dataset, key)
-    return PlanWagon(wagon, RODE if train else WAITS, since, trial, train, forecast.seconds, forecast.memory_bytes)
-
-
-def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -> str:
-    """When a wagon had passed as it is now, and was enabled. A trial that somebody repeats changes nothing."""
-    query = "SELECT min(ended) FROM trials WHERE wagon = ? AND dataset = ? AND key = ? AND state IN (?, ?)"
-    [passed] = connection.execute(query, (wagon, dataset, key, DONE, WARNED)).fetchone()
-    query = (
-        "SELECT max(changes.at) FROM entries JOIN changes ON changes.number = entries.revision"
-        " WHERE entries.subject = ? AND entries.address = ?"
-    )
-    [enabled] = connection.execute(query, (ACTIVATION, Activation(wagon, dataset).address)).fetchone()
-    return max(str(passed or ""), str(enabled or ""))
-
-
-def _fullness(full: Fullness, riders: Sequence[PlanWagon], needs: Needs, now: datetime) -> tuple[list[str], list[str]]:
-    """What of the limits is reached, and what is missing to each of the others, in words."""
-    waits_s = max([(now - datetime.fromisoformat(one.since)).total_seconds() for one in riders if one.since], default=0)
-    reached, missing = [], []
-    if full.wagons:
-        left = full.wagons - len(riders)
-        if left > 0:
-            missing.append(counted(left, "more wagon"))
-        else:
-            reached.append(counted(len(riders), "wagon"))
-    if full.seconds:
-        if needs.seconds < full.seconds:
-            missing.append(f"{duration(full.seconds - needs.seconds)} more of forecast time")
-        else:
-            reached.append(f"{duration(needs.seconds)} of forecast time")
-    if full.memory_bytes:
-        if needs.memory_bytes < full.memory_bytes:
-            missing.append(f"{size(full.memory_bytes - needs.memory_bytes)} more of forecast memory")
-        else:
-            reached.append(f"{size(needs.memory_bytes)} of forecast memory")
-    if full.hours:
-        left_s = full.hours * 3600 - waits_s
-        if not riders:
-            missing.append(f"a wagon that waits for {duration(full.hours * 3600)}")
-        elif left_s > 0:
-            missing.append(f"{duration(left_s)} more of waiting of {riders[0].wagon}")
-        else:
-            reached.append(f"{riders[0].wagon} waits for {duration(waits_s)}")
-    return reached, missing

@@ -1,4 +1,7 @@
-"""The registry: wagons, datasets and activations as they are now, and every change of them."""
+"""The registry: wagons, datasets and activations as they are now, and every change of them.
+
+The files of wagons that were uploaded are kept by their hash: what was registered once can always be read again.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,6 @@ from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError, WagonError
 from branchline.trains.wagons.parameters import Value
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 #: ``changes`` has every state that an entry ever had; ``entries`` has those of now.
 TABLES = """
 CREATE TABLE IF NOT EXISTS entries (
@@ -44,72 +46,7 @@ CREATE TABLE IF NOT EXISTS changes (
     action TEXT NOT NULL, before TEXT, after TEXT);
 CREATE INDEX IF NOT EXISTS changes_of ON changes (subject, address, number);
 """
-
-
-class SourceStore:
-    """A folder of files, each under the SHA-256 of its content. None is ever changed or removed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        # Whoever looks at the grid needs that of all wagons, and parsing a large file takes a second.
-        self._parsed: dict[tuple[str, str], list[WagonClass]] = {}
-        self._turn = threading.Lock()
-        self._compared = lru_cache(SOURCES_REMEMBERED_MAX // 5)(self._compare)
-
-    def keep(self, content: bytes, path: str = "wagons.py") -> str:
-        """Keeps a file of wagons and gives its hash. Raises WagonError if it is none, StorageError if it cannot be
-        written.
-        """
-        try:
-            text = content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise WagonError(f"{path} is no text in UTF-8: {error}", path=path) from None
-        sha256 = hashlib.sha256(content).hexdigest()
-        target = self.path(sha256)
-        if not target.exists():
-            self._remember(sha256, path, wagon_classes(text, path))
-            write_whole(target, content)
-        return sha256
-
-    def text(self, sha256: str) -> str:
-        """The text of a file. Raises NoSuchEntryError if it was never kept, WagonError if it was changed since."""
-        try:
-            content = self.path(sha256).read_bytes()
-        except FileNotFoundError:
-            raise _not_kept(sha256) from None
-        if hashlib.sha256(content).hexdigest() != sha256:
-            raise WagonError(f"the file with the hash {sha256} was changed on the disk")
-        return content.decode("utf-8")
-
-    def classes(self, sha256: str, path: str) -> list[WagonClass]:
-        """The wagons in a file, whose name its author gave as ``path``. Raises what ``text`` raises."""
-        found = self._parsed.get((sha256, path))
-        return list(found or self._remember(sha256, path, wagon_classes(self.text(sha256), path)))
-
-    def difference(self, name: str, first: str, second: str) -> FieldChange | None:
-        """The lines in which two files differ. Raises what ``text`` raises."""
-        found = self._compared(first, second)
-        return None if found is None else replace(found, name=name)
-
-    def _remember(self, sha256: str, path: str, found: list[WagonClass]) -> list[WagonClass]:
-        with self._turn:
-            if len(self._parsed) >= SOURCES_REMEMBERED_MAX:
-                self._parsed.pop(next(iter(self._parsed)))
-            self._parsed[sha256, path] = found
-        return found
-
-    def _compare(self, first: str, second: str) -> FieldChange | None:
-        return line_difference("", self.text(first), self.text(second))
-
-    def path(self, sha256: str) -> Path:
-        """Where a file is. Raises NoSuchEntryError for what is no hash: it comes from outside, and becomes a path."""
-        if not _SHA256.fullmatch(sha256):
-            raise _not_kept(sha256)
-        return self._folder / sha256[:2] / f"{sha256}.py"
-
-
-def _not_kept(sha256: str) -> NoSuchEntryError:
-    return NoSuchEntryError(f"no file with the hash {sha256!r:.80} was uploaded")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -423,3 +360,69 @@ def _described(whole: WholeWagon) -> Mapping[str, object]:
     values = {one.name: one.default for one in whole.wagon_class.parameters} | whole.values
     described: Mapping[str, object] = plain | {"values": values, "wagon_class": whole.wagon_class.name}
     return described
+
+
+class SourceStore:
+    """A folder of files, each under the SHA-256 of its content. None is ever changed or removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        # Whoever looks at the grid needs that of all wagons, and parsing a large file takes a second.
+        self._parsed: dict[tuple[str, str], list[WagonClass]] = {}
+        self._turn = threading.Lock()
+        self._compared = lru_cache(SOURCES_REMEMBERED_MAX // 5)(self._compare)
+
+    def keep(self, content: bytes, path: str = "wagons.py") -> str:
+        """Keeps a file of wagons and gives its hash. Raises WagonError if it is none, StorageError if it cannot be
+        written.
+        """
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise WagonError(f"{path} is no text in UTF-8: {error}", path=path) from None
+        sha256 = hashlib.sha256(content).hexdigest()
+        target = self.path(sha256)
+        if not target.exists():
+            self._remember(sha256, path, wagon_classes(text, path))
+            write_whole(target, content)
+        return sha256
+
+    def text(self, sha256: str) -> str:
+        """The text of a file. Raises NoSuchEntryError if it was never kept, WagonError if it was changed since."""
+        try:
+            content = self.path(sha256).read_bytes()
+        except FileNotFoundError:
+            raise _not_kept(sha256) from None
+        if hashlib.sha256(content).hexdigest() != sha256:
+            raise WagonError(f"the file with the hash {sha256} was changed on the disk")
+        return content.decode("utf-8")
+
+    def classes(self, sha256: str, path: str) -> list[WagonClass]:
+        """The wagons in a file, whose name its author gave as ``path``. Raises what ``text`` raises."""
+        found = self._parsed.get((sha256, path))
+        return list(found or self._remember(sha256, path, wagon_classes(self.text(sha256), path)))
+
+    def difference(self, name: str, first: str, second: str) -> FieldChange | None:
+        """The lines in which two files differ. Raises what ``text`` raises."""
+        found = self._compared(first, second)
+        return None if found is None else replace(found, name=name)
+
+    def _remember(self, sha256: str, path: str, found: list[WagonClass]) -> list[WagonClass]:
+        with self._turn:
+            if len(self._parsed) >= SOURCES_REMEMBERED_MAX:
+                self._parsed.pop(next(iter(self._parsed)))
+            self._parsed[sha256, path] = found
+        return found
+
+    def _compare(self, first: str, second: str) -> FieldChange | None:
+        return line_difference("", self.text(first), self.text(second))
+
+    def path(self, sha256: str) -> Path:
+        """Where a file is. Raises NoSuchEntryError for what is no hash: it comes from outside, and becomes a path."""
+        if not _SHA256.fullmatch(sha256):
+            raise _not_kept(sha256)
+        return self._folder / sha256[:2] / f"{sha256}.py"
+
+
+def _not_kept(sha256: str) -> NoSuchEntryError:
+    return NoSuchEntryError(f"no file with the hash {sha256!r:.80} was uploaded")

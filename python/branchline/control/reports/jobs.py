@@ -1,4 +1,4 @@
-"""Jobs as the pages and scripts see them: a row of the list of jobs, what may be asked of the list, one job whole."""
+"""Jobs as the pages and scripts see them: the list of jobs, what may be asked of it, and one job whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Sums by hour, day and month, and the number of jobs that read at a place in a period."""
+"""Sums over periods, and how many jobs read at a place in a period.
+
+Sums are kept by hour, by day and by month, so that a period of years adds few rows.
+
+Jobs are counted without looking at them. A job's span at a place is from the first to the last hour in which it read
+there. ``place_jobs`` counts for each hour the spans that began in it, and those whose last hour it is so far. Of the
+spans that began before the end of a period, those do not touch it that ended before its begin: two sums, however many
+jobs there are.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +28,11 @@ _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, 23, tzinfo=UTC)
 #: Nearness that counts as local.
 LOCAL = ("host", "site")
-# Stands for all sites, elements or distances; names are printable, so none is this.
+#: Stands for all sites, elements or distances; names are printable, so none is this.
 ALL = "\0"
 #: Distances, in the table and in addresses of pages.
 NEAR, FAR = "local", "remote"
-_COUNT = (
+_ADD_PLACE_JOBS = (
     "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (size, begin, site, element, distance)"
     " DO UPDATE SET began = began + excluded.began, ended = ended + excluded.ended"
 )
@@ -42,20 +50,20 @@ class BucketRange:
 def buckets_of(moment: str) -> list[tuple[str, str]]:
     """The buckets of a time: size and first moment of each."""
     at = datetime.fromisoformat(moment)
-    return [(size, text_of(_begin(size, at))) for size in _SIZES]
+    return [(size, text_of(_bucket_begin(size, at))) for size in _SIZES]
 
 
 def ranges(period: Period) -> list[BucketRange]:
     """Buckets that are the hours of a period, none twice: those that begin in it. Raises OptionError."""
     begin, end = bounds(period)
-    return [BucketRange(size, text_of(one), text_of(other)) for size, one, other in _ranges(_SIZES, begin, end)]
+    return [BucketRange(size, text_of(one), text_of(other)) for size, one, other in _split(_SIZES, begin, end)]
 
 
 def bounds(period: Period) -> tuple[datetime, datetime]:
     """The first hour of a period, and the first one after it. Raises OptionError for what is no time."""
     since = _moment(period.since, "since") if period.since else _FIRST
     until = _moment(period.until, "until") if period.until else _LAST
-    return _next(HOUR, since), _next(HOUR, until)
+    return _next_bucket(HOUR, since), _next_bucket(HOUR, until)
 
 
 def text_of(moment: datetime) -> str:
@@ -63,20 +71,20 @@ def text_of(moment: datetime) -> str:
     return f"{moment.year:04}-{moment:%m-%dT%H}:00:00+00:00"
 
 
-def _ranges(sizes: tuple[str, ...], begin: datetime, end: datetime) -> Iterator[tuple[str, datetime, datetime]]:
+def _split(sizes: tuple[str, ...], begin: datetime, end: datetime) -> Iterator[tuple[str, datetime, datetime]]:
     if begin >= end:
         return
     size, *smaller = sizes
-    first, last = _next(size, begin), _begin(size, end)
+    first, last = _next_bucket(size, begin), _bucket_begin(size, end)
     if not smaller or first >= last:
-        yield from _ranges(tuple(smaller), begin, end) if smaller else [(size, begin, end)]
+        yield from _split(tuple(smaller), begin, end) if smaller else [(size, begin, end)]
         return
-    yield from _ranges(tuple(smaller), begin, first)
+    yield from _split(tuple(smaller), begin, first)
     yield size, first, last
-    yield from _ranges(tuple(smaller), last, end)
+    yield from _split(tuple(smaller), last, end)
 
 
-def _begin(size: str, moment: datetime) -> datetime:
+def _bucket_begin(size: str, moment: datetime) -> datetime:
     """The first moment of the bucket that has a moment."""
     hour = moment.replace(minute=0, second=0, microsecond=0)
     if size == HOUR:
@@ -84,14 +92,16 @@ def _begin(size: str, moment: datetime) -> datetime:
     return hour.replace(hour=0) if size == DAY else hour.replace(day=1, hour=0)
 
 
-def _next(size: str, moment: datetime) -> datetime:
+def _next_bucket(size: str, moment: datetime) -> datetime:
     """The first bucket that begins at a moment or after it."""
-    begin = _begin(size, moment)
+    begin = _bucket_begin(size, moment)
     if begin == moment:
         return begin
-    if begin >= _begin(size, _LAST):
+    if begin >= _bucket_begin(size, _LAST):
         return _LAST
-    return _begin(size, begin + {HOUR: timedelta(hours=1), DAY: timedelta(days=1), MONTH: timedelta(days=32)}[size])
+    return _bucket_begin(
+        size, begin + {HOUR: timedelta(hours=1), DAY: timedelta(days=1), MONTH: timedelta(days=32)}[size]
+    )
 
 
 def _moment(text: str, what: str) -> datetime:
@@ -162,7 +172,7 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
                 began[old_span.first, place] -= 1
                 ended[old_span.last, place] -= 1
     connection.executemany(
-        _COUNT,
+        _ADD_PLACE_JOBS,
         [
             (*bucket, *place, began[hour, place], ended[hour, place])
             for hour, place in set(began) | set(ended)
@@ -175,15 +185,15 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
 def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[ReadPlace, int]:
     """The number of jobs at each place in a period."""
     counts: dict[ReadPlace, int] = {}
-    for place, began in _before(connection, "began", period.until):
+    for place, began in _spans_before(connection, "began", period.until):
         counts[place] = counts.get(place, 0) + began
     if period.since:
-        for place, ended in _before(connection, "ended", period.since):
+        for place, ended in _spans_before(connection, "ended", period.since):
             counts[place] = max(0, counts.get(place, 0) - ended)
     return counts
 
 
-def _before(
+def _spans_before(
     connection: sqlite3.Connection, column: Literal["began", "ended"], until: str
 ) -> Iterator[tuple[ReadPlace, int]]:
     """How many spans began, or ended, before a time."""

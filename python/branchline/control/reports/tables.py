@@ -1,4 +1,8 @@
-"""The database tables of reported jobs. Times are ISO 8601 in UTC; an hour is its first moment, a day is YYYY-MM-DD."""
+"""The database tables of reported jobs, and how their blobs and names are stored.
+
+Times are ISO 8601 in UTC; an hour is its first moment, a day is YYYY-MM-DD. States and records are compressed JSON.
+Names from outside are stored as pages may show them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from branchline.base.texts import printable
 
 # Of each source ``next`` is the number of the first batch that is not taken; ``later`` are taken ones above it (JSON).
 # ``cells`` are reads of a job by hour, site, storage element and nearness, ``sums`` the same of all jobs, by hour, day
-# and month (see buckets.py): a page reads no row of any job. ``place_jobs`` counts jobs (see spans.py), and
+# and month (see periods.py): a page reads no row of any job. ``place_jobs`` counts jobs (see periods.py), and
 # ``site_hours`` and ``wagon_hours`` are sums over jobs that ended in the hour. States and records are large, and in a
 # table of their own, so that the list of jobs is read fast.
 # ``pending`` are rows of files that are in no file of the history yet; ``history_files`` lists those files that count,

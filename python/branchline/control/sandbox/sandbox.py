@@ -1,7 +1,8 @@
 """The sandbox of code of users on a shared server: a file system that it can only read, no network, limits.
 
 Bubblewrap makes the sandbox from namespaces of the kernel; no right is needed for it where the kernel lets users make
-these. What is tried is the sandbox itself, not the version of a program.
+these. What is tried is the sandbox itself, not the version of a program. An operator of the server can set the limits
+of trains. Files of data are readable if they are below the folders of data of the control room.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ from branchline.base.processes import package_folder
 from branchline.errors import OptionError
 from branchline.reading.locations import BETWEEN_REPLICAS, split_location
 
-# What Python and its packages need of the system.
-_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 # A train in the sandbox: what all its processes take together, for how long, and what it may write.
 SANDBOX_MEMORY = "64 GiB"
 SANDBOX_MEMORY_BYTES = parse_bytes(SANDBOX_MEMORY)
@@ -60,19 +59,8 @@ OWNER_REQUEST_MAX_BYTES = 512 * 2**20
 OWNER_LOOKS_AT_ONCE = 8
 # Who runs a train again waits so long for a look at it, in which its results may be taken over.
 TRAIN_IN_HAND_S = 10.0
-
-
-@dataclass(frozen=True)
-class SandboxLimits:
-    """What a process in a sandbox may take: address space and CPU time of each, processes and threads, the largest file
-    that it writes, and the temporary files of all, which are in memory. Those of a trial are the usual ones.
-    """
-
-    memory_bytes: int = TRIAL_MEMORY_MAX_BYTES
-    cpu_s: int = TRIAL_CPU_S
-    tasks: int = TRIAL_TASKS_MAX
-    file_bytes: int = TRIAL_FILE_MAX_BYTES
-    temporary_bytes: int = field(default_factory=lambda: TRIAL_SPACE_BYTES)
+# What Python and its packages need of the system.
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 
 
 @dataclass(frozen=True)
@@ -142,6 +130,19 @@ class Sandbox:
 def system_folders() -> list[Path]:
     """What every sandbox may read: the system, and Python with its packages."""
     return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, package_folder()) if Path(one).exists()]
+
+
+@dataclass(frozen=True)
+class SandboxLimits:
+    """What a process in a sandbox may take: address space and CPU time of each, processes and threads, the largest file
+    that it writes, and the temporary files of all, which are in memory. Those of a trial are the usual ones.
+    """
+
+    memory_bytes: int = TRIAL_MEMORY_MAX_BYTES
+    cpu_s: int = TRIAL_CPU_S
+    tasks: int = TRIAL_TASKS_MAX
+    file_bytes: int = TRIAL_FILE_MAX_BYTES
+    temporary_bytes: int = field(default_factory=lambda: TRIAL_SPACE_BYTES)
 
 
 @dataclass(frozen=True)
