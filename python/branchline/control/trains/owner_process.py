@@ -68,7 +68,7 @@ class OwnersTrain:
         if results is None:
             return OwnerAnswer()
         status = state_of(results) if results.is_dir() else None
-        is_alive = runner.lives(self._process(), results)
+        is_alive = runner.is_process_alive(self._process(), results)
         return OwnerAnswer(status, runner.log_of(self._folder), is_alive, is_resumable(results))
 
     def cancel(self) -> OwnerAnswer:
@@ -76,8 +76,8 @@ class OwnersTrain:
         results = self._results()
         if results is None:
             return OwnerAnswer()
-        if runner.lives(self._process(), results):
-            runner.end(self._process())
+        if runner.is_process_alive(self._process(), results):
+            runner.end_process(self._process())
         if (results / JOBS / SUBMISSION).is_file():
             SubmittedTrain(results).cancel()
         return OwnerAnswer()

@@ -82,7 +82,7 @@ class OwnerRunner:
         user = self._user(train.order)
         place = self._folder(user, train.number)
         # Until it has written its own number; where another program waits for it, always.
-        is_alive = runner.lives(train.process, place)
+        is_alive = runner.is_process_alive(train.process, place)
         looked = self.submit_as.ask(user, "look", place)
         self._looked[train.number] = looked
         return Standing(looked.status, is_alive or looked.is_alive)

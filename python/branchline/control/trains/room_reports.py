@@ -1,5 +1,8 @@
-"""Reports of trains that cannot send any: code of others runs where it does not reach the control room, so the control
-room reports what it sees of them, as these trains would.
+"""Reports of trains that cannot send any.
+
+The code of others runs where it does not reach the control room, so the control room reports what it sees of them, as
+these trains would. The record of a train that was resumed has all its reads again: of these only the reads since its
+last end are reported.
 """
 
 from __future__ import annotations
@@ -29,9 +32,6 @@ from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.records.sensors.status import STOPPED, TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
 
-_Reading = TypeVar("_Reading", FileRecord, SiteReading)
-# Numbers of a file that no further read of it changes.
-_OF_THE_FILE = {"size_bytes", "entries", "open_s"}
 #: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
 #: that were taken with its ends.
 TABLES = """
@@ -42,62 +42,10 @@ CREATE INDEX IF NOT EXISTS train_jobs_at_work ON train_jobs (is_over, train);
 """
 #: Whose job such a train is: no account can have a name with a space, so nobody else reports it.
 REPORTER = "the control room"
+# The source of batches that say how a train stands.
 _STATE = "state"
-
-
-@dataclass(frozen=True)
-class TrainReads:
-    """All reads of a train so far: by file, and by site and storage element."""
-
-    files: list[FileRecord] = field(default_factory=list)
-    sites: list[SiteReading] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, record: JobRecord) -> TrainReads:
-        """Those of a record. Files of which an earlier run made all results were not read."""
-        return cls([one for one in record.files if one.subjobs or not one.subjobs_reused], list(record.sites))
-
-    def since(self, before: TrainReads) -> TrainReads:
-        """Those that came after ``before``."""
-        return TrainReads(
-            _since(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
-            _since(
-                self.sites,
-                before.sites,
-                lambda one: (one.site, one.storage_element, one.nearness),
-                lambda one: one.files,
-            ),
-        )
-
-
-def _since(
-    now: Sequence[_Reading],
-    before: Sequence[_Reading],
-    key: Callable[[_Reading], object],
-    count: Callable[[_Reading], int],
-) -> list[_Reading]:
-    known = {key(one): one for one in before}
-    found = []
-    for one in now:
-        earlier = known.get(key(one))
-        # A record that has less than before does not contain what was read before.
-        if earlier is None or count(one) < count(earlier):
-            found.append(one)
-        elif count(one) > count(earlier):
-            found.append(_minus(one, earlier))
-    return found
-
-
-def _minus(one: _Reading, earlier: _Reading) -> _Reading:
-    """The difference in every number that grows."""
-    grown: dict[str, int | float] = {}
-    for name in {number.name for number in fields(one)} - _OF_THE_FILE:
-        value, before = getattr(one, name), getattr(earlier, name)
-        if isinstance(value, int | float) and isinstance(before, int | float):
-            grown[name] = max(value - before, 0)
-    return replace(one, **grown)  # type: ignore[arg-type]  # numbers of these fields
-
-
+# Numbers of a file that no further read of it changes.
+_OF_THE_FILE = {"size_bytes", "entries", "open_s"}
 Take = Callable[[ReportBatch, str], bool]
 
 
@@ -267,6 +215,62 @@ def _of_room(record: JobRecord, train: Train, identity: JobIdentity) -> JobRecor
         sites=[replace(one, site=site) for one in record.sites],
         worker_phases=[replace(one, site=site, host=machine) for one in record.worker_phases],
     )
+
+
+@dataclass(frozen=True)
+class TrainReads:
+    """All reads of a train so far: by file, and by site and storage element."""
+
+    files: list[FileRecord] = field(default_factory=list)
+    sites: list[SiteReading] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, record: JobRecord) -> TrainReads:
+        """Those of a record. Files of which an earlier run made all results were not read."""
+        return cls([one for one in record.files if one.subjobs or not one.subjobs_reused], list(record.sites))
+
+    def since(self, before: TrainReads) -> TrainReads:
+        """Those that came after ``before``."""
+        return TrainReads(
+            _since(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
+            _since(
+                self.sites,
+                before.sites,
+                lambda one: (one.site, one.storage_element, one.nearness),
+                lambda one: one.files,
+            ),
+        )
+
+
+_ReadRecord = TypeVar("_ReadRecord", FileRecord, SiteReading)
+
+
+def _since(
+    now: Sequence[_ReadRecord],
+    before: Sequence[_ReadRecord],
+    key: Callable[[_ReadRecord], object],
+    count: Callable[[_ReadRecord], int],
+) -> list[_ReadRecord]:
+    known = {key(one): one for one in before}
+    found = []
+    for one in now:
+        earlier = known.get(key(one))
+        # A record that has less than before does not contain what was read before.
+        if earlier is None or count(one) < count(earlier):
+            found.append(one)
+        elif count(one) > count(earlier):
+            found.append(_minus(one, earlier))
+    return found
+
+
+def _minus(one: _ReadRecord, earlier: _ReadRecord) -> _ReadRecord:
+    """The difference in every number that grows."""
+    grown: dict[str, int | float] = {}
+    for name in {number.name for number in fields(one)} - _OF_THE_FILE:
+        value, before = getattr(one, name), getattr(earlier, name)
+        if isinstance(value, int | float) and isinstance(before, int | float):
+            grown[name] = max(value - before, 0)
+    return replace(one, **grown)  # type: ignore[arg-type]  # numbers of these fields
 
 
 def _now() -> str:

@@ -1,4 +1,8 @@
-"""Compares two runs of a train: their results, bin by bin and value by value, and what they cost."""
+"""Compares two runs of a train: their results, bin by bin and value by value, and what they cost.
+
+Histograms in UHI's JSON are compared bin by bin. Tables are compared column by column, since the bytes of ROOT files
+differ by the time of writing alone. What differs is in values for pages and scripts.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +41,17 @@ SAME, DIFFERS, ONLY_FIRST, ONLY_SECOND = "identical", "differs", "only in this r
 EQUAL = "same values"
 # Its bytes differ, and what that means cannot be told here.
 NOT_COMPARED = "not compared"
-# What an axis is, without names and labels.
-_WORDS = ("name", "label", "title", "metadata", "writer_info")
-_NAMES_SHOWN, _NAME_MAX, _WHY_MAX = 5, 80, 200
 #: Results in open formats, and tables. results.root has the histograms once more, with the time of writing.
 _FOLDERS = ("results", "tables")
 _PIECE_BYTES = 2**20
 #: What stands for a table among results. Its path is that of the run, and its rows are compared by themselves.
 _OF_TABLE = frozenset(("path", "format", "tree", "rows", "size_bytes", "columns", "is_merged"))
+# Characters of a name or of a value that is shown.
 _TEXT_MAX = 80
+# Keys of an axis that say nothing of its bins.
+_AXIS_WORDS = ("name", "label", "title", "metadata", "writer_info")
+# Columns that are named, and characters of a name and of the reason why a table is not compared.
+_NAMES_SHOWN, _NAME_MAX, _WHY_MAX = 5, 80, 200
 
 
 @dataclass(frozen=True)
@@ -116,188 +122,6 @@ class RunsCompared:
     costs: list[CostCompared] = field(default_factory=list)
 
 
-_Array = npt.NDArray[Any]
-
-
-def is_histogram(content: object) -> bool:
-    """Whether this is a histogram in UHI's JSON."""
-    return isinstance(content, dict) and "uhi_schema" in content and isinstance(content.get("storage"), dict)
-
-
-def compare_histograms(name: str, first: Any, second: Any) -> PartCompared:
-    """The histograms bin by bin, underflow and overflow too. Raises errors of wrong values for what is none."""
-    axes = [_plain_axes(one) for one in (first, second)]
-    ours, theirs = first["storage"], second["storage"]
-    if axes[0] != axes[1]:
-        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
-    if ours.get("type") != theirs.get("type") or ours.keys() != theirs.keys():
-        return PartCompared(name, "histogram", DIFFERS, note="its bins keep something else")
-    numbers = {key: (_numbers(ours[key]), _numbers(theirs[key])) for key in ours if key != "type"}
-    shape = numbers["values"][0].shape
-    if any(one.shape != shape for pair in numbers.values() for one in pair):
-        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
-    is_other = np.zeros(shape, bool)
-    for before, after in numbers.values():
-        is_other |= (before != after) & ~(np.isnan(before) & np.isnan(after))
-    left, right = numbers["values"]
-    with np.errstate(all="ignore"):
-        distance = np.nan_to_num(np.abs(left.astype(float) - right.astype(float)), posinf=0.0)
-        error = np.maximum(_errors(ours, numbers, 0), _errors(ours, numbers, 1))
-        has_error = is_other & (error > 0) & np.isfinite(error)
-        pulls = distance[has_error] / error[has_error]
-    return PartCompared(
-        name,
-        "histogram",
-        DIFFERS if is_other.any() else SAME,
-        int(is_other.size),
-        int(is_other.sum()),
-        float(distance.max(initial=0.0)),
-        float(pulls.max()) if pulls.size and math.isfinite(pulls.max()) else None,
-        bins=_drawn(first["axes"], left, right),
-    )
-
-
-def _plain_axes(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if not all(isinstance(axis, dict) for axis in content["axes"]):
-        raise ValueError("its axes are none")
-    return [{key: value for key, value in axis.items() if key not in _WORDS} for axis in content["axes"]]
-
-
-def _numbers(plain: object) -> _Array:
-    found = np.asarray(plain)
-    if found.dtype.kind not in "iufb" or not found.size:
-        raise ValueError("its bins are not numbers")
-    return found.astype(float) if found.dtype.kind == "b" else found
-
-
-def _errors(storage: Mapping[str, Any], numbers: Mapping[str, tuple[_Array, _Array]], which: int) -> _Array:
-    """Of counts their square root; of a mean what its entries scatter by, over the root of their number."""
-    values = numbers["values"][which].astype(float)
-    if "variances" not in numbers:
-        return np.asarray(np.sqrt(np.abs(values)))
-    variances = numbers["variances"][which].astype(float)
-    if storage.get("type") in ("mean", "weighted_mean"):
-        counts = numbers.get("counts") or numbers.get("sum_of_weights")
-        return np.asarray(np.sqrt(variances / counts[which])) if counts else np.zeros_like(values)
-    return np.asarray(np.sqrt(variances))
-
-
-def _drawn(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> BinsDrawn | None:
-    """Both over the first axis with numbers, sums over the others, without underflow and overflow."""
-    for index, axis in enumerate(axes):
-        edges = _edges(axis, first.shape[index])
-        if edges is None:
-            continue
-        low = 1 if axis.get("underflow") else 0
-        others = tuple(one for one in range(first.ndim) if one != index)
-        lists = [one.astype(float).sum(axis=others)[low : low + len(edges) - 1] for one in (first, second)]
-        if len(lists[0]) != len(edges) - 1 or not all(np.isfinite(one).all() for one in (*lists, edges)):
-            continue
-        step = math.ceil(len(lists[0]) / COMPARED_BINS_DRAWN_MAX)
-        starts = np.arange(0, len(lists[0]), step)
-        sums = [np.add.reduceat(one, starts).tolist() for one in lists]
-        label = axis.get("metadata", {})
-        name = label.get("label") or label.get("name") if isinstance(label, dict) else ""
-        return BinsDrawn(str(name or "")[:80], [*edges[starts].tolist(), float(edges[-1])], *sums)
-    return None
-
-
-def _edges(axis: Mapping[str, Any], cells: int) -> _Array | None:
-    """The edges of an axis with numbers. Its number of bins comes from outside: it has to fit the cells."""
-    if axis.get("type") == "regular":
-        bins = axis["bins"]
-        if not isinstance(bins, int) or not 0 < bins <= cells:
-            return None
-        return np.linspace(float(axis["lower"]), float(axis["upper"]), bins + 1)
-    if axis.get("type") == "variable":
-        return np.asarray(axis["edges"], float)
-    return None
-
-
-class _TooLongError(Exception):
-    """A page does not wait longer."""
-
-
-def compare_tables(name: str, ours: Path, theirs: Path, first: TableRecord, second: TableRecord) -> PartCompared:
-    """The values of all columns, by digests. ``count`` is the number of columns, ``differing`` of those that differ.
-
-    Takes up to COMPARED_TABLE_S seconds; a table that takes longer, or that cannot be read, is not compared.
-    """
-    end_s = time.monotonic() + COMPARED_TABLE_S
-    try:
-        found = [_digests(ours, first, end_s), _digests(theirs, second, end_s)]
-    except _TooLongError:
-        return PartCompared(name, "table", NOT_COMPARED, note=f"reading it takes more than {COMPARED_TABLE_S:.0f} s")
-    # What is no Parquet file is told in many ways.
-    except (BranchlineError, OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError) as error:
-        return PartCompared(name, "table", NOT_COMPARED, note=f"it cannot be read: {str(error)[:_WHY_MAX]}")
-    return _compared(name, *found)
-
-
-def _compared(name: str, ours: dict[str, BranchDigest], theirs: dict[str, BranchDigest]) -> PartCompared:
-    if ours.keys() != theirs.keys():
-        return PartCompared(name, "table", DIFFERS, note=f"it has other columns: {_shown(ours.keys() ^ theirs.keys())}")
-    rows = [max((one.entries for one in each.values()), default=0) for each in (ours, theirs)]
-    differing = [one for one in ours if ours[one] != theirs[one]]
-    if rows[0] != rows[1]:
-        note = f"{rows[0]} and {rows[1]} rows"
-    elif differing:
-        note = f"{rows[0]} rows in both; other values in {_shown(differing)}"
-    else:
-        note = f"{rows[0]} rows, all with the same values"
-    return PartCompared(name, "table", DIFFERS if differing else EQUAL, len(ours), len(differing), note=note)
-
-
-def _shown(names: Any) -> str:
-    every = sorted(names)
-    more = f" and {len(every) - _NAMES_SHOWN} more" if len(every) > _NAMES_SHOWN else ""
-    return ", ".join(one[:_NAME_MAX] for one in every[:_NAMES_SHOWN]) + more
-
-
-def _digests(path: Path, record: TableRecord, end_s: float) -> dict[str, BranchDigest]:
-    """Raises _TooLongError, and what reading raises."""
-    # Imported here since it imports awkward.
-    from branchline.writing.merging.digests import BranchHasher
-
-    hashers: dict[str, BranchHasher] = {}
-    for step in _steps(path, record):
-        if time.monotonic() > end_s:
-            raise _TooLongError
-        for column in step.fields:
-            hashers.setdefault(column, BranchHasher()).add(step[column])
-    return {column: hasher.value() for column, hasher in hashers.items()}
-
-
-def _steps(path: Path, record: TableRecord) -> Iterator[Any]:
-    """The rows of a file, some at a time, as records."""
-    if path.suffix == ".parquet":
-        import awkward as ak
-        import pyarrow.parquet
-
-        with pyarrow.parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(COMPARED_TABLE_ROWS):
-                yield ak.from_arrow(batch)
-        return
-    from branchline.reading.trees.iteration import iterate
-
-    source = f"{path}:{record.tree}" if record.tree else str(path)
-    yield from iterate(
-        [source], step_size=COMPARED_TABLE_ROWS, workers=1, memory_limit=COMPARED_TABLE_MEMORY_BYTES, access="plain"
-    )
-
-
-class _Run:
-    """A run and the files of its results."""
-
-    def __init__(self, out: Path, record: JobRecord) -> None:
-        self.out = out
-        self.record = record
-        self.names = [name for name in files_of(record) if Path(name).parts[:1] in [(one,) for one in _FOLDERS]]
-
-    def path(self, name: str) -> Path | None:
-        return result_file(self.out, self.record, name)
-
-
 def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: JobRecord) -> RunsCompared:
     """Compares this run (``first``) with another one. Reads at most COMPARED_BYTES_MAX bytes of the results that
     differ; the rest is said to be not compared.
@@ -312,6 +136,18 @@ def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: Jo
     parts.sort(key=lambda one: (one.state in (SAME, EQUAL), -(one.in_errors or 0.0), -one.differing, one.name))
     is_identical = bool(parts) and all(one.state in (SAME, EQUAL) for one in parts)
     return RunsCompared(is_identical, parts, [*_costs(first, second)])
+
+
+class _Run:
+    """A run and the files of its results."""
+
+    def __init__(self, out: Path, record: JobRecord) -> None:
+        self.out = out
+        self.record = record
+        self.names = [name for name in files_of(record) if Path(name).parts[:1] in [(one,) for one in _FOLDERS]]
+
+    def path(self, name: str) -> Path | None:
+        return result_file(self.out, self.record, name)
 
 
 def _part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCompared, int]:
@@ -332,6 +168,13 @@ def _part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCo
         return PartCompared(name, _kind(name), NOT_COMPARED, note=f"it cannot be read: {error.strerror}"), 0
 
 
+def _kind(name: str) -> str:
+    if name.startswith("tables/"):
+        return "table"
+    suffix = name.rpartition(".")[2]
+    return {"json": "data", "npz": "array", "parquet": "columns", "zip": "histogram"}.get(suffix, "file")
+
+
 def _have_same_bytes(first: Path, second: Path) -> bool:
     with first.open("rb") as left, second.open("rb") as right:
         while piece := left.read(_PIECE_BYTES):
@@ -348,7 +191,7 @@ def _of_content(name: str, first: Path, second: Path, record: JobRecord, other: 
         note = f"its bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
         return PartCompared(name, _kind(name), DIFFERS, note=note)
     try:
-        contents = _json(first), _json(second)
+        contents = _content_of(first), _content_of(second)
         if is_histogram(contents[0]) and is_histogram(contents[1]):
             return compare_histograms(name, *contents)
         return _data(name, *contents)
@@ -356,7 +199,7 @@ def _of_content(name: str, first: Path, second: Path, record: JobRecord, other: 
         return PartCompared(name, _kind(name), DIFFERS, note=f"its content cannot be compared: {error!s:.200}")
 
 
-def _json(path: Path) -> object:
+def _content_of(path: Path) -> object:
     with path.open("rb") as file:
         content = file.read(COMPARED_FILE_MAX_BYTES + 1)
     if len(content) > COMPARED_FILE_MAX_BYTES:
@@ -365,30 +208,13 @@ def _json(path: Path) -> object:
     return plain
 
 
-def _kind(name: str) -> str:
-    if name.startswith("tables/"):
-        return "table"
-    suffix = name.rpartition(".")[2]
-    return {"json": "data", "npz": "array", "parquet": "columns", "zip": "histogram"}.get(suffix, "file")
-
-
-def _table(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
-    """Bytes of a ROOT file have its date: columns are compared by the records, then by their values."""
-    ours, theirs = ([one for one in each.tables if name in one.files] for each in (record, other))
-    if not ours or not theirs:
-        return PartCompared(name, "table", NOT_COMPARED)
-    if ours[0].columns != theirs[0].columns:
-        return PartCompared(name, "table", DIFFERS, note="it has other columns")
-    return compare_tables(name, first, second, ours[0], theirs[0])
-
-
 def _data(name: str, first: object, second: object) -> PartCompared:
     ours, theirs = dict(_values(first)), dict(_values(second))
     names = list(dict.fromkeys([*ours, *theirs]))
     differing = [one for one in names if one not in ours or one not in theirs or not _same(ours[one], theirs[one])]
     largest = max([_distance(ours.get(one), theirs.get(one)) for one in differing], default=0.0)
     shown = [
-        ValueCompared(one[:_TEXT_MAX], _text(ours, one), _text(theirs, one))
+        ValueCompared(one[:_TEXT_MAX], _value_text(ours, one), _value_text(theirs, one))
         for one in differing[:COMPARED_VALUES_SHOWN_MAX]
     ]
     state = DIFFERS if differing else SAME
@@ -422,8 +248,190 @@ def _distance(first: object, second: object) -> float:
     return 0.0
 
 
-def _text(values: dict[str, object], name: str) -> str:
+def _value_text(values: dict[str, object], name: str) -> str:
     return repr(values[name])[:_TEXT_MAX] if name in values else ""
+
+
+_Array = npt.NDArray[Any]
+
+
+def is_histogram(content: object) -> bool:
+    """Whether this is a histogram in UHI's JSON."""
+    return isinstance(content, dict) and "uhi_schema" in content and isinstance(content.get("storage"), dict)
+
+
+def compare_histograms(name: str, first: Any, second: Any) -> PartCompared:
+    """The histograms bin by bin, underflow and overflow too. Raises errors of wrong values for what is none."""
+    axes = [_plain_axes(one) for one in (first, second)]
+    ours, theirs = first["storage"], second["storage"]
+    if axes[0] != axes[1]:
+        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
+    if ours.get("type") != theirs.get("type") or ours.keys() != theirs.keys():
+        return PartCompared(name, "histogram", DIFFERS, note="its bins keep something else")
+    numbers = {key: (_bin_numbers(ours[key]), _bin_numbers(theirs[key])) for key in ours if key != "type"}
+    shape = numbers["values"][0].shape
+    if any(one.shape != shape for pair in numbers.values() for one in pair):
+        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
+    is_other = np.zeros(shape, bool)
+    for before, after in numbers.values():
+        is_other |= (before != after) & ~(np.isnan(before) & np.isnan(after))
+    left, right = numbers["values"]
+    with np.errstate(all="ignore"):
+        distance = np.nan_to_num(np.abs(left.astype(float) - right.astype(float)), posinf=0.0)
+        error = np.maximum(_bin_errors(ours, numbers, 0), _bin_errors(ours, numbers, 1))
+        has_error = is_other & (error > 0) & np.isfinite(error)
+        pulls = distance[has_error] / error[has_error]
+    return PartCompared(
+        name,
+        "histogram",
+        DIFFERS if is_other.any() else SAME,
+        int(is_other.size),
+        int(is_other.sum()),
+        float(distance.max(initial=0.0)),
+        float(pulls.max()) if pulls.size and math.isfinite(pulls.max()) else None,
+        bins=_bins_drawn(first["axes"], left, right),
+    )
+
+
+def _plain_axes(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if not all(isinstance(axis, dict) for axis in content["axes"]):
+        raise ValueError("its axes are none")
+    return [{key: value for key, value in axis.items() if key not in _AXIS_WORDS} for axis in content["axes"]]
+
+
+def _bin_numbers(plain: object) -> _Array:
+    found = np.asarray(plain)
+    if found.dtype.kind not in "iufb" or not found.size:
+        raise ValueError("its bins are not numbers")
+    return found.astype(float) if found.dtype.kind == "b" else found
+
+
+def _bin_errors(storage: Mapping[str, Any], numbers: Mapping[str, tuple[_Array, _Array]], which: int) -> _Array:
+    """Of counts their square root; of a mean what its entries scatter by, over the root of their number."""
+    values = numbers["values"][which].astype(float)
+    if "variances" not in numbers:
+        return np.asarray(np.sqrt(np.abs(values)))
+    variances = numbers["variances"][which].astype(float)
+    if storage.get("type") in ("mean", "weighted_mean"):
+        counts = numbers.get("counts") or numbers.get("sum_of_weights")
+        return np.asarray(np.sqrt(variances / counts[which])) if counts else np.zeros_like(values)
+    return np.asarray(np.sqrt(variances))
+
+
+def _bins_drawn(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> BinsDrawn | None:
+    """Both over the first axis with numbers, sums over the others, without underflow and overflow."""
+    for index, axis in enumerate(axes):
+        edges = _axis_edges(axis, first.shape[index])
+        if edges is None:
+            continue
+        low = 1 if axis.get("underflow") else 0
+        others = tuple(one for one in range(first.ndim) if one != index)
+        lists = [one.astype(float).sum(axis=others)[low : low + len(edges) - 1] for one in (first, second)]
+        if len(lists[0]) != len(edges) - 1 or not all(np.isfinite(one).all() for one in (*lists, edges)):
+            continue
+        step = math.ceil(len(lists[0]) / COMPARED_BINS_DRAWN_MAX)
+        starts = np.arange(0, len(lists[0]), step)
+        sums = [np.add.reduceat(one, starts).tolist() for one in lists]
+        label = axis.get("metadata", {})
+        name = label.get("label") or label.get("name") if isinstance(label, dict) else ""
+        return BinsDrawn(str(name or "")[:80], [*edges[starts].tolist(), float(edges[-1])], *sums)
+    return None
+
+
+def _axis_edges(axis: Mapping[str, Any], cells: int) -> _Array | None:
+    """The edges of an axis with numbers. Its number of bins comes from outside: it has to fit the cells."""
+    if axis.get("type") == "regular":
+        bins = axis["bins"]
+        if not isinstance(bins, int) or not 0 < bins <= cells:
+            return None
+        return np.linspace(float(axis["lower"]), float(axis["upper"]), bins + 1)
+    if axis.get("type") == "variable":
+        return np.asarray(axis["edges"], float)
+    return None
+
+
+def _table(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
+    """Bytes of a ROOT file have its date: columns are compared by the records, then by their values."""
+    ours, theirs = ([one for one in each.tables if name in one.files] for each in (record, other))
+    if not ours or not theirs:
+        return PartCompared(name, "table", NOT_COMPARED)
+    if ours[0].columns != theirs[0].columns:
+        return PartCompared(name, "table", DIFFERS, note="it has other columns")
+    return compare_tables(name, first, second, ours[0], theirs[0])
+
+
+def compare_tables(name: str, ours: Path, theirs: Path, first: TableRecord, second: TableRecord) -> PartCompared:
+    """The values of all columns, by digests. ``count`` is the number of columns, ``differing`` of those that differ.
+
+    Takes up to COMPARED_TABLE_S seconds; a table that takes longer, or that cannot be read, is not compared.
+    """
+    end_s = time.monotonic() + COMPARED_TABLE_S
+    try:
+        found = [_column_digests(ours, first, end_s), _column_digests(theirs, second, end_s)]
+    except _TooLongError:
+        return PartCompared(name, "table", NOT_COMPARED, note=f"reading it takes more than {COMPARED_TABLE_S:.0f} s")
+    # What is no Parquet file is told in many ways.
+    except (BranchlineError, OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError) as error:
+        return PartCompared(name, "table", NOT_COMPARED, note=f"it cannot be read: {str(error)[:_WHY_MAX]}")
+    return _compare_digests(name, *found)
+
+
+def _compare_digests(name: str, ours: dict[str, BranchDigest], theirs: dict[str, BranchDigest]) -> PartCompared:
+    if ours.keys() != theirs.keys():
+        return PartCompared(
+            name, "table", DIFFERS, note=f"it has other columns: {_column_names(ours.keys() ^ theirs.keys())}"
+        )
+    rows = [max((one.entries for one in each.values()), default=0) for each in (ours, theirs)]
+    differing = [one for one in ours if ours[one] != theirs[one]]
+    if rows[0] != rows[1]:
+        note = f"{rows[0]} and {rows[1]} rows"
+    elif differing:
+        note = f"{rows[0]} rows in both; other values in {_column_names(differing)}"
+    else:
+        note = f"{rows[0]} rows, all with the same values"
+    return PartCompared(name, "table", DIFFERS if differing else EQUAL, len(ours), len(differing), note=note)
+
+
+class _TooLongError(Exception):
+    """A page does not wait longer."""
+
+
+def _column_names(names: Any) -> str:
+    every = sorted(names)
+    more = f" and {len(every) - _NAMES_SHOWN} more" if len(every) > _NAMES_SHOWN else ""
+    return ", ".join(one[:_NAME_MAX] for one in every[:_NAMES_SHOWN]) + more
+
+
+def _column_digests(path: Path, record: TableRecord, end_s: float) -> dict[str, BranchDigest]:
+    """Raises _TooLongError, and what reading raises."""
+    # Imported here since it imports awkward.
+    from branchline.writing.merging.digests import BranchHasher
+
+    hashers: dict[str, BranchHasher] = {}
+    for step in _row_steps(path, record):
+        if time.monotonic() > end_s:
+            raise _TooLongError
+        for column in step.fields:
+            hashers.setdefault(column, BranchHasher()).add(step[column])
+    return {column: hasher.value() for column, hasher in hashers.items()}
+
+
+def _row_steps(path: Path, record: TableRecord) -> Iterator[Any]:
+    """The rows of a file, some at a time, as records."""
+    if path.suffix == ".parquet":
+        import awkward as ak
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(COMPARED_TABLE_ROWS):
+                yield ak.from_arrow(batch)
+        return
+    from branchline.reading.trees.iteration import iterate
+
+    source = f"{path}:{record.tree}" if record.tree else str(path)
+    yield from iterate(
+        [source], step_size=COMPARED_TABLE_ROWS, workers=1, memory_limit=COMPARED_TABLE_MEMORY_BYTES, access="plain"
+    )
 
 
 def _costs(first: JobRecord, second: JobRecord) -> Iterator[CostCompared]:

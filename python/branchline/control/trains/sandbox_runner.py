@@ -87,7 +87,7 @@ class SandboxRunner:
         settings = Supervised(command, str(written), str(folder / runner.LOG), str(folder / WHY), self.limits)
         write_whole(folder / SETTINGS, json.dumps(asdict(settings)).encode())
         words = ["branchline.control.trains.supervisor", str(folder / SETTINGS), str(results)]
-        return runner.start(words, folder, None)
+        return runner.start_process(words, folder, None)
 
     def look(self, train: Train, folder: Path) -> Standing:
         """By the files that it writes, and the process that watches it, which ends as the last one."""
@@ -124,7 +124,7 @@ class SandboxRunner:
     def cancel(self, train: Train, folder: Path) -> None:
         """Has the process that watches it end it."""
         if _is_watched(train, folder):
-            runner.end(train.process)
+            runner.end_process(train.process)
 
     def can_resume(self, train: Train, folder: Path) -> bool:
         """It is started again, and reuses what is done."""
@@ -144,7 +144,7 @@ class SandboxRunner:
 
 
 def _is_watched(train: Train, folder: Path) -> bool:
-    return runner.lives(train.process, runner.results_of(folder, train.order))
+    return runner.is_process_alive(train.process, runner.results_of(folder, train.order))
 
 
 def take_folder(written: Path, results: Path) -> None:

@@ -1,4 +1,7 @@
-"""A train: its wagons, its dataset, where it runs, and how it stands."""
+"""A train: its wagons, its dataset, where it runs, and how it stands.
+
+Which wagons rode in which trains, and as what, is kept: a wagon that has not changed need not ride twice.
+"""
 
 from __future__ import annotations
 

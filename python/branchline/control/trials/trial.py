@@ -1,4 +1,8 @@
-"""What a trial is asked, and what it found: values that cross processes as JSON."""
+"""A trial: what it is asked and what it found, whether its wagon may ride in a train, and what that will take.
+
+Requests and outcomes cross processes as JSON. A wagon is good, good with warnings, or fails. What wagons that were
+tried one by one take in one train is an upper bound.
+"""
 
 from __future__ import annotations
 
@@ -157,10 +161,10 @@ def reasons(outcome: TrialOutcome) -> list[str]:
 
 def warnings(outcome: TrialOutcome) -> list[TrialWarning]:
     """What should be changed, with what to do."""
-    return [one for wagon in outcome.wagons if not wagon.error for one in _of_wagon(wagon, outcome)]
+    return [one for wagon in outcome.wagons if not wagon.error for one in _wagon_warnings(wagon, outcome)]
 
 
-def _of_wagon(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
+def _wagon_warnings(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
     if not wagon.events:
         yield TrialWarning(f"{wagon.name} saw no events", remedies.NO_EVENTS)
     if wagon.memory_bytes > TRIAL_MEMORY_LARGE_BYTES:
@@ -173,13 +177,13 @@ def _of_wagon(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning
     if wagon.first_s > TRIAL_FIRST_CHUNK_LONG_S:
         what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)}, in every process again"
         yield TrialWarning(what, remedies.LONG_FIRST_CHUNK)
-    yield from _of_times(wagon, outcome)
+    yield from _time_warnings(wagon, outcome)
     if len(wagon.branches) > TRIAL_BRANCHES_MANY:
         what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
         yield TrialWarning(what, remedies.MANY_BRANCHES)
 
 
-def _of_times(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
+def _time_warnings(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
     if wagon.seconds_per_event * wagon.events < TRIAL_TIME_TELLING_S:
         return
     if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:

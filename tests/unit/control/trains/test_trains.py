@@ -101,7 +101,7 @@ def room(tmp_path: Path, made: Path, gate: Path) -> Iterator[ControlRoom]:
     yield room
     gate.touch()
     trains = room.trains.trains()[0]
-    until(lambda: not any(runner.lives(one.process, room.trains.results(one)) for one in trains))
+    until(lambda: not any(runner.is_process_alive(one.process, room.trains.results(one)) for one in trains))
     room.close()
 
 
@@ -199,7 +199,7 @@ def test_a_train_goes_on_while_the_server_is_away(room: ControlRoom, gate: Path)
     until(lambda: (room.trains.results(room.trains.train(number)) / "job.json").exists())
     process = room.trains.train(number).process
     room.close()
-    assert runner.lives(process, room.trains.results(room.trains.train(number)))
+    assert runner.is_process_alive(process, room.trains.results(room.trains.train(number)))
     again = ControlRoom(room.folder)
     again.trains.start()
     assert again.trains.train(number).state == RUNNING
@@ -220,7 +220,7 @@ def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> N
     room.trains.cancel(number, ADA)
     assert room.trains.train(number).state == CANCELLED
     gate.touch()
-    until(lambda: not runner.lives(process, room.trains.results(room.trains.train(number))))
+    until(lambda: not runner.is_process_alive(process, room.trains.results(room.trains.train(number))))
     room.trains.again(number, ADA)
     until(lambda: room.trains.train(number).is_over)
     assert room.trains.train(number).state == FINISHED
@@ -239,7 +239,7 @@ def test_a_measure_sends_a_train_again_and_is_undone_by_cancelling_it(room: Cont
         room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), OLGA)
     process = room.trains.train(number).process
     room.trains.cancel(number, ADA)
-    until(lambda: not runner.lives(process, room.trains.results(train)))
+    until(lambda: not runner.is_process_alive(process, room.trains.results(train)))
     with pytest.raises(RefusedError):
         room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), ADA)
     sent = room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job, why="the disk was full"), OLGA)
