@@ -232,7 +232,7 @@ def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime, repo
         _check_reporter(connection, job_id, reporter)
     if not _is_new(connection, job_id, batch.source, batch.number):
         return False
-    hour = text_of(datetime.fromisoformat(batch.made))
+    hour = _hour_of(batch.made)
     if batch.status is not None:
         _take_status(connection, job_id, batch.status, batch.made)
     if batch.sites:
@@ -389,10 +389,6 @@ def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, 
     note_record(connection, job_id, _hour_of(made), record)
 
 
-def _hour_of(made: str) -> str:
-    return text_of(datetime.fromisoformat(made))
-
-
 def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, sign: Literal[1, -1]) -> None:
     """Adds a record to the sums of an hour, or takes it out of them."""
     connection.execute(_ADD_ENDED, (shown_name(record.status), sign))
@@ -407,6 +403,10 @@ def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, s
         _ADD_WAGON_HOUR,
         [(hour, shown_name(name), sign, *(sign * one for one in cost)) for name, cost in costs[:BATCH_SITES_MAX]],
     )
+
+
+def _hour_of(made: str) -> str:
+    return text_of(datetime.fromisoformat(made))
 
 
 def _text(moment: datetime) -> str:

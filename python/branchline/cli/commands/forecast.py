@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.limits import PROOF_S
+from branchline.base.plain import finite, to_plain
 from branchline.base.processes import own_python
 from branchline.base.quantities import duration
 from branchline.cli.options import ReadingSettings, requests_recorded
@@ -121,7 +122,6 @@ def check(
             branchline forecast check
 
     """
-    from branchline.base.plain import finite, to_plain
     from branchline.cli.tables.lines import print_checked
     from branchline.lab.forecast.checked import keep_checked, load_checked
     from branchline.lab.forecast.kept_forecasts import check as checked
@@ -167,7 +167,6 @@ def calibrate(
             branchline calibrate root://eos.example.org//data/*.root
 
     """
-    from branchline.base.plain import finite, to_plain
     from branchline.lab.forecast.calibration import calibrate as measured
     from branchline.lab.forecast.calibration import load_calibration, save_calibration
     from branchline.reading.datasets.dataset import Dataset
@@ -217,7 +216,6 @@ def advise(
             branchline advise "data/*.root" --do better --prove
 
     """
-    from branchline.base.plain import finite, to_plain
     from branchline.cli.tables.lines import print_advice
     from branchline.lab.advice.advise import advice_of, do
     from branchline.lab.forecast.subject import is_job
@@ -250,7 +248,6 @@ def advise(
 
 def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     """Advice for several jobs: one train, if they read the same."""
-    from branchline.base.plain import finite, to_plain
     from branchline.cli.tables.lines import print_advice
     from branchline.lab.forecast.subject import job_record
     from branchline.records.diagnosis.job_advice import advise_jobs

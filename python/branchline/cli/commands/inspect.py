@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import DISK_PAGE_BYTES
+from branchline.base.plain import to_plain
 from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import print_json, print_out
@@ -74,7 +75,6 @@ def _inspect_dataset(files: tuple[DataFile, ...], *, as_json: bool) -> int:
 def _inspect_file(
     file: DataFile, branches: str | None, *, as_json: bool, picture: Path | None, page_bytes: int
 ) -> None:
-    from branchline.base.plain import to_plain
     from branchline.cli.tables.layout_tables import print_file
     from branchline.cli.tables.terminal import console
     from branchline.lab.advice.layout_advice import advise_file

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.imports import require
+from branchline.base.quantities import significant
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
@@ -153,7 +155,6 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
     """Runs a study here or on a farm, and prints what it says. ``words`` order it anywhere else."""
-    from branchline.base.imports import require
     from branchline.lab.sampling.farms import taker_on
     from branchline.lab.studies.study_page import write_report
     from branchline.lab.studies.study_result import sentences
@@ -271,8 +272,6 @@ def history(
 
 
 def _point_text(point: HistoryPoint) -> str:
-    from branchline.base.quantities import significant
-
     if point.ratio is None:
         return f"{point.storage}: not measured: {point.error or 'no pair is whole'}"
     interval = "" if point.low is None or point.high is None else f" ({point.low:.3f} to {point.high:.3f})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from branchline._core import Proxy, __version__
 from branchline.base.quantities import count, counted, size
+from branchline.base.whole_files import failed_writing
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log_stopping, print_out
 from branchline.cli.progress_bar import progress_bar
@@ -39,7 +40,6 @@ def demo_data(
 
     """
     # Imported here since it imports Pythia.
-    from branchline.base.whole_files import failed_writing
     from branchline.trains.demo.demo_files import LIST_NAME, make_data
 
     kept = 0

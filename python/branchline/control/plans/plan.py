@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
 from branchline.base.limits import PLAN_HOURS_MAX, PLAN_MEMORY_MAX_BYTES, TRAIN_WAGONS_MAX
@@ -142,11 +142,7 @@ class Schedule:
         # The date there may be another one than in UTC.
         first = moment.astimezone(UTC).date() - step * timedelta(days=2)
         days = [first + step * timedelta(days=one) for one in range(_SEARCHED_DAYS)]
-        return [_moment(day, at, zone) for day in days if DAYS[day.weekday()] in self.days]
-
-
-def _moment(day: date, at: time, zone: tzinfo) -> datetime:
-    return datetime.combine(day, at, zone).astimezone(UTC)
+        return [datetime.combine(day, at, zone).astimezone(UTC) for day in days if DAYS[day.weekday()] in self.days]
 
 
 def _zone(name: str) -> tzinfo:

@@ -162,9 +162,11 @@ def _line(file: DataFile) -> str:
 def groups_for_others(path: Path) -> bytes:
     """A list that was written, without the secrets of URLs."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    shown = {name: {"files": [_without_secrets(line) for line in group["files"]]} for name, group in content.items()}
+    shown = {
+        name: {"files": [_line_without_secrets(line) for line in group["files"]]} for name, group in content.items()
+    }
     return json.dumps(shown, indent=1).encode()
 
 
-def _without_secrets(line: str) -> str:
+def _line_without_secrets(line: str) -> str:
     return BETWEEN_REPLICAS.join(without_secrets(one) for one in line.split(BETWEEN_REPLICAS))

@@ -1,4 +1,7 @@
-"""Actions of forms: each is a POST that redirects to the page with the result."""
+"""Actions of forms: each is a POST that redirects to the page with the result.
+
+They change wagons, datasets and activations, trials, measures, accounts and tokens, plans and trains.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from branchline.trains.wagons.parameters import Value
 
 #: An action: gives the address of the page to show.
 Act = Callable[[ControlRoom, Person, "Form"], str]
-#: What makes a train, in the form.
+#: What makes a plan due, in its form.
 SCHEDULE, FULL = "schedule", "full"
 
 
@@ -100,21 +103,6 @@ def upload(room: ControlRoom, person: Person, form: Form) -> str:
     return f"/wagons/{addresses[0]}" if len(addresses) == 1 else "/grid"
 
 
-def renew_wagon(room: ControlRoom, person: Person, form: Form) -> str:
-    """Takes the source of a wagon from git as it is there now."""
-    whole = room.registry.wagon(form.text("address"))
-    person.check_owns(whole.entry.owner)
-    source = whole.entry.source
-    if source is None or not source.repository:
-        raise OptionError(f"the source of {whole.entry.address} is not from git", hint="upload the new one")
-    found = room.git.fetch(GitPlace(source.repository, source.path, form.text("ref") or "HEAD"))
-    renewed = replace(source, sha256=room.sources.keep(found.content, source.path), commit=found.commit)
-    if renewed != source:
-        room.registry.save_wagon(replace(whole.entry, source=renewed), person, form.number("revision"))
-        room.trials.look()
-    return f"/wagons/{whole.entry.address}"
-
-
 def _register(room: ControlRoom, person: Person, owner: str, one: WagonClass, source: WagonSource, form: Form) -> str:
     """A new wagon, or the new source of the one that is there by this name."""
     name = form.text("name") or one.name
@@ -129,6 +117,21 @@ def _register(room: ControlRoom, person: Person, owner: str, one: WagonClass, so
         revision = before.revision
     room.registry.save_wagon(entry, person, revision)
     return entry.address
+
+
+def renew_wagon(room: ControlRoom, person: Person, form: Form) -> str:
+    """Takes the source of a wagon from git as it is there now."""
+    whole = room.registry.wagon(form.text("address"))
+    person.check_owns(whole.entry.owner)
+    source = whole.entry.source
+    if source is None or not source.repository:
+        raise OptionError(f"the source of {whole.entry.address} is not from git", hint="upload the new one")
+    found = room.git.fetch(GitPlace(source.repository, source.path, form.text("ref") or "HEAD"))
+    renewed = replace(source, sha256=room.sources.keep(found.content, source.path), commit=found.commit)
+    if renewed != source:
+        room.registry.save_wagon(replace(whole.entry, source=renewed), person, form.number("revision"))
+        room.trials.look()
+    return f"/wagons/{whole.entry.address}"
 
 
 def save_wagon(room: ControlRoom, person: Person, form: Form) -> str:
@@ -235,7 +238,7 @@ def may_try(room: ControlRoom, person: Person, wagon: str, dataset: str) -> bool
     return person.has_part_in(entry.owner, entry.group)
 
 
-def switch_on(room: ControlRoom, person: Person, form: Form) -> str:
+def switch_on_measure(room: ControlRoom, person: Person, form: Form) -> str:
     """Switches a measure on."""
     order = MeasureOrder(
         form.text("kind"),
@@ -249,7 +252,7 @@ def switch_on(room: ControlRoom, person: Person, form: Form) -> str:
     return f"/measures/{room.measures.switch_on(order, person)}"
 
 
-def undo(room: ControlRoom, person: Person, form: Form) -> str:
+def undo_measure(room: ControlRoom, person: Person, form: Form) -> str:
     """Undoes a measure."""
     room.measures.undo(form.number("number"), person)
     return f"/measures/{form.number('number')}"
@@ -287,7 +290,7 @@ def revoke_token(room: ControlRoom, person: Person, form: Form) -> str:
     return "/me"
 
 
-def save(room: ControlRoom, person: Person, form: Form) -> str:
+def save_plan(room: ControlRoom, person: Person, form: Form) -> str:
     """Makes a plan, or changes the one whose revision is given."""
     trigger = form.text("trigger")
     if trigger not in (SCHEDULE, FULL):
@@ -315,13 +318,13 @@ def save(room: ControlRoom, person: Person, form: Form) -> str:
     return f"/plans/{plan.address}"
 
 
-def pause(room: ControlRoom, person: Person, form: Form) -> str:
+def pause_plan(room: ControlRoom, person: Person, form: Form) -> str:
     """Pauses a plan, or has it go on."""
     room.plans.pause(form.text("address"), person, is_paused=form.text("to") != "on")
     return f"/plans/{form.text('address')}"
 
 
-def remove(room: ControlRoom, person: Person, form: Form) -> str:
+def remove_plan(room: ControlRoom, person: Person, form: Form) -> str:
     """Removes a plan."""
     room.plans.remove(form.text("address"), person)
     return "/plans"
@@ -348,7 +351,7 @@ def _amount(form: Form, name: str) -> float:
         raise OptionError(f"{name} cannot be {text!r:.40}", hint="write a number, as 1.5") from None
 
 
-def order(room: ControlRoom, person: Person, form: Form) -> str:
+def order_train(room: ControlRoom, person: Person, form: Form) -> str:
     """Orders a train."""
     wanted = TrainOrder(
         form.text("owner") or person.name,
@@ -370,24 +373,24 @@ def _share(text: str) -> float:
         raise OptionError(f"{text!r:.40} is no number of per cent") from None
 
 
-def approve(room: ControlRoom, person: Person, form: Form) -> str:
+def approve_train(room: ControlRoom, person: Person, form: Form) -> str:
     """Has a train begin that waits for an operator."""
     room.trains.approve(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
-def cancel(room: ControlRoom, person: Person, form: Form) -> str:
+def cancel_train(room: ControlRoom, person: Person, form: Form) -> str:
     """Ends a train."""
     room.trains.cancel(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
-def again(room: ControlRoom, person: Person, form: Form) -> str:
+def run_train_again(room: ControlRoom, person: Person, form: Form) -> str:
     """Runs what is missing."""
     room.trains.again(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
-def clone(room: ControlRoom, person: Person, form: Form) -> str:
+def clone_train(room: ControlRoom, person: Person, form: Form) -> str:
     """Runs the same again."""
     return f"/trains/{room.trains.clone(form.number('number'), person)}"

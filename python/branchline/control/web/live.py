@@ -1,4 +1,7 @@
-"""Live pages: server-sent events say that something has changed, and the page asks for its parts again."""
+"""Live pages: server-sent events say that something has changed, and the page asks for its parts again.
+
+Pages that many look at are drawn once for all of them, each time that something has changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Logging in and out of a shared control room, and the secret of a new token, which is shown once."""
+"""Logging in and out of a shared control room, and the secret of a new token, which is shown once.
+
+The page of the login leads to the page that was asked for, if it is one of this server.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +28,6 @@ from branchline.errors import OptionError
 
 MAKE_TOKEN = "/do/make-token"  # noqa: S105 - an address
 _TOO_MANY = "There were too many wrong passwords. Try again in a quarter of an hour."
-
-
-def login_page(settings: ServerSettings, wanted: str = "/", trouble: str = "", status: int = 200) -> HTMLResponse:
-    """The page, with what went wrong at the last try; ``wanted`` is where people wanted to go."""
-    path = own_path(wanted)
-    openid = settings.openid
-    provider = None if openid is None else openid.shown_name
-    address = f"{OPENID_PATH}?{urlencode({'next': path})}"
-    return HTMLResponse(
-        rendered("login.html", wanted=path, trouble=trouble, provider=provider, address=address), status
-    )
-
-
-def own_path(wanted: str) -> str:
-    """A path of this server; the first page for anything that leads elsewhere."""
-    is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
-    return quote(wanted, safe="/?=&%:.,-_~+@!$'()*;") if is_own and not wanted.startswith(LOGIN_PATH) else "/"
 
 
 @dataclass
@@ -132,6 +118,23 @@ class Logins:
         answer = RedirectResponse(LOGIN_PATH, 303)
         answer.delete_cookie(name, secure=self.settings.is_secure, httponly=True, samesite="lax")
         return answer
+
+
+def login_page(settings: ServerSettings, wanted: str = "/", trouble: str = "", status: int = 200) -> HTMLResponse:
+    """The page, with what went wrong at the last try; ``wanted`` is where people wanted to go."""
+    path = own_path(wanted)
+    openid = settings.openid
+    provider = None if openid is None else openid.shown_name
+    address = f"{OPENID_PATH}?{urlencode({'next': path})}"
+    return HTMLResponse(
+        rendered("login.html", wanted=path, trouble=trouble, provider=provider, address=address), status
+    )
+
+
+def own_path(wanted: str) -> str:
+    """A path of this server; the first page for anything that leads elsewhere."""
+    is_own = wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
+    return quote(wanted, safe="/?=&%:.,-_~+@!$'()*;") if is_own and not wanted.startswith(LOGIN_PATH) else "/"
 
 
 @dataclass

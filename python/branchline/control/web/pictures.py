@@ -1,4 +1,7 @@
-"""Pictures of numbers over time, as SVG in the page: no script draws them, and they print."""
+"""Pictures as SVG in the page: no script draws them, and they print.
+
+Numbers are drawn over time. A histogram in two runs is drawn as steps over one axis, with the ratio below them.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,12 @@ from branchline.control.trains.run_comparison import BinsDrawn
 
 # The area of the lines, in units of the picture.
 WIDTH, HEIGHT = 1000.0, 220.0
+#: The area of the ratio, below that of the bins.
+RATIO_HEIGHT = 90.0
 TICKS = 5
 # Steps between marks of time, in seconds: minutes, hours, days and weeks that people count in.
 _TIME_STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800,
                  21600, 43200, 86400, 172_800, 604_800, 1_209_600, 2_419_200, 7_257_600, 31_449_600)  # fmt: skip
-
-#: The area of the ratio, below that of the bins.
-RATIO_HEIGHT = 90.0
 
 
 @dataclass(frozen=True)
@@ -156,40 +158,40 @@ def bins_picture(name: str, bins: BinsDrawn) -> BinsPicture:
     reach = max([abs(one - 1) for one in known], default=0.0) or 0.1
     # A bin far away would flatten all others.
     reach = min(reach, 1.0)
-    x = [_part(edge, begin, end) * WIDTH for edge in bins.edges]
+    x = [_fraction(edge, begin, end) * WIDTH for edge in bins.edges]
     return BinsPicture(
         name,
         bins.axis,
-        _steps(x, bins.first, low, high, HEIGHT),
-        _steps(x, bins.second, low, high, HEIGHT),
-        _steps(x, ratios, 1 - reach, 1 + reach, RATIO_HEIGHT),
+        _step_path(x, bins.first, low, high, HEIGHT),
+        _step_path(x, bins.second, low, high, HEIGHT),
+        _step_path(x, ratios, 1 - reach, 1 + reach, RATIO_HEIGHT),
         RATIO_HEIGHT / 2,
-        _ticks(begin, end, WIDTH, is_height=False),
-        _ticks(low, high, HEIGHT, is_height=True),
+        _axis_ticks(begin, end, WIDTH, is_height=False),
+        _axis_ticks(low, high, HEIGHT, is_height=True),
         [Tick(RATIO_HEIGHT * part, significant(1 + reach * (1 - 2 * part))) for part in (0.0, 0.5, 1.0)],
     )
 
 
-def _part(value: float, low: float, high: float) -> float:
+def _fraction(value: float, low: float, high: float) -> float:
     """Where a value lies between two others, from 0 to 1. Halves, since the distance of two doubles may be none."""
     span = high / 2 - low / 2
     return min(max((value / 2 - low / 2) / span, 0.0), 1.0) if span > 0 and math.isfinite(value) else 0.0
 
 
-def _steps(x: Sequence[float], values: Sequence[float | None], low: float, high: float, height: float) -> str:
+def _step_path(x: Sequence[float], values: Sequence[float | None], low: float, high: float, height: float) -> str:
     """A path of horizontal lines, with gaps where there is no value."""
     path, is_down = "", False
     for left, right, value in zip(x, x[1:], values, strict=False):
         if value is None:
             is_down = False
             continue
-        y = height * (1 - _part(value, low, high))
+        y = height * (1 - _fraction(value, low, high))
         path += f"{'L' if is_down else 'M'}{left:.1f} {y:.1f}H{right:.1f}"
         is_down = True
     return path
 
 
-def _ticks(low: float, high: float, length: float, *, is_height: bool) -> list[Tick]:
+def _axis_ticks(low: float, high: float, length: float, *, is_height: bool) -> list[Tick]:
     parts = [index / (TICKS - 1) for index in range(TICKS)]
     values = [low * (1 - part) + high * part for part in parts]
     at = [length * (1 - part if is_height else part) for part in parts]

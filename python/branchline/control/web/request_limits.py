@@ -1,4 +1,7 @@
-"""Limits of requests: the size of bodies, and how often a client may ask or try a password."""
+"""Limits of requests: bodies, and how often a client may ask or try a password.
+
+Bodies are bounded in size, plain and compressed, in time, and in memory all together.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Routes for programs: reports of jobs, and metrics in the formats of Prometheus and OpenMetrics."""
+"""Routes for programs: reports of jobs, and metrics for monitoring systems.
+
+Metrics are text in the exposition format of Prometheus (version 0.0.4), or in OpenMetrics 1.0. Alert rules and a
+dashboard are files beside them.
+"""
 
 from __future__ import annotations
 
@@ -24,63 +28,6 @@ PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #: Alert rules for Prometheus, and a dashboard for Grafana.
 MONITORING_FILES = {"alerts.yml": "application/yaml", "dashboard.json": "application/json"}
-
-
-def openmetrics_text(metrics: Iterable[Metric]) -> str:
-    """As OpenMetrics."""
-    return "".join(f"{line}\n" for one in metrics for line in _lines(one, is_open=True)) + "# EOF\n"
-
-
-def prometheus_text(metrics: Iterable[Metric]) -> str:
-    """As Prometheus' own format."""
-    return "".join(f"{line}\n" for one in metrics for line in _lines(one, is_open=False))
-
-
-def _lines(metric: Metric, *, is_open: bool) -> Iterator[str]:
-    sample = f"{metric.name}_total" if metric.kind == COUNTER else metric.name
-    family = metric.name if is_open else sample
-    yield f"# TYPE {family} {metric.kind}"
-    if is_open and metric.unit:
-        yield f"# UNIT {family} {metric.unit}"
-    yield f"# HELP {family} {_escaped(metric.help)}"
-    for one in metric.readings:
-        yield f"{sample}{_labels(one)} {_number(one.value)}"
-
-
-def _labels(reading: MetricValue) -> str:
-    if not reading.labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in reading.labels.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    # Names from outside may have halves of characters, which no text may have.
-    clean = text.encode(errors="replace").decode()
-    return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def monitoring_routes() -> list[Route]:
-    """Their routes."""
-    return [
-        Route("/metrics", _metrics),
-        *(Route(f"/metrics/{name}", partial(_file, name, kind)) for name, kind in MONITORING_FILES.items()),
-    ]
-
-
-async def _metrics(request: Request) -> Response:
-    found = await run_in_threadpool(metrics_of, request.app.state.room)
-    if "application/openmetrics-text" in request.headers.get("accept", ""):
-        return Response(openmetrics_text(found), headers={"Content-Type": OPENMETRICS_TYPE})
-    return Response(prometheus_text(found), headers={"Content-Type": PROMETHEUS_TYPE})
-
-
-async def _file(name: str, kind: str, _: Request) -> Response:
-    content = files("branchline.control.web").joinpath("monitoring", name).read_bytes()
-    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
 async def take_report(request: Request) -> Response:
@@ -114,3 +61,60 @@ def _taken(request: Request, content: bytes) -> Mapping[str, object]:
     taken = room.take(batch, reporter)
     told = room.measures.told(batch.identity.job)
     return {"taken": taken, MEASURES_FIELD: told.as_dict()} if told.in_force else {"taken": taken}
+
+
+def monitoring_routes() -> list[Route]:
+    """Their routes."""
+    return [
+        Route("/metrics", _metrics),
+        *(Route(f"/metrics/{name}", partial(_file, name, kind)) for name, kind in MONITORING_FILES.items()),
+    ]
+
+
+async def _metrics(request: Request) -> Response:
+    found = await run_in_threadpool(metrics_of, request.app.state.room)
+    if "application/openmetrics-text" in request.headers.get("accept", ""):
+        return Response(openmetrics_text(found), headers={"Content-Type": OPENMETRICS_TYPE})
+    return Response(prometheus_text(found), headers={"Content-Type": PROMETHEUS_TYPE})
+
+
+async def _file(name: str, kind: str, _: Request) -> Response:
+    content = files("branchline.control.web").joinpath("monitoring", name).read_bytes()
+    return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def openmetrics_text(metrics: Iterable[Metric]) -> str:
+    """As OpenMetrics."""
+    return "".join(f"{line}\n" for one in metrics for line in _metric_lines(one, is_open=True)) + "# EOF\n"
+
+
+def prometheus_text(metrics: Iterable[Metric]) -> str:
+    """As Prometheus' own format."""
+    return "".join(f"{line}\n" for one in metrics for line in _metric_lines(one, is_open=False))
+
+
+def _metric_lines(metric: Metric, *, is_open: bool) -> Iterator[str]:
+    sample = f"{metric.name}_total" if metric.kind == COUNTER else metric.name
+    family = metric.name if is_open else sample
+    yield f"# TYPE {family} {metric.kind}"
+    if is_open and metric.unit:
+        yield f"# UNIT {family} {metric.unit}"
+    yield f"# HELP {family} {_escaped(metric.help)}"
+    for one in metric.readings:
+        yield f"{sample}{_labels(one)} {_number(one.value)}"
+
+
+def _labels(reading: MetricValue) -> str:
+    if not reading.labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in reading.labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    # Names from outside may have halves of characters, which no text may have.
+    clean = text.encode(errors="replace").decode()
+    return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -1,4 +1,8 @@
-"""The server: uvicorn over the application, from the address that is printed to a clean end."""
+"""The server: uvicorn over the application, from the address that is printed to a clean end.
+
+Connections are closed if requests do not arrive in time, and what is written to the terminal is bounded: whoever
+reaches the port could hold connections or fill a disk otherwise.
+"""
 
 from __future__ import annotations
 
@@ -37,66 +41,6 @@ from branchline.errors import OptionError
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is asked whether somebody listens there
-
-
-class TimedConnection(H11Protocol):
-    """A connection that is closed if the head of a request takes too long: uvicorn would wait for it for ever."""
-
-    _late: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._forget()
-
-    def _watch(self) -> None:
-        # There is none before the first request, whatever uvicorn declares.
-        if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr]
-            self._forget()
-        elif self._late is None and not self.transport.is_closing():
-            self._late = self.loop.call_later(REQUEST_HEAD_S, self.transport.close)
-
-    def _forget(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
-
-
-class BoundedLines(logging.Filter):
-    """Lets through LOG_LINES_MAX messages in LOG_SPAN_S, and says of those before it how many it has left out."""
-
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._now_s = now_s
-        self._began_s = now_s()
-        self._count = 0
-        self._left_out = 0
-        self._turn = threading.Lock()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a message is written."""
-        with self._turn:
-            if self._now_s() - self._began_s > LOG_SPAN_S:
-                self._began_s, self._count = self._now_s(), 0
-            self._count += 1
-            if self._count > LOG_LINES_MAX:
-                self._left_out += 1
-                return False
-            left_out, self._left_out = self._left_out, 0
-        if left_out:
-            record.msg, record.args = f"{record.getMessage()} ({left_out} messages before it were left out)", ()
-        return True
 
 
 @dataclass(frozen=True)
@@ -248,6 +192,40 @@ def _config(app: ASGIApp, sharing: Sharing | None) -> uvicorn.Config:
     )
 
 
+class TimedConnection(H11Protocol):
+    """A connection that is closed if the head of a request takes too long: uvicorn would wait for it for ever."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._forget()
+
+    def _watch(self) -> None:
+        # There is none before the first request, whatever uvicorn declares.
+        if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr]
+            self._forget()
+        elif self._late is None and not self.transport.is_closing():
+            self._late = self.loop.call_later(REQUEST_HEAD_S, self.transport.close)
+
+    def _forget(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
 class _Server(uvicorn.Server):
     """A server that says when it listens, and to its streams when it ends."""
 
@@ -268,6 +246,32 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: object) -> None:  # noqa: ARG002 - as uvicorn calls it
         # The signal is how the server is ended, and no error of it: uvicorn would raise it again afterwards.
         self.should_exit = True
+
+
+class BoundedLines(logging.Filter):
+    """Lets through LOG_LINES_MAX messages in LOG_SPAN_S, and says of those before it how many it has left out."""
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now_s = now_s
+        self._began_s = now_s()
+        self._count = 0
+        self._left_out = 0
+        self._turn = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a message is written."""
+        with self._turn:
+            if self._now_s() - self._began_s > LOG_SPAN_S:
+                self._began_s, self._count = self._now_s(), 0
+            self._count += 1
+            if self._count > LOG_LINES_MAX:
+                self._left_out += 1
+                return False
+            left_out, self._left_out = self._left_out, 0
+        if left_out:
+            record.msg, record.args = f"{record.getMessage()} ({left_out} messages before it were left out)", ()
+        return True
 
 
 def _listening(host: str, port: int) -> socket.socket:

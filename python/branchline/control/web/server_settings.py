@@ -1,4 +1,7 @@
-"""How a control room is served: to whom, and by what they are known."""
+"""How a control room is served: to whom, and by what requests are known.
+
+That is the one token of somebody who is alone, or sessions and tokens of accounts.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,25 @@ COOKIE = "branchline"
 #: In the directory of a control room: the token of who serves it alone. Jobs of the same user read it.
 TOKEN_FILE = "token"  # noqa: S105 - a name of a file
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """``keys`` tell who asks. ``hosts`` are the names by which browsers may call the server: any other name in a
+    request is that of a page elsewhere, which has its address point here. ``is_secure``: browsers reach it by https.
+    ``base`` is the address that is printed, and ``openid`` a provider that people may log in by.
+    """
+
+    keys: OwnToken | AccountKeys
+    hosts: tuple[str, ...] = LOOPBACK_HOSTS
+    is_secure: bool = False
+    base: str = ""
+    openid: OpenIdSettings | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether there are accounts, which log in."""
+        return isinstance(self.keys, AccountKeys)
 
 
 class Keys(Protocol):
@@ -61,22 +83,3 @@ class AccountKeys:
     async def of_cookie(self, secret: str) -> Login | None:
         """Whose session it is."""
         return await run_in_threadpool(self.accounts.of_session, secret) if secret else None
-
-
-@dataclass(frozen=True)
-class ServerSettings:
-    """``keys`` tell who asks. ``hosts`` are the names by which browsers may call the server: any other name in a
-    request is that of a page elsewhere, which has its address point here. ``is_secure``: browsers reach it by https.
-    ``base`` is the address that is printed, and ``openid`` a provider that people may log in by.
-    """
-
-    keys: OwnToken | AccountKeys
-    hosts: tuple[str, ...] = LOOPBACK_HOSTS
-    is_secure: bool = False
-    base: str = ""
-    openid: OpenIdSettings | None = None
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether there are accounts, which log in."""
-        return isinstance(self.keys, AccountKeys)

@@ -1,4 +1,7 @@
-"""ID tokens: what a provider has signed of who somebody is (OpenID Connect Core 1.0, sections 2 and 3.1.3.7)."""
+"""ID tokens: what a provider has signed of who somebody is (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
+
+The errors say why somebody cannot be let in by a provider.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,8 @@ SUBJECT_CHARACTERS_MAX = 255
 # A year that no clock will show.
 _MOMENT_MAX_S = 1e12
 _KINDS = ("RSA", "EC", "OKP")
+Claims = Mapping[str, object]
+PublicKey = RSAKey | ECKey | OKPKey
 
 
 class ProviderError(BranchlineError):
@@ -28,10 +33,6 @@ class ProviderError(BranchlineError):
 
 class RejectedError(BranchlineError):
     """A log-in was not begun here, took too long, or was refused by the provider."""
-
-
-Claims = Mapping[str, object]
-PublicKey = RSAKey | ECKey | OKPKey
 
 
 @dataclass(frozen=True)

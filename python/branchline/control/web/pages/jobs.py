@@ -1,4 +1,7 @@
-"""The list of jobs, and one job."""
+"""The list of jobs, one job, its files, and its report.
+
+The report is the one that a job writes beside its results, drawn from the record that it sent.
+"""
 
 from __future__ import annotations
 
@@ -81,9 +84,7 @@ def jobs(ask: Ask) -> Page:
 
 def job(ask: Ask) -> Page:
     """One job: how it stands, its profile, what it read, what its wagons cost."""
-    found = ask.room.job(ask.path("job"))
-    if found is None:
-        raise HTTPException(404, "No job with this name has reported.")
+    found = _job(ask.room, ask.path("job"))
     pictures = [
         line_picture("events/s", [_rates(found, "events")]),
         line_picture("MB/s read", [_rates(found, "bytes_read", 1e6)]),
@@ -94,17 +95,6 @@ def job(ask: Ask) -> Page:
         found,
         {"pictures": pictures, "summary": summary(found.record, advise_job(found.record)) if found.record else []},
     )
-
-
-def job_files(ask: Ask) -> Page:
-    """The files that a job has read, in pages."""
-    found = ask.room.job(ask.path("job"))
-    if found is None:
-        raise HTTPException(404, "No job with this name has reported.")
-    first, count = ask.number("first"), min(ask.number("count", ROWS), FILES_PAGE_MAX)
-    files = ask.room.files(found.row.identity.job, first, count)
-    listed = JobFiles(found.row.identity.job, first, count, files)
-    return Page("job_files.html", f"Files of {found.row.identity.name or 'a job'}", listed)
 
 
 def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
@@ -119,19 +109,33 @@ def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
     return Line("", [steps])
 
 
+def job_files(ask: Ask) -> Page:
+    """The files that a job has read, in pages."""
+    found = _job(ask.room, ask.path("job"))
+    first, count = ask.number("first"), min(ask.number("count", ROWS), FILES_PAGE_MAX)
+    files = ask.room.files(found.row.identity.job, first, count)
+    listed = JobFiles(found.row.identity.job, first, count, files)
+    return Page("job_files.html", f"Files of {found.row.identity.name or 'a job'}", listed)
+
+
 async def job_report(request: Request) -> Response:
     """The page, without the pictures of results: they are with the job."""
     ask = Ask(request)
-    html = await run_in_threadpool(_html, ask.room, ask.path("job"))
+    html = await run_in_threadpool(_report_html, ask.room, ask.path("job"))
     return HTMLResponse(html, headers={"Content-Security-Policy": STRANGER_POLICY})
 
 
-def _html(room: ControlRoom, job: str) -> str:
-    found = room.job(job)
-    if found is None:
-        raise HTTPException(404, "No job with this name has reported.")
+def _report_html(room: ControlRoom, job: str) -> str:
+    found = _job(room, job)
     if found.record is None:
         raise HTTPException(404, "The job has not ended: its report comes with its end.")
     results = [replace(one, picture=None) for one in found.record.results]
     record = replace(found.record, files=room.files(job).files, results=results)
     return page_html(record, Path(), advise_job(record))
+
+
+def _job(room: ControlRoom, job: str) -> JobDetails:
+    found = room.job(job)
+    if found is None:
+        raise HTTPException(404, "No job with this name has reported.")
+    return found

@@ -1,4 +1,8 @@
-"""Trains: the list, one train, and the form for a new one."""
+"""Trains: the list, one train, the form for a new one, a train beside an earlier run, and files of results.
+
+The files of results can be looked at and downloaded. A train beside an earlier run is compared bin by bin, with what
+both cost.
+"""
 
 from __future__ import annotations
 
@@ -25,44 +29,12 @@ from branchline.records.sensors.record import FailureGroup, JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of
 
+ROWS = 50
 #: Types that a browser shows; everything else is downloaded.
 PICTURE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 _SHOWN = {**PICTURE_TYPES, "html": "text/html; charset=utf-8", "json": "application/json", "txt": "text/plain"}
 #: What code of users wrote is shown as by a stranger: no script, no cookie, nothing from elsewhere.
 STRANGER_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-ROWS = 50
-
-
-async def train_bundle(request: Request) -> Response:
-    """The train for other machines, as an archive."""
-    ask = Ask(request)
-    return await run_in_threadpool(_bundle, ask.room, ask.path_number("number"))
-
-
-def _bundle(room: ControlRoom, number: int) -> Response:
-    train = room.trains.train(number)
-    content = bundle(train, room.trains.folder(number), job_of(room.trains.results(train)))
-    name = f"train-{number}.zip"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": STRANGER_POLICY}
-    return Response(content, media_type="application/zip", headers=headers)
-
-
-async def train_file(request: Request) -> Response:
-    """One file of a train: only what its record lists, whatever else lies there."""
-    ask = Ask(request)
-    return await run_in_threadpool(_answer, ask.room, ask.path_number("number"), ask.path("path"))
-
-
-def _answer(room: ControlRoom, number: int, name: str) -> Response:
-    out = room.trains.results(room.trains.train(number))
-    path = result_file(out, job_of(out), name)
-    if path is None:
-        raise HTTPException(404, "The train has no such file.")
-    kind = _SHOWN.get(path.suffix.removeprefix("."))
-    headers = {"Content-Security-Policy": STRANGER_POLICY}
-    if kind is None:
-        return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
-    return FileResponse(path, media_type=kind, headers=headers)
 
 
 @dataclass(frozen=True)
@@ -148,13 +120,6 @@ def train(ask: Ask) -> Page:
     return Page("train.html", f"Train {number}: {found.order.name}", shown, extra)
 
 
-def _train(ask: Ask, number: int) -> Train:
-    try:
-        return ask.room.trains.train(number)
-    except NoSuchEntryError as error:
-        raise HTTPException(404, str(error)) from None
-
-
 def new_train(ask: Ask) -> Page:
     """The form for a new train over a dataset; with a ``like`` it is filled in as an earlier train."""
     datasets = [one.address for one in ask.room.registry.datasets()]
@@ -184,6 +149,13 @@ def new_train(ask: Ask) -> Page:
         )
     shown = NewTrain(datasets, dataset, candidates, like)
     return Page("new_train.html", "New train", shown, {"like_number": ask.number("like")})
+
+
+def _train(ask: Ask, number: int) -> Train:
+    try:
+        return ask.room.trains.train(number)
+    except NoSuchEntryError as error:
+        raise HTTPException(404, str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -222,3 +194,35 @@ def _record(ask: Ask, train: Train) -> JobRecord:
     if record is None:
         raise HTTPException(404, f"train {train.number} has no results yet")
     return record
+
+
+async def train_bundle(request: Request) -> Response:
+    """The train for other machines, as an archive."""
+    ask = Ask(request)
+    return await run_in_threadpool(_bundle_response, ask.room, ask.path_number("number"))
+
+
+def _bundle_response(room: ControlRoom, number: int) -> Response:
+    train = room.trains.train(number)
+    content = bundle(train, room.trains.folder(number), job_of(room.trains.results(train)))
+    name = f"train-{number}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": STRANGER_POLICY}
+    return Response(content, media_type="application/zip", headers=headers)
+
+
+async def train_file(request: Request) -> Response:
+    """One file of a train: only what its record lists, whatever else lies there."""
+    ask = Ask(request)
+    return await run_in_threadpool(_file_response, ask.room, ask.path_number("number"), ask.path("path"))
+
+
+def _file_response(room: ControlRoom, number: int, name: str) -> Response:
+    out = room.trains.results(room.trains.train(number))
+    path = result_file(out, job_of(out), name)
+    if path is None:
+        raise HTTPException(404, "The train has no such file.")
+    kind = _SHOWN.get(path.suffix.removeprefix("."))
+    headers = {"Content-Security-Policy": STRANGER_POLICY}
+    if kind is None:
+        return FileResponse(path, media_type="application/octet-stream", filename=path.name, headers=headers)
+    return FileResponse(path, media_type=kind, headers=headers)

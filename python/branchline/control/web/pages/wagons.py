@@ -1,4 +1,4 @@
-"""Wagons and datasets: what there is, what runs on what, and how the trials went."""
+"""Wagons and datasets: what there is, what runs on what, how the trials went, and their profiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from branchline.control.registry.registry import Grid, WholeWagon
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.trials.profiles import hot_lines, is_whole, speedscope
-from branchline.control.trials.trial import TRAIN, TrialWarning, reasons, warnings
+from branchline.control.trials.trial import TRAIN, TrialOutcome, TrialWarning, WagonTrial, reasons, warnings
 from branchline.control.trials.trials import Trial
 from branchline.control.web.pages.page import Ask, Page
 from branchline.errors import WagonError
@@ -186,8 +186,7 @@ def trial(ask: Ask) -> Page:
         reasons(outcome) if outcome else [],
         None if is_train else _in_train(ask, found.dataset),
     )
-    profiled = [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
-    hot = {one.name: hot_lines(one.profile) for one in profiled if one.profile}
+    hot = {one.name: hot_lines(one.profile) for one in _profiled(outcome) if one.profile}
     what = "a train of all that passed" if is_train else found.wagon
     # Of what was removed meanwhile nothing is tried.
     may_try = False
@@ -240,14 +239,19 @@ def compare(ask: Ask) -> Page:
 async def trial_profile(request: Request) -> Response:
     """The profiles of the wagons of a trial, in speedscope's format."""
     ask = Ask(request)
-    content = await run_in_threadpool(_content, ask.room, ask.path_number("number"))
+    content = await run_in_threadpool(_speedscope, ask.room, ask.path_number("number"))
     name = f'attachment; filename="trial-{ask.path("number")}.speedscope.json"'
     return Response(content, media_type="application/json", headers={"Content-Disposition": name})
 
 
-def _content(room: ControlRoom, number: int) -> bytes:
+def _speedscope(room: ControlRoom, number: int) -> bytes:
     trial = room.trials.trial(number)
-    wagons = [one for one in (trial.outcome.wagons if trial.outcome else []) if one.profile and is_whole(one.profile)]
+    wagons = _profiled(trial.outcome)
     if not wagons:
         raise HTTPException(404, "This trial has no profile.")
     return json.dumps(speedscope(f"{trial.wagon} on {trial.dataset}", wagons)).encode()
+
+
+def _profiled(outcome: TrialOutcome | None) -> list[WagonTrial]:
+    """The wagons of a trial whose profiles are whole."""
+    return [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
