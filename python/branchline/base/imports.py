@@ -1,6 +1,6 @@
-"""Optional packages, each of which comes with an extra of Branchline, and lazy imports.
+"""Optional packages, each installed by an extra of Branchline, and lazy imports.
 
-Names of a package are imported at their first use, so that a command pays only for what it needs.
+A package's names are imported on first use, so that each command only imports what it needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Numbers with their units, printed for people and read from what people write.
+"""Format quantities for people, and parse sizes.
 
-Printed numbers are rounded sensibly. MB is 10^6 bytes, MiB is 2^20 bytes.
+Numbers are rounded to a sensible number of digits. MB is 10^6 bytes, MiB is 2^20 bytes.
 """
 
 from __future__ import annotations

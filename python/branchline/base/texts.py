@@ -1,7 +1,7 @@
-"""Text from outside, made safe to show, and the only place that writes text to the terminal and to logs.
+"""Sanitize text from outside, and write text to the terminal and to logs.
 
-Names, labels and messages from outside lose their control characters and are limited in length. What others named
-cannot move the cursor, forge lines or change the order of letters in a terminal.
+Only this module writes there. Names, labels and messages from outside lose their control characters and are cut, so
+that they cannot move the cursor, forge lines or reorder letters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Options that several commands share: reading and its trace, parameters of wagons, and trusted users."""
+"""Options shared by several commands: reading and tracing, wagon parameters, and trusted users."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Accounts, sessions and tokens in the database of a control room. Secrets are stored as hashes.
 
-Passwords are hashed by scrypt (RFC 7914), which takes time and memory that guessing cannot save. People whom a provider
-of OpenID Connect knows get an account at their first login. An account may name the Unix user as whom its trains go to
-batch systems: never root, and never the user of the control room itself.
+Passwords are hashed with scrypt (RFC 7914), whose cost in time and memory slows down guessing. A user of an OpenID
+Connect provider gets an account at the first login. The Unix user of an account, as whom its trains run on batch
+systems, is never root and never the user of the control room.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ PERSON = "person"
 # What a token opens: reports of jobs alone, all that can be read, or all that its person may do.
 REPORT, READ, ALL = "report", "read", "all"
 SCOPES = (REPORT, READ, ALL)
-# Columns of a person, and accounts with what other tables say of them.
+# The columns of a person, and the query for accounts with their provider and Unix user.
 _PERSON = "people.name, people.role, people.groups, people.is_disabled, people.made"
 _ACCOUNTS = (
     f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - ours

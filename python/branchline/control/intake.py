@@ -1,7 +1,7 @@
 """Stores the reports of jobs: each batch once, completely or not at all.
 
-Batches that come at the same time are on the disk together: waiting for the disk is most of what a batch costs. The
-record that a job sends at its end is added to the sums of its hour.
+Batches that arrive at the same time share one transaction, since most of the cost of a batch is the wait for the disk.
+The final record of a job is added to the sums of the hour in which it ended.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from branchline.records.sensors.record import RUNNING, JobRecord, SiteReading
 from branchline.records.sensors.status import TrainStatus
 
 _JOB = re.compile(r"[0-9a-f]{32}")
-# The numbers that JSON has exactly.
+# JSON represents whole numbers exactly up to this one.
 _NUMBER_MAX = 2**53
 _NEARNESS = (*LOCAL, "elsewhere")
 # Phases in which a worker waits: for data, or for work.
 _WAITING = ("wait", "idle")
-# Reads are added to a cell of a job, to a sum over jobs, and to an hour of a storage element.
+# Upserts that add reads to a job's cell, to a sum over jobs, and to an hour of a storage element.
 _ADD_READS = (
     "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
     " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
@@ -52,7 +52,7 @@ _ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CE
 _SUM_KEY = "size, begin, site, element, nearness"
 _ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM_KEY}) {_ADD_READS}"  # noqa: S608 - ours
 _ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD_READS}"  # noqa: S608
-# A record is added to the sums of the hour in which its job ended.
+# Upserts that add the final record of a job to the sums of its hour.
 _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
     " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"

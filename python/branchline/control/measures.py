@@ -1,7 +1,7 @@
-"""The measures of a control room: switched on, undone, told to jobs, and kept.
+"""Measures that operators switch on, undo and send to jobs, and their effect.
 
-A measure says what an operator switched on, why and until when. Its effect is what was read before it and since, from
-the sums by the hour: no page reads rows of jobs.
+A measure records who switched it on, why, and until when. Its effect compares reads before and after it began. Both
+come from hourly sums, so that no page reads rows of jobs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS measures (number INTEGER PRIMARY KEY AUTOINCREMENT, e
 CREATE INDEX IF NOT EXISTS measures_by_end ON measures (ends);
 """
 _JOB = re.compile(r"[0-9a-f]{32}")
-# Places whose jobs are resumed, and not run again.
+# Batch systems, whose jobs are resumed instead of run again.
 _SUBMITTED = ("slurm", "htcondor")
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 

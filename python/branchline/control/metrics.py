@@ -1,7 +1,7 @@
-"""What a control room knows, as numbers that a monitoring system collects, and which of its parts fail.
+"""Metrics of a control room for monitoring systems, and the state of its background parts.
 
-Names and units are those of the conventions of Prometheus: base units, ``_total`` for what only grows. No label is a
-job, a file or a user: each would be a series for ever.
+Names and units follow the conventions of Prometheus: base units, and ``_total`` for counters. Jobs, files and users are
+never labels, since each of them would create a permanent series.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Background work of the control room: compaction of the history, retention, and jobs that stopped reporting.
+"""Background work of the control room: retention, compaction of the history, and jobs that stopped reporting.
 
-What is too old is forgotten; sums over jobs stay.
+Retention deletes old rows and jobs; sums over jobs are kept.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from branchline.control.job_notes import NOTES
 from branchline.control.reports.jobs import silent_jobs
 from branchline.errors import OptionError
 
-# Tables with rows of single jobs, which go with the job.
+# Tables whose rows are deleted with their job.
 _TABLES = (
     "job_blobs",
     "job_reporters",

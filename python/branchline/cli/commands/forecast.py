@@ -1,7 +1,6 @@
-"""`branchline forecast`, `calibrate` and `advise`: what the same work would take, and what would help.
+"""`branchline forecast`, `calibrate` and `advise`: forecast the cost of work, and suggest changes.
 
-`branchline advise --prove` reads, or runs a job, before and after a change, in pairs, and compares the result with the
-forecast.
+`branchline advise --prove` measures a change with paired reads or job runs, and compares it with the forecast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`branchline inspect` and `locate`: how files and datasets lie on disk, and where their replicas are."""
+"""`branchline inspect` and `locate`: show the layout of files on disk, and list their replicas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`branchline merge`, `reorder`, `recompress`, `slim` and `skim`: copy trees from many files to one.
-
-The last four change how trees lie in a file, or leave something out.
-"""
+"""`branchline merge`, and the merges that rewrite trees: `reorder`, `recompress`, `slim` and `skim`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`branchline study`: studies of storages, settings and programs, and storages watched over weeks."""
+"""`branchline study`: compare storages, settings and programs, and monitor storages over weeks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from branchline.lab.studies.history import HistoryPoint
     from branchline.lab.study import Study
 
-# Variables with such names are left out of reports.
+# Variables that may hold secrets are left out of reports.
 _SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL", re.IGNORECASE)
 On = Annotated[
     str | None,

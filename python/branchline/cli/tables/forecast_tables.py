@@ -1,7 +1,6 @@
-"""Forecasts as tables on the terminal: of a train that was tried, and of `branchline forecast`.
+"""Print forecasts as tables: the forecast of a test run, and the answers of `branchline forecast`.
 
-A tried train has a row for each wagon. `branchline forecast` compares now and then, or has a row for each number of
-jobs.
+A test run has one row per wagon. `branchline forecast` compares now and then, or has one row per number of jobs.
 """
 
 from __future__ import annotations

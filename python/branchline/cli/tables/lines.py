@@ -1,4 +1,4 @@
-"""Advice, and forecasts that were compared with measurements, as lines on the terminal."""
+"""Print advice, and forecasts that were compared with measurements, line by line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A finding: what is wrong, where, how sure that is, what shows it, and what might be done.
-
-The words and addresses that all findings share are here, too.
-"""
+"""Findings: what is wrong, where, the confidence and the evidence, and what to do about it."""
 
 from __future__ import annotations
 

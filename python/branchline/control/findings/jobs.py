@@ -1,6 +1,6 @@
-"""Findings about jobs, wagons and what fails: tails, missed forecasts, missing sub-jobs, replicas and machines.
+"""Findings about jobs and failures: tails, missed forecasts, missing sub-jobs, bad replicas and machines.
 
-Replicas at a storage element, or workers on a machine, are found if they fail more often than all others together.
+A storage element or a machine is reported if it fails more often than all others together.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def tails(connection: sqlite3.Connection, period: Period) -> list[Finding]:
         " ORDER BY lost_s DESC LIMIT ?",
         (*_hours(period), TAIL_LONG_S, TAIL_LONG_SHARE, TAILS_TOLD_MAX),
     )
-    return [_tail(*row) for row in rows]
+    return [_tail_finding(*row) for row in rows]
 
 
-def _tail(job: str, name: str, processes: int, seconds: float, tail_s: float, lost_s: float) -> Finding:
+def _tail_finding(job: str, name: str, processes: int, seconds: float, tail_s: float, lost_s: float) -> Finding:
     share = tail_s / seconds
     return Finding(
         TAIL,
@@ -86,11 +86,11 @@ def missed_forecasts(connection: sqlite3.Connection, period: Period, forecasts: 
     for wagon, events, cpu_s in rows:
         if forecasts.get(wagon, 0.0) > 0 and cpu_s > 0:
             runs.setdefault(wagon, []).append((events, cpu_s))
-    found = [_missed(wagon, each, forecasts[wagon]) for wagon, each in sorted(runs.items())]
+    found = [_forecast_finding(wagon, each, forecasts[wagon]) for wagon, each in sorted(runs.items())]
     return [one for one in found if one.estimate.low >= FORECAST_MISSED_TIMES]
 
 
-def _missed(wagon: str, runs: list[tuple[int, float]], forecast_s: float) -> Finding:
+def _forecast_finding(wagon: str, runs: list[tuple[int, float]], forecast_s: float) -> Finding:
     logs = np.log([cpu_s / events / forecast_s for events, cpu_s in runs])
     middle = float(np.median(logs))
     spread = max(USUAL_SCATTER, MAD_TO_SIGMA * float(np.median(np.abs(logs - middle))))
@@ -119,10 +119,10 @@ def failed_jobs(connection: sqlite3.Connection, period: Period) -> list[Finding]
         " AND has_ended ORDER BY failed DESC LIMIT ?",
         (*_hours(period), TAILS_TOLD_MAX),
     )
-    return [_partial(*row) for row in rows]
+    return [_missing_subjobs_finding(*row) for row in rows]
 
 
-def _partial(job: str, name: str, failed: int, subjobs: int) -> Finding:
+def _missing_subjobs_finding(job: str, name: str, failed: int, subjobs: int) -> Finding:
     share = failed / subjobs
     return Finding(
         MISSING_SUBJOBS,
@@ -145,8 +145,9 @@ def failing_replicas(connection: sqlite3.Connection, period: Period) -> list[Fin
         " GROUP BY element",
         _hours(period),
     )
-    return _worse(
-        [_Failures(name, int(failed), of, jobs, failures) for name, failed, of, jobs, failures in rows], _of_element
+    return _worse_than_others(
+        [_Failures(name, int(failed), of, jobs, failures) for name, failed, of, jobs, failures in rows],
+        _replica_finding,
     )
 
 
@@ -157,7 +158,7 @@ def black_holes(connection: sqlite3.Connection, period: Period) -> list[Finding]
         " GROUP BY host",
         _hours(period),
     )
-    return _worse([_Failures(*row) for row in rows], _of_host)
+    return _worse_than_others([_Failures(*row) for row in rows], _host_finding)
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ class _Failures:
     count: int
 
 
-def _worse(
+def _worse_than_others(
     tried: Sequence[_Failures], finding: Callable[[_Failures, Estimate, float, float], Finding]
 ) -> list[Finding]:
     """Those that fail more than all others together, beyond chance."""
@@ -190,7 +191,7 @@ def _worse(
     return findings
 
 
-def _of_element(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
+def _replica_finding(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         FAILING_REPLICAS,
         f"files at {one.name} could not be read in {counted(one.failed, 'job')} of {one.of}",
@@ -209,7 +210,7 @@ def _of_element(one: _Failures, share: Estimate, usual: float, p_value: float) -
     )
 
 
-def _of_host(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
+def _host_finding(one: _Failures, share: Estimate, usual: float, p_value: float) -> Finding:
     return Finding(
         BLACK_HOLE,
         f"{counted(one.failed, 'worker')} of {one.of} were lost on {one.name}",

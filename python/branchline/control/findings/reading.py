@@ -1,7 +1,7 @@
 """Findings about how files are read: remote reads, more bytes than needed, and many small reads.
 
-Locality is wrong where workers wait for files that lie elsewhere, though they read fast what is local to them. Small
-reads are a finding where each of them waits for a round trip.
+Remote reads are reported where workers wait for remote files although they read local ones fast. Small reads are
+reported where each of them waits for a round trip.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from branchline.records.diagnosis.remedies import Estimate, stage_remote
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:
     """Sites whose workers lose much of their time by reading from elsewhere."""
-    return [found for site in sorted({one.key.site for one in speeds}) for found in _remote_reads_of(site, speeds)]
+    return [found for site in sorted({one.key.site for one in speeds}) for found in _find_remote_reads(site, speeds)]
 
 
-def _remote_reads_of(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
+def _find_remote_reads(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]:
     local = [one for one in speeds if one.key.site == site and one.key.is_local]
     remote = [one for one in speeds if one.key.site == site and not one.key.is_local]
     if not local or not remote:
@@ -117,13 +117,13 @@ def _comparisons(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -
         for one in speeds
         if one.key.element in elements
         and one.key.site != site
-        and one.typical > _typical(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
+        and one.typical > _typical_speed(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
     ]
     for one in sorted(faster, key=lambda one: -one.typical)[:3]:
         yield f"{one.key.element} serves {one.key.site} with {rate_words(one)}: it is the path, not the storage"
 
 
-def _typical(element: str, site: str, speeds: Sequence[Speeds]) -> float:
+def _typical_speed(element: str, site: str, speeds: Sequence[Speeds]) -> float:
     return next(one.typical for one in speeds if one.key.element == element and one.key.site == site)
 
 
@@ -133,11 +133,11 @@ def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:
     for one in groups:
         if one.bytes_asked > 0:
             by_element.setdefault(one.storage_element, []).append(one)
-    return [found for element, sites in sorted(by_element.items()) for found in _large_reads_of(element, sites)]
+    return [found for element, sites in sorted(by_element.items()) for found in _find_large_reads(element, sites)]
 
 
-def _large_reads_of(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
-    times = _ratio([one.bytes_read for one in sites], [one.bytes_asked for one in sites])
+def _find_large_reads(element: str, sites: Sequence[FileGroup]) -> Iterator[Finding]:
+    times = _ratio_of_sums([one.bytes_read for one in sites], [one.bytes_asked for one in sites])
     waste = sum(one.bytes_read - one.bytes_asked for one in sites)
     if times.low < LARGE_READS_TIMES or waste < LARGE_READS_WASTE_BYTES:
         return
@@ -155,14 +155,14 @@ def _large_reads_of(element: str, sites: Sequence[FileGroup]) -> Iterator[Findin
 
 def slow_round_trips(groups: Sequence[FileGroup]) -> list[Finding]:
     """Places where workers wait for many small reads. ``groups`` are by site and element."""
-    return [found for one in groups for found in _round_trips_of(one)]
+    return [found for one in groups for found in _find_round_trips(one)]
 
 
-def _round_trips_of(group: FileGroup) -> Iterator[Finding]:
+def _find_round_trips(group: FileGroup) -> Iterator[Finding]:
     calls, site, element = group.read_calls, group.site, group.storage_element
     if not calls or group.bytes_read / calls > ROUND_TRIPS_SMALL_BYTES:
         return
-    took = _ratio([group.fetch_s], [calls])
+    took = _ratio_of_sums([group.fetch_s], [calls])
     if took.low < ROUND_TRIP_SLOW_S or group.fetch_s < ROUND_TRIPS_TIME_SHARE * group.wall_s:
         return
     each = size(group.bytes_read / calls)
@@ -180,7 +180,7 @@ def _round_trips_of(group: FileGroup) -> Iterator[Finding]:
     )
 
 
-def _ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
+def _ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """A ratio of sums, and how it scatters when sites are drawn anew: files of one site are read alike. One or two say
     nothing of others: then the usual scatter of places.
     """

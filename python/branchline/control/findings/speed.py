@@ -1,7 +1,7 @@
 """Findings about speed: slow sites, storage elements and paths, and storage elements that became slower.
 
-Places are compared with each other. Storage elements are compared with the week before, each as the same sites read
-it: which sites read makes no drift.
+Places are compared with each other. For drift, each storage element is compared with the week before at the same sites,
+so that a different mix of sites does not count as drift.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
     columns = [(column,) for column, name in enumerate(table.elements) if name != LOCAL_COLUMN]
     elements = _slow_ones(parts, "elements", columns)
     cells = _slow_ones(parts, "left", sorted(table.cells))
-    findings = [_of_site(table, parts, one) for one in sites] + [_of_element(table, one) for one in elements]
+    findings = [_site_finding(table, parts, one) for one in sites] + [_element_finding(table, one) for one in elements]
     slow_elements = {table.elements[one.place[0]] for one in elements}
-    findings += [_of_cell(table, one) for one in cells if not _is_local_of(table, one.place, slow_elements)]
+    findings += [_cell_finding(table, one) for one in cells if not _is_local_of(table, one.place, slow_elements)]
     return findings
 
 
@@ -78,7 +78,7 @@ def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> l
     return [one for one, does in zip(found, counts, strict=True) if does and one.times.value >= FINDINGS_SLOW_TIMES]
 
 
-def _of_site(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
+def _site_finding(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
     """The site, or its way to elsewhere where its workers read as fast as others what is local to them."""
     [row] = slow.place
     site, speeds = table.sites[row], table.row(row)
@@ -115,7 +115,7 @@ def _of_site(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
     return replace(found, kind=BAD_SITE, sentence=sentence, advice=advice)
 
 
-def _of_element(table: SpeedTable, slow: _Slow) -> Finding:
+def _element_finding(table: SpeedTable, slow: _Slow) -> Finding:
     [column] = slow.place
     element, speeds = table.elements[column], table.column(column)
     own = [
@@ -139,7 +139,7 @@ def _of_element(table: SpeedTable, slow: _Slow) -> Finding:
     )
 
 
-def _of_cell(table: SpeedTable, slow: _Slow) -> Finding:
+def _cell_finding(table: SpeedTable, slow: _Slow) -> Finding:
     row, column = slow.place
     [first, *_] = speeds = table.cells[row, column]
     site, element = table.sites[row], first.key.element

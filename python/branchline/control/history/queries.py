@@ -1,8 +1,4 @@
-"""Queries on the rows of files: sums over a period, and the files that a job read.
-
-Sums are grouped by what the rows have in common. The files of a job come page by page, in the order in which they were
-reported.
-"""
+"""Queries on the rows of files: sums over a period by common properties, and the files that a job read."""
 
 from __future__ import annotations
 
@@ -27,14 +23,14 @@ from branchline.records.sensors.record import FileRecord
 
 #: What rows may be grouped by.
 KEYS = ("site", "storage_element", "host", "store", "codec")
-# The columns that are added up.
+# Summed columns.
 _SUMS = (
     "events", "bytes_read", "bytes_asked", "cached_bytes", "read_calls", "late_reads", "fetch_s", "open_s", "wall_s",
     "decompress_s", "decode_s",
 )  # fmt: skip
 _FAILED = "replicas_failed"
-# Rows of some days that are in no file of the history yet.
-_WAITING = (
+# Rows of a range of days that are not in history files yet.
+_PENDING_ROWS = (
     "SELECT content, job, pending.made FROM pending JOIN jobs ON jobs.id = job_id WHERE day >= ? AND day <= ?"
     " ORDER BY pending.id"
 )
@@ -51,21 +47,23 @@ def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> lis
         with folder.database.reading() as connection:
             files = [one for one in listed_files(connection) if _touches(one.day, begin, end)]
             partial = [
-                _grouped(table, by, begin, end)
-                for table in _waiting(connection.execute(_WAITING, (begin.date().isoformat(), end.date().isoformat())))
+                _sum_rows(table, by, begin, end)
+                for table in _pending_tables(
+                    connection.execute(_PENDING_ROWS, (begin.date().isoformat(), end.date().isoformat()))
+                )
             ]
         shares = [_Share(one, first, threads) for one in files for first in range(threads) if _has_share(one, first)]
         with ThreadPoolExecutor(threads) as pool:
-            for tables in pool.map(lambda share: _of_share(folder, share, by, begin, end), shares):
+            for tables in pool.map(lambda share: _sum_share(folder, share, by, begin, end), shares):
                 partial += tables
-    return _groups(partial, by)
+    return _merge_sums(partial, by)
 
 
 def _touches(day: str, begin: datetime, end: datetime) -> bool:
     return begin.date().isoformat() <= day <= end.date().isoformat()
 
 
-def _waiting(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
+def _pending_tables(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
     """Tables of rows that wait, of the usual size."""
     import pyarrow
 
@@ -93,18 +91,18 @@ def _has_share(file: HistoryFile, first: int) -> bool:
     return first == 0 or file.rows > HISTORY_GROUP_ROWS
 
 
-def _of_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
+def _sum_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
     wanted = [*by, MADE, _FAILED, *_SUMS]
     found = []
     with folder.opened(share.file.name) as file:
         columns = [one for one in wanted if one in file.schema_arrow.names]
         for index in range(share.first, file.num_row_groups, share.stride):
             table = file.read_row_group(index, columns=columns, use_threads=False)
-            found.append(_grouped(as_written_now(table, wanted), by, begin, end))
+            found.append(_sum_rows(as_written_now(table, wanted), by, begin, end))
     return found
 
 
-def _grouped(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> Any:
+def _sum_rows(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> Any:
     """Sums of rows of a period."""
     import pyarrow.compute as compute
 
@@ -118,7 +116,7 @@ def _grouped(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> A
     return table.group_by(list(by), use_threads=False).aggregate([*sums, ([], "count_all")])
 
 
-def _groups(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
+def _merge_sums(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
     """The sums of all parts."""
     import pyarrow
 
@@ -141,11 +139,11 @@ def files_page(folder: HistoryFolder, job: str, first: int, count: int) -> Files
     first, count = max(0, first), max(0, min(count, FILES_PAGE_MAX))
     with folder.held():
         with folder.database.reading() as connection:
-            parts, total = _parts(connection, job, first, count)
+            parts, total = _locate_parts(connection, job, first, count)
         files: list[FileRecord] = []
         for one in parts:
             if one.name:
-                files += _in_file(folder, one, job)
+                files += _read_part(folder, one, job)
             else:
                 files += unpacked_rows(one.content)[one.skip : one.skip + one.count]
     return FilesPage(files, total)
@@ -161,7 +159,7 @@ class _Part:
     count: int
 
 
-def _parts(connection: sqlite3.Connection, job: str, first: int, count: int) -> tuple[list[_Part], int]:
+def _locate_parts(connection: sqlite3.Connection, job: str, first: int, count: int) -> tuple[list[_Part], int]:
     """Where the rows are, and how many rows the job has in all."""
     found = connection.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
     if found is None:
@@ -176,18 +174,18 @@ def _parts(connection: sqlite3.Connection, job: str, first: int, count: int) -> 
     for _, _, there, name, waiting in rows.fetchall():
         skip, stop = max(0, first - begin), min(there, first + count - begin)
         if skip < stop:
-            content = b"" if name else _content(connection, waiting)
+            content = b"" if name else _pending_content(connection, waiting)
             parts.append(_Part(name, content, skip, stop - skip))
         begin += there
     return parts, begin
 
 
-def _content(connection: sqlite3.Connection, waiting: int) -> bytes:
+def _pending_content(connection: sqlite3.Connection, waiting: int) -> bytes:
     [content] = connection.execute("SELECT content FROM pending WHERE id = ?", (waiting,)).fetchone()
     return bytes(content)
 
 
-def _in_file(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRecord]:
+def _read_part(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRecord]:
     """Rows of the job in a file; only groups that have some are read."""
     import pyarrow.compute
 
@@ -196,7 +194,7 @@ def _in_file(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRecor
     with folder.opened(part.name) as file:
         column = file.schema_arrow.get_field_index(JOB)
         for index in range(file.num_row_groups):
-            if not _may_have(file.metadata.row_group(index).column(column).statistics, job):
+            if not _may_contain_job(file.metadata.row_group(index).column(column).statistics, job):
                 continue
             jobs = file.read_row_group(index, columns=[JOB]).column(0)
             there = pyarrow.compute.indices_nonzero(pyarrow.compute.equal(jobs, job))
@@ -209,5 +207,5 @@ def _in_file(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRecor
     return files
 
 
-def _may_have(statistics: Any, job: str) -> bool:
+def _may_contain_job(statistics: Any, job: str) -> bool:
     return statistics is None or not statistics.has_min_max or statistics.min <= job <= statistics.max

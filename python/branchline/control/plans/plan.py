@@ -1,6 +1,6 @@
-"""A plan: which wagons it puts together, on which dataset, where they run, and when.
+"""Plans: which wagons a train takes, on which dataset, where it runs, and when.
 
-It is due on days of the week, at a time of day in a time zone, or when its train is full.
+A plan orders a train on a weekly schedule in a time zone, or when its train is full.
 """
 
 from __future__ import annotations

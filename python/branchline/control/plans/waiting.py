@@ -1,6 +1,6 @@
 """Which wagons wait for the next train of a plan, which do not and why, and what is missing until it is full.
 
-Plans ask that again and again: which wagons are enabled, their keys, and what they will take is remembered.
+Plans poll this often, so enabled wagons, their keys and their forecasts are cached.
 """
 
 from __future__ import annotations

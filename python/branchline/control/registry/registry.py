@@ -1,6 +1,6 @@
 """The registry: wagons, datasets and activations as they are now, and every change of them.
 
-The files of wagons that were uploaded are kept by their hash: what was registered once can always be read again.
+Uploaded wagon files are stored by their hash and never deleted, so that every registered version stays readable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Jobs as the pages and scripts see them: the list of jobs, what may be asked of it, and one job whole."""
+"""Queries for jobs, with their results for pages and scripts: the list of jobs, and one job in full."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""Sums over periods, and how many jobs read at a place in a period.
+"""Sums over periods, and the number of jobs that read at a place in a period.
 
-Sums are kept by hour, by day and by month, so that a period of years adds few rows.
+Sums are kept by hour, day and month, so that a period of years adds few rows.
 
-Jobs are counted without looking at them. A job's span at a place is from the first to the last hour in which it read
-there. ``place_jobs`` counts for each hour the spans that began in it, and those whose last hour it is so far. Of the
-spans that began before the end of a period, those do not touch it that ended before its begin: two sums, however many
-jobs there are.
+Jobs are counted without reading their rows. A job's span at a place is from the first to the last hour in which it read
+there. ``place_jobs`` counts, for each hour, the spans that began in it and those that ended in it so far. The jobs of a
+period are the spans that began before its end, minus those that ended before its begin: two sums.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The database tables of reported jobs, and how their blobs and names are stored.
+"""The database tables of reported jobs. Times are ISO 8601 in UTC; an hour is its first moment, a day is YYYY-MM-DD.
 
-Times are ISO 8601 in UTC; an hour is its first moment, a day is YYYY-MM-DD. States and records are compressed JSON.
-Names from outside are stored as pages may show them.
+States and records are stored as compressed JSON. Names from outside are sanitized for pages.
 """
 
 from __future__ import annotations

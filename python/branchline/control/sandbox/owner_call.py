@@ -1,7 +1,7 @@
-"""Calls of the process that works as a Unix user: with an environment of its own, bounded in time and in its answer.
+"""Calls of the process that runs as a Unix user: separate environment, bounded time, bounded answer.
 
-The server and the process exchange JSON through pipes. Both are of one installed Branchline, and the process is a new
-one for each call: the messages need no version.
+The server and the process exchange JSON through pipes. Both use the same installation of Branchline, and each call
+starts a new process, so the messages need no version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from branchline.control.sandbox.sandbox import OWNER_ANSWER_MAX_BYTES, OWNER_CAL
 from branchline.errors import BatchError, OptionError
 from branchline.records.sensors.status import TrainStatus
 
-# What stands for the name of the user in commands and folders.
+# Placeholder for the user name in commands and folders.
 _USER = "{user}"
 _SAID_MAX_BYTES = 2000
 _MODULE = "branchline.control.trains.owner_process"

@@ -1,8 +1,8 @@
-"""The sandbox of code of users on a shared server: a file system that it can only read, no network, limits.
+"""The sandbox of user code on a shared server: a read-only file system, no network, and limits.
 
-Bubblewrap makes the sandbox from namespaces of the kernel; no right is needed for it where the kernel lets users make
-these. What is tried is the sandbox itself, not the version of a program. An operator of the server can set the limits
-of trains. Files of data are readable if they are below the folders of data of the control room.
+Bubblewrap builds it from kernel namespaces, without privileges where the kernel allows that. The sandbox itself is
+probed, not the version of a program. Operators can set the limits of trains. User code can only read data below the
+data folders of the control room.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A train for other machines: its wagons, its dataset and one command, without anything of this server.
+"""Bundle a train for other machines: its wagons, its dataset and one command, independent of this server.
 
-Of a dataset with merge groups the files are a list that names each group.
+The files of a dataset with merge groups are listed by group.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def bundle(train: Train, folder: Path, record: JobRecord | None) -> bytes:
     name = f"train-{train.number}-{train.order.name}"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, text in _files(train, folder, record).items():
+        for path, text in _bundle_files(train, folder, record).items():
             archive.writestr(zipfile.ZipInfo(f"{name}/{path}", _NO_TIME), text, zipfile.ZIP_DEFLATED)
     return content.getvalue()
 
 
-def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, bytes]:
+def _bundle_files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, bytes]:
     """All files by their paths in the archive."""
     words = train.command
     files = words[3 : words.index("-o")]
@@ -65,7 +65,7 @@ def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, by
     is_plain = not any(is_list(split_location(one)[0]) or "#" in one or len(one.split()) > 1 for one in files)
     is_grouped = files == [str(folder / GROUPS_FILE)]
     dataset = [GROUPS_FILE] if is_grouped else [DATASET_FILE] if is_plain else files
-    command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_settings(train)]
+    command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_result_options(train)]
     found = sources_of(folder)
     found[RUN_FILE] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {shown_command(command)} "$@"\n'.encode()
     if is_plain:
@@ -79,7 +79,7 @@ def _files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, by
     return found
 
 
-def _settings(train: Train) -> list[str]:
+def _result_options(train: Train) -> list[str]:
     """The options that results depend on; the place and the number of workers are those of the other machine."""
     words = train.command
     kept = []
@@ -148,12 +148,12 @@ def write_groups(entry: DatasetEntry, folder: Path) -> Path:
     if rest := [file for path, file in every.items() if path not in group_of]:
         groups.setdefault(REST, []).extend(rest)
     path = folder / GROUPS_FILE
-    content = {name: {"files": [_line(file) for file in files]} for name, files in groups.items()}
+    content = {name: {"files": [_file_line(file) for file in files]} for name, files in groups.items()}
     write_whole(path, json.dumps(content, indent=1).encode())
     return path
 
 
-def _line(file: DataFile) -> str:
+def _file_line(file: DataFile) -> str:
     """A file with its replicas as lists have them."""
     location = file.location or file.path
     return BETWEEN_REPLICAS.join([f"{location}:{file.tree}" if file.tree else location, *file.replicas])

@@ -1,7 +1,7 @@
 """The result files of a train. Code of users wrote them, so their number, size, type and content are checked.
 
-The server takes results over from a folder of its own or from the process of another user, as the same stream of files:
-plain files alone, so many and so large, no links.
+The server copies results from its own sandbox folder, or from the process of another user, as the same stream of files.
+Links and special files are rejected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.lock import JOBS, STATUS
 
-# A line of the stream: a name as JSON, which may escape each character, and a size.
+# Header line of a file: JSON may escape every character of its name.
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 
 

@@ -1,8 +1,6 @@
-"""Reports of trains that cannot send any.
+"""Report trains that cannot reach the control room: it reports what it sees of them, as these trains would.
 
-The code of others runs where it does not reach the control room, so the control room reports what it sees of them, as
-these trains would. The record of a train that was resumed has all its reads again: of these only the reads since its
-last end are reported.
+The record of a resumed train contains all its reads, so only the reads since the previous end are reported.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ CREATE INDEX IF NOT EXISTS train_jobs_at_work ON train_jobs (is_over, train);
 """
 #: Whose job such a train is: no account can have a name with a space, so nobody else reports it.
 REPORTER = "the control room"
-# The source of batches that say how a train stands.
+# Source of the batches with the state of a train.
 _STATE = "state"
 # Numbers of a file that no further read of it changes.
 _OF_THE_FILE = {"size_bytes", "entries", "open_s"}
@@ -110,7 +108,7 @@ class RoomReports:
         batch = ReportBatch(job.identity, source, 0, _now(), status)
         reads, refused = job.told, ""
         if record is not None:
-            record = _of_room(record, train, job.identity)
+            record = _trusted_record(record, train, job.identity)
             reads = TrainReads.of(record)
             new = reads.since(job.told)
             full = replace(batch, files=new.files, sites=new.sites, record=replace(record, files=[]))
@@ -199,7 +197,7 @@ def _identity(train: Train, out: Path) -> JobIdentity:
     )
 
 
-def _of_room(record: JobRecord, train: Train, identity: JobIdentity) -> JobRecord:
+def _trusted_record(record: JobRecord, train: Train, identity: JobIdentity) -> JobRecord:
     """The record without what the control room knows better than the code that could write it: its command, its wagons,
     and of a train on this machine where it worked.
     """
@@ -232,8 +230,8 @@ class TrainReads:
     def since(self, before: TrainReads) -> TrainReads:
         """Those that came after ``before``."""
         return TrainReads(
-            _since(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
-            _since(
+            _new_reads(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
+            _new_reads(
                 self.sites,
                 before.sites,
                 lambda one: (one.site, one.storage_element, one.nearness),
@@ -245,7 +243,7 @@ class TrainReads:
 _ReadRecord = TypeVar("_ReadRecord", FileRecord, SiteReading)
 
 
-def _since(
+def _new_reads(
     now: Sequence[_ReadRecord],
     before: Sequence[_ReadRecord],
     key: Callable[[_ReadRecord], object],
@@ -259,11 +257,11 @@ def _since(
         if earlier is None or count(one) < count(earlier):
             found.append(one)
         elif count(one) > count(earlier):
-            found.append(_minus(one, earlier))
+            found.append(_subtract(one, earlier))
     return found
 
 
-def _minus(one: _ReadRecord, earlier: _ReadRecord) -> _ReadRecord:
+def _subtract(one: _ReadRecord, earlier: _ReadRecord) -> _ReadRecord:
     """The difference in every number that grows."""
     grown: dict[str, int | float] = {}
     for name in {number.name for number in fields(one)} - _OF_THE_FILE:

@@ -1,7 +1,7 @@
-"""Compares two runs of a train: their results, bin by bin and value by value, and what they cost.
+"""Compare two runs of a train: their results, bin by bin and value by value, and their costs.
 
-Histograms in UHI's JSON are compared bin by bin. Tables are compared column by column, since the bytes of ROOT files
-differ by the time of writing alone. What differs is in values for pages and scripts.
+Histograms in UHI's JSON are compared bin by bin. Tables are compared by column, since the bytes of ROOT files differ
+with the time of writing.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _FOLDERS = ("results", "tables")
 _PIECE_BYTES = 2**20
 #: What stands for a table among results. Its path is that of the run, and its rows are compared by themselves.
 _OF_TABLE = frozenset(("path", "format", "tree", "rows", "size_bytes", "columns", "is_merged"))
-# Characters of a name or of a value that is shown.
+# Maximum length of a shown name or value.
 _TEXT_MAX = 80
-# Keys of an axis that say nothing of its bins.
+# Keys of an axis that do not affect its bins.
 _AXIS_WORDS = ("name", "label", "title", "metadata", "writer_info")
-# Columns that are named, and characters of a name and of the reason why a table is not compared.
+# Maximum number and length of column names in a note, and maximum length of an error in it.
 _NAMES_SHOWN, _NAME_MAX, _WHY_MAX = 5, 80, 200
 
 
@@ -130,7 +130,7 @@ def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: Jo
     left_bytes = COMPARED_BYTES_MAX
     parts = []
     for name in dict.fromkeys([*runs[0].names, *runs[1].names]):
-        part, read_bytes = _part(name, *runs, left_bytes)
+        part, read_bytes = _compare_part(name, *runs, left_bytes)
         left_bytes -= read_bytes
         parts.append(part)
     parts.sort(key=lambda one: (one.state in (SAME, EQUAL), -(one.in_errors or 0.0), -one.differing, one.name))
@@ -150,7 +150,7 @@ class _Run:
         return result_file(self.out, self.record, name)
 
 
-def _part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCompared, int]:
+def _compare_part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCompared, int]:
     """The part, and the bytes that were read for it."""
     ours, theirs = first.path(name), second.path(name)
     if ours is None or theirs is None:
@@ -163,7 +163,7 @@ def _part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCo
             return PartCompared(name, _kind(name), NOT_COMPARED, note=note), 0
         if sizes[0] == sizes[1] and _have_same_bytes(ours, theirs):
             return PartCompared(name, _kind(name)), sum(sizes)
-        return _of_content(name, ours, theirs, first.record, second.record), sum(sizes)
+        return _compare_content(name, ours, theirs, first.record, second.record), sum(sizes)
     except OSError as error:
         return PartCompared(name, _kind(name), NOT_COMPARED, note=f"it cannot be read: {error.strerror}"), 0
 
@@ -183,23 +183,23 @@ def _have_same_bytes(first: Path, second: Path) -> bool:
         return not right.read(1)
 
 
-def _of_content(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
+def _compare_content(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
     """The part whose bytes differ, by what they say."""
     if _kind(name) == "table":
-        return _table(name, first, second, record, other)
+        return _compare_table_files(name, first, second, record, other)
     if not name.endswith(".json"):
         note = f"its bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
         return PartCompared(name, _kind(name), DIFFERS, note=note)
     try:
-        contents = _content_of(first), _content_of(second)
+        contents = _load_json(first), _load_json(second)
         if is_histogram(contents[0]) and is_histogram(contents[1]):
             return compare_histograms(name, *contents)
-        return _data(name, *contents)
+        return _compare_data(name, *contents)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError) as error:
         return PartCompared(name, _kind(name), DIFFERS, note=f"its content cannot be compared: {error!s:.200}")
 
 
-def _content_of(path: Path) -> object:
+def _load_json(path: Path) -> object:
     with path.open("rb") as file:
         content = file.read(COMPARED_FILE_MAX_BYTES + 1)
     if len(content) > COMPARED_FILE_MAX_BYTES:
@@ -208,8 +208,8 @@ def _content_of(path: Path) -> object:
     return plain
 
 
-def _data(name: str, first: object, second: object) -> PartCompared:
-    ours, theirs = dict(_values(first)), dict(_values(second))
+def _compare_data(name: str, first: object, second: object) -> PartCompared:
+    ours, theirs = dict(_flatten(first)), dict(_flatten(second))
     names = list(dict.fromkeys([*ours, *theirs]))
     differing = [one for one in names if one not in ours or one not in theirs or not _same(ours[one], theirs[one])]
     largest = max([_distance(ours.get(one), theirs.get(one)) for one in differing], default=0.0)
@@ -221,7 +221,7 @@ def _data(name: str, first: object, second: object) -> PartCompared:
     return PartCompared(name, "data", state, len(names), len(differing), largest, values=shown)
 
 
-def _values(content: object) -> Iterator[tuple[str, object]]:
+def _flatten(content: object) -> Iterator[tuple[str, object]]:
     """All numbers and texts of the data, with the way to each."""
     waiting: list[tuple[str, object]] = [("", content)]
     while waiting:
@@ -289,7 +289,7 @@ def compare_histograms(name: str, first: Any, second: Any) -> PartCompared:
         int(is_other.sum()),
         float(distance.max(initial=0.0)),
         float(pulls.max()) if pulls.size and math.isfinite(pulls.max()) else None,
-        bins=_bins_drawn(first["axes"], left, right),
+        bins=_draw_bins(first["axes"], left, right),
     )
 
 
@@ -318,7 +318,7 @@ def _bin_errors(storage: Mapping[str, Any], numbers: Mapping[str, tuple[_Array, 
     return np.asarray(np.sqrt(variances))
 
 
-def _bins_drawn(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> BinsDrawn | None:
+def _draw_bins(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> BinsDrawn | None:
     """Both over the first axis with numbers, sums over the others, without underflow and overflow."""
     for index, axis in enumerate(axes):
         edges = _axis_edges(axis, first.shape[index])
@@ -350,7 +350,7 @@ def _axis_edges(axis: Mapping[str, Any], cells: int) -> _Array | None:
     return None
 
 
-def _table(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
+def _compare_table_files(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
     """Bytes of a ROOT file have its date: columns are compared by the records, then by their values."""
     ours, theirs = ([one for one in each.tables if name in one.files] for each in (record, other))
     if not ours or not theirs:

@@ -1,6 +1,6 @@
-"""How trains are run: what is the same whoever's rights their code has, and the way for somebody who is alone.
+"""Run trains: the interface of all runners, the runner of a single user, and the process of a train.
 
-The process of a train is the command that anybody could give, started so that it outlives the server.
+The process runs the command that a user would give, in its own session, so that it survives a restart of the server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A train: its wagons, its dataset, where it runs, and how it stands.
+"""Trains: their wagons, dataset, place and state, and which wagons rode in which train.
 
-Which wagons rode in which trains, and as what, is kept: a wagon that has not changed need not ride twice.
+The key of each ride is stored, so that an unchanged wagon does not ride twice.
 """
 
 from __future__ import annotations

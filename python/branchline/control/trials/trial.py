@@ -1,7 +1,7 @@
-"""A trial: what it is asked and what it found, whether its wagon may ride in a train, and what that will take.
+"""Trials of wagons: request, outcome and verdict, and what several wagons need in one train.
 
-Requests and outcomes cross processes as JSON. A wagon is good, good with warnings, or fails. What wagons that were
-tried one by one take in one train is an upper bound.
+Requests and outcomes are passed between processes as JSON. The needs of several wagons are an upper bound, from their
+separate trials.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The queue of trials: what is to be tried, what was found, and the thread that has one tried after the other.
+"""The queue of trials, and the thread that runs them one after the other.
 
-When no wagon waits, all wagons that have passed alone on a dataset are tried together on its short sample.
+When no wagon waits, all wagons that passed alone on a dataset are tried together on its short sample.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CREATE INDEX IF NOT EXISTS trials_by_state ON trials (state, number);
 """
 # The last trial of a wagon on a dataset.
 _LAST = "SELECT number, key, state, outcome FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
-# Why a trial ends that began too late.
+# Error of a trial whose wagon or dataset changed first.
 _CHANGED = "the wagon or the dataset was changed before the trial began"
 _COLUMNS = "number, wagon, dataset, key, state, queued, began, ended, outcome"
 

@@ -1,6 +1,6 @@
 """Actions of forms: each is a POST that redirects to the page with the result.
 
-They change wagons, datasets and activations, trials, measures, accounts and tokens, plans and trains.
+They change wagons, datasets and activations, and trials, measures, accounts, tokens, plans and trains.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from branchline.trains.wagons.parameters import Value
 
 #: An action: gives the address of the page to show.
 Act = Callable[[ControlRoom, Person, "Form"], str]
-#: What makes a plan due, in its form.
+#: Values of the form field ``trigger``.
 SCHEDULE, FULL = "schedule", "full"
 
 

@@ -1,6 +1,6 @@
-"""Live pages: server-sent events say that something has changed, and the page asks for its parts again.
+"""Live pages: server-sent events announce changes, and pages then reload their parts.
 
-Pages that many look at are drawn once for all of them, each time that something has changed.
+A page that is requested several times is rendered once per change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Logging in and out of a shared control room, and the secret of a new token, which is shown once.
+"""Login and logout of a shared control room, and new tokens, whose secret is shown once.
 
-The page of the login leads to the page that was asked for, if it is one of this server.
+After a login the browser is redirected to the requested page, if it is on this server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Pictures as SVG in the page: no script draws them, and they print.
+"""Pictures as inline SVG, which need no script and can be printed.
 
-Numbers are drawn over time. A histogram in two runs is drawn as steps over one axis, with the ratio below them.
+Line pictures show numbers over time. Bin pictures show a histogram of two runs as steps, with their ratio below.
 """
 
 from __future__ import annotations

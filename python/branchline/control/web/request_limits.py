@@ -1,7 +1,4 @@
-"""Limits of requests: bodies, and how often a client may ask or try a password.
-
-Bodies are bounded in size, plain and compressed, in time, and in memory all together.
-"""
+"""Limits of requests: body size, time and memory, and how often a client may ask or try a password."""
 
 from __future__ import annotations
 

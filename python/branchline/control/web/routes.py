@@ -1,7 +1,7 @@
 """Routes for programs: reports of jobs, and metrics for monitoring systems.
 
-Metrics are text in the exposition format of Prometheus (version 0.0.4), or in OpenMetrics 1.0. Alert rules and a
-dashboard are files beside them.
+Metrics are served in the text format of Prometheus (version 0.0.4) or in OpenMetrics 1.0, with alert rules and a
+dashboard as files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def take_report(request: Request) -> Response:
     except TimeoutError:
         return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
     try:
-        answer = await run_in_threadpool(_taken, request, content)
+        answer = await run_in_threadpool(_take, request, content)
     except ValueError as error:
         return JSONResponse({"error": str(error)}, 400)
     finally:
@@ -48,7 +48,7 @@ async def take_report(request: Request) -> Response:
     return JSONResponse(answer)
 
 
-def _taken(request: Request, content: bytes) -> Mapping[str, object]:
+def _take(request: Request, content: bytes) -> Mapping[str, object]:
     try:
         plain = json.loads(plain_body(content, request.headers))
     except RecursionError:
@@ -67,7 +67,7 @@ def monitoring_routes() -> list[Route]:
     """Their routes."""
     return [
         Route("/metrics", _metrics),
-        *(Route(f"/metrics/{name}", partial(_file, name, kind)) for name, kind in MONITORING_FILES.items()),
+        *(Route(f"/metrics/{name}", partial(_monitoring_file, name, kind)) for name, kind in MONITORING_FILES.items()),
     ]
 
 
@@ -78,7 +78,7 @@ async def _metrics(request: Request) -> Response:
     return Response(prometheus_text(found), headers={"Content-Type": PROMETHEUS_TYPE})
 
 
-async def _file(name: str, kind: str, _: Request) -> Response:
+async def _monitoring_file(name: str, kind: str, _: Request) -> Response:
     content = files("branchline.control.web").joinpath("monitoring", name).read_bytes()
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 

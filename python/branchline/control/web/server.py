@@ -1,7 +1,7 @@
-"""The server: uvicorn over the application, from the address that is printed to a clean end.
+"""The server: uvicorn over the application, from the printed address to a graceful shutdown.
 
-Connections are closed if requests do not arrive in time, and what is written to the terminal is bounded: whoever
-reaches the port could hold connections or fill a disk otherwise.
+Slow connections are closed and the log is rate-limited, since anybody who reaches the port could exhaust connections or
+fill a disk.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How a control room is served: to whom, and by what requests are known.
+"""Settings of a served control room, and how its requests are authenticated.
 
-That is the one token of somebody who is alone, or sessions and tokens of accounts.
+A single user has one token; a shared control room has sessions and tokens of accounts.
 """
 
 from __future__ import annotations

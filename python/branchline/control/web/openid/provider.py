@@ -1,7 +1,4 @@
-"""A provider of OpenID Connect: what it says of itself, and what it gives for a code (the code flow with PKCE).
-
-Who somebody is here follows from what the provider says of them: their name, their role and their groups.
-"""
+"""An OpenID Connect provider: discovery, the code flow with PKCE, and the account that follows from its claims."""
 
 from __future__ import annotations
 
@@ -261,7 +258,7 @@ def outsider(claims: Claims, settings: OpenIdSettings) -> Outsider:
     if role is None:
         what = f"you are known to {settings.shown_name} as {name}, and in no group that may use this control room"
         raise RejectedError(what, hint="ask its administrator")
-    return Outsider(settings.issuer, subject_of(claims), name, role, _groups_here(theirs, settings))
+    return Outsider(settings.issuer, subject_of(claims), name, role, _local_groups(theirs, settings))
 
 
 def name_from(*claimed: object) -> str:
@@ -272,7 +269,7 @@ def name_from(*claimed: object) -> str:
     return "somebody"
 
 
-def _groups_here(theirs: frozenset[str], settings: OpenIdSettings) -> tuple[str, ...]:
+def _local_groups(theirs: frozenset[str], settings: OpenIdSettings) -> tuple[str, ...]:
     if settings.groups:
         found = [ours for ours, theirs_of in settings.groups.items() if theirs & set(theirs_of)]
     else:

@@ -1,7 +1,4 @@
-"""ID tokens: what a provider has signed of who somebody is (OpenID Connect Core 1.0, sections 2 and 3.1.3.7).
-
-The errors say why somebody cannot be let in by a provider.
-"""
+"""ID tokens: the signed claims of a provider (OpenID Connect Core 1.0, sections 2 and 3.1.3.7), and login errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The list of jobs, one job, its files, and its report.
+"""Pages of jobs: the list, one job, its files, and its report.
 
-The report is the one that a job writes beside its results, drawn from the record that it sent.
+The report is rendered from the record that the job sent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was read where: sites by storage elements, storage elements over time, and what users and wagons cost."""
+"""Pages of reads by place: sites by storage elements, storage elements over time, and costs of users and wagons."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def sites(ask: Ask) -> Page:
         "elements": elements,
         "since": ask.since().since,
         "heat": lambda reads: _heat(reads, fastest),
-        "found": _kinds_found(ask),
+        "found": _finding_kinds(ask),
     }
     return Page("sites.html", "Sites and storage elements", shown, extra)
 
 
-def _kinds_found(ask: Ask) -> dict[tuple[str, str], str]:
+def _finding_kinds(ask: Ask) -> dict[tuple[str, str], str]:
     """Kinds of findings by site and storage element."""
     period = ask.period if ask.period in DAYS else "week"
     return {
@@ -130,8 +130,8 @@ def element_pictures(hours: Sequence[ElementHour]) -> list[Picture]:
             found.wall_s += one.reads.wall_s
     fullest = max(one.bytes_read for found in bins.values() for one in found.values()) / bin_hours
     unit, unit_bytes = ("GB", 1e9) if fullest >= 1e9 else ("MB", 1e6)
-    speeds = [Line(name, _steps(_speeds(bins[name]), bin_s)) for name in names]
-    amounts = [Line(name, _steps(_amounts(bins[name], unit_bytes * bin_hours), bin_s)) for name in names]
+    speeds = [Line(name, _step_lines(_speeds(bins[name]), bin_s)) for name in names]
+    amounts = [Line(name, _step_lines(_amounts(bins[name], unit_bytes * bin_hours), bin_s)) for name in names]
     return [
         line_picture("MB/s of a file in its worker", speeds, start),
         line_picture(f"{unit} read an hour", amounts, start),
@@ -156,7 +156,7 @@ def _amounts(bins: dict[int, _Bin], unit: float) -> dict[int, float]:
     return {index: bins[index].bytes_read / unit if index in bins else 0.0 for index in whole}
 
 
-def _steps(values: dict[int, float], bin_s: float) -> list[list[tuple[float, float]]]:
+def _step_lines(values: dict[int, float], bin_s: float) -> list[list[tuple[float, float]]]:
     """A line over bins: each is a step, and neighbours are joined."""
     parts: list[list[tuple[float, float]]] = []
     for _, group in groupby(enumerate(sorted(values)), key=lambda pair: pair[1] - pair[0]):

@@ -1,8 +1,4 @@
-"""Trains: the list, one train, the form for a new one, a train beside an earlier run, and files of results.
-
-The files of results can be looked at and downloaded. A train beside an earlier run is compared bin by bin, with what
-both cost.
-"""
+"""Pages of trains: the list, one train, the form for a new one, comparisons of runs, and result files."""
 
 from __future__ import annotations
 

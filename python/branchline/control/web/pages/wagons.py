@@ -1,4 +1,4 @@
-"""Wagons and datasets: what there is, what runs on what, how the trials went, and their profiles."""
+"""Pages of wagons and datasets: the grid, entries and their changes, and trials with their profiles."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def trial(ask: Ask) -> Page:
         reasons(outcome) if outcome else [],
         None if is_train else _in_train(ask, found.dataset),
     )
-    hot = {one.name: hot_lines(one.profile) for one in _profiled(outcome) if one.profile}
+    hot = {one.name: hot_lines(one.profile) for one in _profiled_wagons(outcome) if one.profile}
     what = "a train of all that passed" if is_train else found.wagon
     # Of what was removed meanwhile nothing is tried.
     may_try = False
@@ -246,12 +246,12 @@ async def trial_profile(request: Request) -> Response:
 
 def _speedscope(room: ControlRoom, number: int) -> bytes:
     trial = room.trials.trial(number)
-    wagons = _profiled(trial.outcome)
+    wagons = _profiled_wagons(trial.outcome)
     if not wagons:
         raise HTTPException(404, "This trial has no profile.")
     return json.dumps(speedscope(f"{trial.wagon} on {trial.dataset}", wagons)).encode()
 
 
-def _profiled(outcome: TrialOutcome | None) -> list[WagonTrial]:
+def _profiled_wagons(outcome: TrialOutcome | None) -> list[WagonTrial]:
     """The wagons of a trial whose profiles are whole."""
     return [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]
