@@ -33,7 +33,7 @@ from branchline.base.limits import (
     USED_NOTED_S,
 )
 from branchline.control.database import Database
-from branchline.control.people import PHYSICIST, ROLES, Person
+from branchline.control.people import ADMINISTRATOR, PHYSICIST, ROLES, Person
 from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
@@ -163,7 +163,8 @@ class Accounts:
             values = (account.role, json.dumps(account.groups), account.is_disabled, account.name)
             connection.execute("UPDATE people SET role = ?, groups = ?, is_disabled = ? WHERE name = ?", values)
             query = "SELECT count(*) FROM people WHERE role = 'administrator' AND NOT is_disabled"
-            if connection.execute(query).fetchone() == (0,):
+            was_administrator = before.role == ADMINISTRATOR and not before.is_disabled
+            if was_administrator and connection.execute(query).fetchone() == (0,):
                 raise ConflictError(f"{account.name} is the last administrator", hint="make another one first")
             _keep_unix_user(connection, account)
             if account.is_disabled:
@@ -205,11 +206,19 @@ class Accounts:
         if account.unix_user:
             unix_user(account.unix_user, self._database.path.stat().st_uid)
 
-    def log_in(self, name: str, password: str) -> str | None:
-        """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
+    def has_password(self, name: str, password: str) -> bool:
+        """Whether this is the password of an account that is not disabled; takes the same time for unknown names."""
+        kept, is_disabled = self._password(name)
+        return is_password(password, kept) and not is_disabled
+
+    def _password(self, name: str) -> tuple[str, bool]:
         with self._database.reading() as connection:
             row = connection.execute("SELECT password, is_disabled FROM people WHERE name = ?", (name,)).fetchone()
-        kept, is_disabled = row or ("", 0)
+        return ("", False) if row is None else (row[0], bool(row[1]))
+
+    def log_in(self, name: str, password: str) -> str | None:
+        """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
+        kept, is_disabled = self._password(name)
         if not is_password(password, kept) or is_disabled:
             return None
         with self._database.writing() as connection:

@@ -93,8 +93,7 @@ class Logins:
         async with self.turns:
             if self.wrong.is_over(key):
                 raise HTTPException(429, _TOO_MANY)
-            is_right = await run_in_threadpool(room.accounts.log_in, name, old) is not None
-            if not is_right:
+            if not await run_in_threadpool(room.accounts.has_password, name, old):
                 self.wrong.add(key)
                 raise OptionError("this is not your password", hint="an administrator can give you another one")
             await run_in_threadpool(room.accounts.set_password, name, new, name)

@@ -129,6 +129,24 @@ def test_there_is_always_an_administrator(accounts: Accounts) -> None:
     assert accounts.accounts()[0].role == ADMINISTRATOR
 
 
+def test_accounts_of_a_room_without_an_administrator_can_be_changed(tmp_path: Path) -> None:
+    """As of one whose provider has named none yet."""
+    with closing(Database(tmp_path, (REGISTRY_TABLES, TABLES))) as database:
+        accounts = Accounts(database)
+        accounts.add(Account("bob"), PASSWORD, "a test")
+        accounts.change(Account("bob", OPERATOR), "a test")
+        assert accounts.account("bob").role == OPERATOR
+
+
+def test_a_password_is_checked_without_a_session(accounts: Accounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("branchline.control.accounts.SESSIONS_OF_PERSON_MAX", 1)
+    secret = session_of(accounts)
+    assert accounts.has_password("ada", PASSWORD)
+    assert not accounts.has_password("ada", "wrong")
+    assert not accounts.has_password("nobody", PASSWORD)
+    assert accounts.of_session(secret) is not None
+
+
 def test_changes_are_kept_and_secrets_are_not(accounts: Accounts, tmp_path: Path) -> None:
     accounts.add(Account("bob"), PASSWORD, "ada")
     accounts.change(Account("bob", OPERATOR, ("pwg-hf",)), "ada")
