@@ -1,4 +1,4 @@
-"""Access: how a job reads its files.
+"""Access: how a job reads its files. ByteRange: a part of a file, as requests and traces name it.
 
 A field's ``metadata`` describes its option on the command line: flag, metavar, type, help and its heading there.
 """
@@ -191,7 +191,7 @@ def _check_trouble(name: str, words: Any) -> None:
         raise OptionError(str(error)) from None
 
 
-#: What is usual.
+#: The default access.
 PLANNED = Access()
 
 

@@ -1,10 +1,14 @@
-"""Requests to a reader as values: made once from the arguments of a call, checked, and never changed."""
+"""Requests to a reader as values: made once from the arguments of a call, checked, and never changed.
+
+Options of uproot's functions are accepted where they mean nothing here, and refused where they would give something
+else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +19,7 @@ from branchline.reading.arrays.libraries import NESTED, check_how, library_of
 from branchline.reading.expressions.functions import FUNCTIONS
 from branchline.reading.expressions.name_filters import near_names_hint
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-# How uproot gets at the bytes, and what it keeps of them: the engine does both in its own way.
+# Options for how uproot gets at the bytes, and what it keeps of them: the engine does both in its own way.
 IGNORED = frozenset(
     {
         "array_cache",
@@ -39,49 +40,6 @@ IGNORED = frozenset(
 
 # No range of entries is larger, so the whole range is one step.
 ONE_STEP = "1000 TB"
-
-
-def check_opening_options(options: Mapping[str, Any]) -> None:
-    """Accepts options that do not change what is read. Raises OptionError for others."""
-    for name, value in options.items():
-        if name == "custom_classes":
-            if value is not None:
-                raise OptionError("custom_classes are not used", hint="objects are read by the file's own descriptions")
-        elif name not in IGNORED:
-            raise OptionError(f"there is no option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
-
-
-def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: Any) -> None:
-    """Raises OptionError for what cannot be had of arrays that read when something looks into them."""
-    if library != "ak" or how not in (None, NESTED) or cut is not None or aliases is not None:
-        what = "library, cut, aliases and most values of how cannot be used with 'virtual=True'"
-        raise OptionError(what, hint='virtual arrays are awkward\'s, of branches as they are; how may be "nested"')
-    if expressions is not None:
-        what = "expressions cannot be used with 'virtual=True'"
-        raise OptionError(what, hint="virtual arrays are selected by filters: give filter_name")
-
-
-def dtype_of(interpretation: Any) -> np.dtype[Any] | None:
-    """The type of the numbers that are wanted, in the order of this machine's bytes, if somebody names such a type
-    instead of an interpretation; None for anything else.
-    """
-    named = getattr(interpretation, "to_dtype", interpretation)
-    if not isinstance(named, str | np.dtype | type):
-        return None
-    try:
-        return np.dtype(named).newbyteorder("=")
-    except TypeError:
-        return None
-
-
-def check_reading_options(language: Any, doc: Any = False) -> None:
-    """Raises OptionError for another language of expressions than Python's, or an invalid ``ak_add_doc``."""
-    if language is not None and type(language).__name__ != "PythonLanguage":
-        raise OptionError(f"expressions are Python, not {language!r}", hint="leave language out")
-    if language is not None and set(language.functions) - set(FUNCTIONS):
-        raise OptionError("expressions have no functions of the caller", hint="compute with the arrays that are read")
-    if not isinstance(doc, bool | Mapping):
-        raise OptionError(f"ak_add_doc cannot be {doc!r}", hint='give True, or a dict such as {"unit": "title"}')
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,14 +145,6 @@ class ReadRequest:
         )
 
 
-def even_step(entries: int, entries_count: int) -> int:
-    """The length of chunks that cut ``entries_count`` entries evenly into about ``entries`` each, as coffea's
-    ``chunksize`` does.
-    """
-    chunks = max(round(entries_count / entries), 1)
-    return max(1, -(-entries_count // chunks))
-
-
 @dataclass(frozen=True)
 class Step:
     """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if they are given. ``is_even``: all
@@ -217,6 +167,14 @@ class Step:
                 raise OptionError(f"steps of {size} entries never end", hint="give 1 or more")
             return cls(parse_bytes("100 MB"), int(size))
         return cls(positive_bytes("step_size", size))
+
+
+def even_step(entries: int, entries_count: int) -> int:
+    """The length of chunks that cut ``entries_count`` entries evenly into about ``entries`` each, as coffea's
+    ``chunksize`` does.
+    """
+    chunks = max(round(entries_count / entries), 1)
+    return max(1, -(-entries_count // chunks))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,3 +262,46 @@ def check_workers(workers: int | None) -> int:
     if count < 1:
         raise OptionError(f"{workers} workers cannot read anything", hint="give 1 or more")
     return count
+
+
+def check_opening_options(options: Mapping[str, Any]) -> None:
+    """Accepts options that do not change what is read. Raises OptionError for others."""
+    for name, value in options.items():
+        if name == "custom_classes":
+            if value is not None:
+                raise OptionError("custom_classes are not used", hint="objects are read by the file's own descriptions")
+        elif name not in IGNORED:
+            raise OptionError(f"there is no option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
+
+
+def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: Any) -> None:
+    """Raises OptionError for what cannot be had of arrays that read when something looks into them."""
+    if library != "ak" or how not in (None, NESTED) or cut is not None or aliases is not None:
+        what = "library, cut, aliases and most values of how cannot be used with 'virtual=True'"
+        raise OptionError(what, hint='virtual arrays are awkward\'s, of branches as they are; how may be "nested"')
+    if expressions is not None:
+        what = "expressions cannot be used with 'virtual=True'"
+        raise OptionError(what, hint="virtual arrays are selected by filters: give filter_name")
+
+
+def dtype_of(interpretation: Any) -> np.dtype[Any] | None:
+    """The type of the numbers that are wanted, in the order of this machine's bytes, if somebody names such a type
+    instead of an interpretation; None for anything else.
+    """
+    named = getattr(interpretation, "to_dtype", interpretation)
+    if not isinstance(named, str | np.dtype | type):
+        return None
+    try:
+        return np.dtype(named).newbyteorder("=")
+    except TypeError:
+        return None
+
+
+def check_reading_options(language: Any, doc: Any = False) -> None:
+    """Raises OptionError for another language of expressions than Python's, or an invalid ``ak_add_doc``."""
+    if language is not None and type(language).__name__ != "PythonLanguage":
+        raise OptionError(f"expressions are Python, not {language!r}", hint="leave language out")
+    if language is not None and set(language.functions) - set(FUNCTIONS):
+        raise OptionError("expressions have no functions of the caller", hint="compute with the arrays that are read")
+    if not isinstance(doc, bool | Mapping):
+        raise OptionError(f"ak_add_doc cannot be {doc!r}", hint='give True, or a dict such as {"unit": "title"}')

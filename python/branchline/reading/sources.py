@@ -1,4 +1,8 @@
-"""The sources of a stream: ranges of entries of trees in files, what was read of them, and what it cost."""
+"""The sources of a stream: ranges of entries of trees in files, what was read of them, and what it cost.
+
+The compiled module makes the records from its counters. Times are wall seconds of one thread each: several threads
+together may spend more than the clock shows.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeVar
 
 from branchline import _core
-
-
-@contextmanager
-def reading_for(wagon: str) -> Iterator[None]:
-    """While inside, the trace, if there is one, attributes what this thread reads to a wagon, which runs inside."""
-    if not _core.trace_is_on():
-        yield
-        return
-    begin_s = time.perf_counter()
-    _core.trace_wagon(wagon)
-    try:
-        yield
-    finally:
-        _core.trace_wagon("")
-        _core.trace_did("wagon", wagon, time.perf_counter() - begin_s)
 
 
 class OpenTree(Protocol):
@@ -193,3 +182,18 @@ def _less(now: Counts, before: Counts) -> Counts:
     """The numbers of a record without those that were in it before."""
     numbers = [one.name for one in fields(now) if isinstance(getattr(now, one.name), int | float)]
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in numbers})
+
+
+@contextmanager
+def reading_for(wagon: str) -> Iterator[None]:
+    """While inside, the trace, if there is one, attributes what this thread reads to a wagon, which runs inside."""
+    if not _core.trace_is_on():
+        yield
+        return
+    begin_s = time.perf_counter()
+    _core.trace_wagon(wagon)
+    try:
+        yield
+    finally:
+        _core.trace_wagon("")
+        _core.trace_did("wagon", wagon, time.perf_counter() - begin_s)

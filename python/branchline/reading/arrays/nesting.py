@@ -1,5 +1,7 @@
-"""Branches that belong together as records: members of objects, elements of collections, names with a common prefix.
+"""Which branches a tree has, and which belong together as records: members of objects, elements of collections, names
+with a common prefix.
 
+The `Shape` of a tree is its metadata: its `Outline`, which is the branches and their parents, their types and groups.
 A Group is made of
 
 - a branch with branches below it: ``Tracks`` of ``Tracks/Tracks.fP[5]`` has a member ``fP``;
@@ -37,6 +39,77 @@ PLANS_KEPT = 16
 SEPARATORS = "_."
 # Prefix of the collections that ROOT's importer of TTrees (RNTupleImporter) makes in RNTuples.
 IMPORTED = "_collection"
+
+
+class Shape:
+    """Metadata of a tree, looked up once for all its chunks, and only when they are wanted: its branches, their types,
+    and which belong together.
+
+    ``core`` is the engine's handle on the tree.
+    """
+
+    def __init__(self, core: _core.Tree) -> None:
+        self.core = core
+        self._facts: dict[int, BranchFacts] = {}
+        self._empty: dict[str, ak.contents.Content] = {}
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Which branches there are, and which are below which."""
+        return Outline(self.core)
+
+    @cached_property
+    def readable(self) -> list[str]:
+        """Paths of the branches that can be read."""
+        return self.core.readable()
+
+    @cached_property
+    def readable_set(self) -> frozenset[str]:
+        """The same, to look into."""
+        return frozenset(self.readable)
+
+    @cached_property
+    def groups(self) -> dict[str, str | Group]:
+        """All that can be read, as groups and single branches by their names."""
+        return groups_of(self.outline, self.readable)
+
+    def group(self, name: str) -> Group | None:
+        """The branches that belong together under a name; None if it stands for one branch, or for nothing."""
+        alone = self.outline.index_by_path.get(name)
+        if alone is not None and not self.outline.children(alone):
+            return None
+        group = self.groups.get(name)
+        return group if isinstance(group, Group) else None
+
+    def find(self, name: str) -> str:
+        """The path of the branch that a name means. Raises NoSuchKeyError."""
+        return self.facts_of(self.core.find(name)).path
+
+    @property
+    def title(self) -> str:
+        """The title of the tree."""
+        return self.core.title
+
+    def facts_of(self, index: int) -> BranchFacts:
+        """The metadata of a branch, by its number."""
+        if index not in self._facts:
+            self._facts[index] = self.core.branch(index)
+        return self._facts[index]
+
+    def facts(self) -> dict[str, BranchFacts]:
+        """The metadata of all branches, by their paths."""
+        return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
+
+    def empty(self, path: str) -> ak.contents.Content:
+        """The layout of a branch without entries, which has its type."""
+        if path not in self._empty:
+            self._empty[path] = layout_of(self.core.empty_columns([path])[0])
+        return self._empty[path]
+
+    def learn_types(self, paths: list[str]) -> None:
+        """Looks up the types of many branches at once."""
+        unknown = [path for path in paths if path not in self._empty]
+        self._empty |= dict(zip(unknown, map(layout_of, self.core.empty_columns(unknown)), strict=True))
 
 
 class Outline:
@@ -319,73 +392,3 @@ def nested_layout(group: Group, layout: Callable[[str], ak.contents.Content], en
     count = offsets[-1]
     elements = {path: one.content[:count] for path, one in lists.items()}
     return ak.contents.ListOffsetArray(offsets, nested_layout(Group(group.members), elements.__getitem__, count))
-
-
-class Shape:
-    """Metadata of a tree, looked up once for all its chunks, and only when they are wanted.
-
-    ``core`` is the engine's handle on the tree.
-    """
-
-    def __init__(self, core: _core.Tree) -> None:
-        self.core = core
-        self._facts: dict[int, BranchFacts] = {}
-        self._empty: dict[str, ak.contents.Content] = {}
-
-    @cached_property
-    def outline(self) -> Outline:
-        """Which branches there are, and which are below which."""
-        return Outline(self.core)
-
-    @cached_property
-    def readable(self) -> list[str]:
-        """Paths of the branches that can be read."""
-        return self.core.readable()
-
-    @cached_property
-    def readable_set(self) -> frozenset[str]:
-        """The same, to look into."""
-        return frozenset(self.readable)
-
-    @cached_property
-    def groups(self) -> dict[str, str | Group]:
-        """All that can be read, as groups and single branches by their names."""
-        return groups_of(self.outline, self.readable)
-
-    def group(self, name: str) -> Group | None:
-        """The branches that belong together under a name; None if it stands for one branch, or for nothing."""
-        alone = self.outline.index_by_path.get(name)
-        if alone is not None and not self.outline.children(alone):
-            return None
-        group = self.groups.get(name)
-        return group if isinstance(group, Group) else None
-
-    def find(self, name: str) -> str:
-        """The path of the branch that a name means. Raises NoSuchKeyError."""
-        return self.facts_of(self.core.find(name)).path
-
-    @property
-    def title(self) -> str:
-        """The title of the tree."""
-        return self.core.title
-
-    def facts_of(self, index: int) -> BranchFacts:
-        """The metadata of a branch, by its number."""
-        if index not in self._facts:
-            self._facts[index] = self.core.branch(index)
-        return self._facts[index]
-
-    def facts(self) -> dict[str, BranchFacts]:
-        """The metadata of all branches, by their paths."""
-        return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
-
-    def empty(self, path: str) -> ak.contents.Content:
-        """The layout of a branch without entries, which has its type."""
-        if path not in self._empty:
-            self._empty[path] = layout_of(self.core.empty_columns([path])[0])
-        return self._empty[path]
-
-    def learn_types(self, paths: list[str]) -> None:
-        """Looks up the types of many branches at once."""
-        unknown = [path for path in paths if path not in self._empty]
-        self._empty |= dict(zip(unknown, map(layout_of, self.core.empty_columns(unknown)), strict=True))

@@ -2,6 +2,9 @@
 
 It takes a cluster's settings from ``HADOOP_CONF_DIR`` or ``HADOOP_HOME``, the user from ``HADOOP_USER_NAME`` or a
 ticket of Kerberos, and tokens from ``HADOOP_TOKEN_FILE_LOCATION``.
+
+It does not tell which machines hold the blocks of a file. ``locate_by_hdfs`` asks the NameNodes by WebHDFS: see "Get
+File Block Locations" in Hadoop's documentation.
 """
 
 from __future__ import annotations
@@ -62,6 +65,7 @@ _clients_lock = threading.Lock()
 # By cluster, the order of NameNodes that was answered last.
 _answering: dict[tuple[str | None, ...], int] = {}
 
+# An answer by WebHDFS that cannot be used.
 _WRONG_ANSWER = "its NameNode answered what is no list of blocks"
 
 
@@ -161,21 +165,18 @@ def _client(package: LibraryObject, place: str | None, settings: dict[str, str])
 @cache  # as the package's clients are kept
 def _namenode_orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
     """Settings for a cluster that is given by name, one for each NameNode, which they have the package try first."""
-    known = _read_settings(settings or os.path.join(home or "", "etc/hadoop"))
+    known = _read_settings(settings, home)
     name = (place or known.get("fs.defaultFS", "")).removeprefix("hdfs://").partition("/")[0]
     key = f"dfs.ha.namenodes.{name}"
     ids = [one.strip() for one in known.get(key, "").split(",") if one.strip()]
     return [{key: ",".join(ids[first:] + ids[:first])} for first in range(len(ids))]
 
 
-def settings_in() -> dict[str, str]:
-    """The settings of Hadoop on this machine; none where there are none."""
-    folder = os.environ.get("HADOOP_CONF_DIR")
-    return _read_settings(folder or os.path.join(os.environ.get("HADOOP_HOME", ""), "etc/hadoop"))
-
-
-def _read_settings(folder: str) -> dict[str, str]:
-    """The settings in the files that the package reads. It reports itself what cannot be read there."""
+def _read_settings(settings: str | None, home: str | None) -> dict[str, str]:
+    """The settings in the files that the package reads, in the folder of settings or below Hadoop's home. It reports
+    itself what cannot be read there.
+    """
+    folder = settings or os.path.join(home or "", "etc/hadoop")
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):
         with suppress(OSError, ElementTree.ParseError):
@@ -279,11 +280,11 @@ def locate_by_hdfs(url: str, patience_s: float) -> list[HeldBytes]:
     Raises BridgeError.
     """
     authority, _, path = url.partition("://")[2].partition("/")
-    name_nodes = _web_addresses(authority, settings_in())
+    settings = _read_settings(os.environ.get("HADOOP_CONF_DIR"), os.environ.get("HADOOP_HOME"))
     last: BridgeError | None = None
-    for one in name_nodes:
+    for one in _web_addresses(authority, settings):
         try:
-            return in_time(partial(_held, one, path, patience_s), patience_s, f"the NameNode at {one.address}")
+            return in_time(partial(_held_bytes, one, path, patience_s), patience_s, f"the NameNode at {one.address}")
         except BridgeError as error:
             # The other one may be active, or living.
             if error.kind not in ("unreachable", "timeout"):
@@ -318,8 +319,8 @@ def _host_and_port(address: str) -> tuple[str, str]:
     return (host, port) if colon and port.isdecimal() else (address, "")
 
 
-def _held(name_node: _WebAddress, path: str, patience_s: float) -> list[HeldBytes]:
-    status, content = _answer(name_node, path, patience_s)
+def _held_bytes(name_node: _WebAddress, path: str, patience_s: float) -> list[HeldBytes]:
+    status, content = _web_answer(name_node, path, patience_s)
     if len(content) > HDFS_BLOCKS_MAX_BYTES:
         raise BridgeError("failed", f"its list of blocks has more than {HDFS_BLOCKS_MAX_BYTES} bytes")
     if status == 401:
@@ -330,7 +331,7 @@ def _held(name_node: _WebAddress, path: str, patience_s: float) -> list[HeldByte
     except ValueError:
         raise BridgeError("failed", f"{_WRONG_ANSWER} (status {status})") from None
     if status != 200:
-        raise _refusal(answer, status)
+        raise _web_refusal(answer, status)
     held: dict[str, int] = {}
     try:
         for block in answer["BlockLocations"]["BlockLocation"]:
@@ -341,7 +342,7 @@ def _held(name_node: _WebAddress, path: str, patience_s: float) -> list[HeldByte
     return [HeldBytes(host, size) for host, size in sorted(held.items(), key=lambda one: (-one[1], one[0]))]
 
 
-def _answer(name_node: _WebAddress, path: str, patience_s: float) -> tuple[int, bytes]:
+def _web_answer(name_node: _WebAddress, path: str, patience_s: float) -> tuple[int, bytes]:
     user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
     query = urllib.parse.urlencode({"op": "GETFILEBLOCKLOCATIONS", "user.name": user})
     kind = http.client.HTTPSConnection if name_node.is_secure else http.client.HTTPConnection
@@ -355,7 +356,7 @@ def _answer(name_node: _WebAddress, path: str, patience_s: float) -> tuple[int, 
         raise BridgeError("timeout" if isinstance(error, TimeoutError) else "unreachable", reason) from error
 
 
-def _refusal(answer: object, status: int) -> BridgeError:
+def _web_refusal(answer: object, status: int) -> BridgeError:
     told = answer.get("RemoteException") if isinstance(answer, dict) else None
     if not isinstance(told, dict):
         return BridgeError("failed", f"{_WRONG_ANSWER} (status {status})")

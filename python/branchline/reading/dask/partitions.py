@@ -1,4 +1,6 @@
-"""The partitions of a collection: which entries of which file each of them reads."""
+"""The partitions of a collection: which entries of which file each of them reads, their lengths, and the fields that
+all trees have (`PartitionPlan`).
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,70 @@ if TYPE_CHECKING:
 #: metadata of more files at a time would only wait for a core.
 FILES_OPENED_AT_ONCE = 8
 STEPS_HINT = 'give {"file.root": {"object_path": "tree", "steps": [[0, 1000], [1000, 2000]]}}, or "steps": [0, 1000]'
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """Partitions, their lengths if these are known, and the fields of all trees. ``tree`` is the first one; None if no
+    file was opened.
+    """
+
+    parts: Sequence[Part]
+    lengths: Sequence[int] | None
+    tree: Tree | None
+    fields: Mapping[str, Field]
+
+    @property
+    def divisions(self) -> tuple[int, ...] | None:
+        """Entries at which partitions begin, over all files, and the end."""
+        return None if self.lengths is None else (0, *itertools.accumulate(self.lengths))
+
+    def with_full_paths(self) -> PartitionPlan:
+        """The same with fields under their paths in the tree."""
+        return replace(self, fields={getattr(one, "path", name): one for name, one in self.fields.items()})
+
+    @classmethod
+    def of(
+        cls, given: Sequence[GivenTree], request: ReadRequest, step_size: int | str | None, steps_per_file: int
+    ) -> PartitionPlan:
+        """That of files which are opened now."""
+        trees = opened_trees(given, request.access, allow_missing=request.allow_missing)
+        ranges = []
+        for one in trees:
+            is_cut = one.given.steps is not None
+            entries = None if is_cut else entries_of_step(one.tree, step_size, steps_per_file, request)
+            ranges += one.ranges(entries)
+        if not ranges:
+            ranges = [Range(trees[0].tree.file_path, trees[0].tree.object_path.lstrip("/"), 0, 0)]
+        return cls(ranges, [len(one) for one in ranges], trees[0].tree, _common_fields(trees, request))
+
+    @classmethod
+    def unopened(
+        cls,
+        given: Sequence[GivenTree],
+        request: ReadRequest,
+        steps_per_file: int,
+        known_base_form: ak.forms.Form | None,
+    ) -> PartitionPlan:
+        """That of files which are opened when something is computed, but for the first."""
+        parts = shares(given, steps_per_file)
+        lengths = [len(one) for one in parts if isinstance(one, Range)] if given[0].steps is not None else None
+        if known_base_form is not None:
+            return cls(parts, lengths, None, {name: BranchField(name) for name in known_base_form.fields})
+        tree = first_tree(given, request.access, allow_missing=request.allow_missing)
+        return cls(parts, lengths, tree, dict(tree.selection(request).fields))
+
+
+def _common_fields(trees: Sequence[OpenedTree], request: ReadRequest) -> dict[str, Field]:
+    """The fields of the first tree of which all trees have the branches. Raises DatasetError if there are none."""
+    fields = dict(trees[0].tree.selection(request).fields)
+    for one in trees[1:]:
+        readable = one.tree.shape.readable_set
+        fields = {name: field for name, field in fields.items() if readable.issuperset(field.paths())}
+    if not fields:
+        what = "no branch that can be read is in all of the trees" if len(trees) > 1 else "no branch is selected"
+        raise DatasetError(what, path=trees[0].tree.file_path, hint="check the filters, and that the trees are alike")
+    return fields
 
 
 @dataclass(frozen=True)
@@ -63,6 +129,12 @@ class Share:
         tree = File(self.path, access).tree(self.tree)
         start, stop = share_of(tree.entries_count, self.index, self.count)
         return Source(self.path, self.tree, start, stop, tree)
+
+
+def share_of(entries_count: int, index: int, count: int) -> tuple[int, int]:
+    """The entries of one of ``count`` parts of a tree; the last ones may be shorter, or empty."""
+    entries = math.ceil(entries_count / count)
+    return min(index * entries, entries_count), min((index + 1) * entries, entries_count)
 
 
 Part = Range | Share
@@ -107,12 +179,6 @@ class OpenedTree:
                 raise OptionError(what, path=tree.file_path, hint="give steps within the tree")
         name = tree.object_path.lstrip("/")
         return [Range(tree.file_path, name, start, stop) for start, stop in steps if start < stop]
-
-
-def share_of(entries_count: int, index: int, count: int) -> tuple[int, int]:
-    """The entries of one of ``count`` parts of a tree; the last ones may be shorter, or empty."""
-    entries = math.ceil(entries_count / count)
-    return min(index * entries, entries_count), min((index + 1) * entries, entries_count)
 
 
 def given_trees(files: Any) -> list[GivenTree]:
@@ -212,67 +278,3 @@ def first_tree(given: Sequence[GivenTree], access: Access, *, allow_missing: boo
             if not allow_missing or index == len(given) - 1:
                 raise
     raise DatasetError("no files were given")
-
-
-@dataclass(frozen=True)
-class PartitionPlan:
-    """Partitions, their lengths if these are known, and the fields of all trees. ``tree`` is the first one; None if no
-    file was opened.
-    """
-
-    parts: Sequence[Part]
-    lengths: Sequence[int] | None
-    tree: Tree | None
-    fields: Mapping[str, Field]
-
-    @property
-    def divisions(self) -> tuple[int, ...] | None:
-        """Entries at which partitions begin, over all files, and the end."""
-        return None if self.lengths is None else (0, *itertools.accumulate(self.lengths))
-
-    def with_full_paths(self) -> PartitionPlan:
-        """The same with fields under their paths in the tree."""
-        return replace(self, fields={getattr(one, "path", name): one for name, one in self.fields.items()})
-
-    @classmethod
-    def of(
-        cls, given: Sequence[GivenTree], request: ReadRequest, step_size: int | str | None, steps_per_file: int
-    ) -> PartitionPlan:
-        """That of files which are opened now."""
-        trees = opened_trees(given, request.access, allow_missing=request.allow_missing)
-        ranges = []
-        for one in trees:
-            is_cut = one.given.steps is not None
-            entries = None if is_cut else entries_of_step(one.tree, step_size, steps_per_file, request)
-            ranges += one.ranges(entries)
-        if not ranges:
-            ranges = [Range(trees[0].tree.file_path, trees[0].tree.object_path.lstrip("/"), 0, 0)]
-        return cls(ranges, [len(one) for one in ranges], trees[0].tree, _common_fields(trees, request))
-
-    @classmethod
-    def unopened(
-        cls,
-        given: Sequence[GivenTree],
-        request: ReadRequest,
-        steps_per_file: int,
-        known_base_form: ak.forms.Form | None,
-    ) -> PartitionPlan:
-        """That of files which are opened when something is computed, but for the first."""
-        parts = shares(given, steps_per_file)
-        lengths = [len(one) for one in parts if isinstance(one, Range)] if given[0].steps is not None else None
-        if known_base_form is not None:
-            return cls(parts, lengths, None, {name: BranchField(name) for name in known_base_form.fields})
-        tree = first_tree(given, request.access, allow_missing=request.allow_missing)
-        return cls(parts, lengths, tree, dict(tree.selection(request).fields))
-
-
-def _common_fields(trees: Sequence[OpenedTree], request: ReadRequest) -> dict[str, Field]:
-    """The fields of the first tree of which all trees have the branches. Raises DatasetError if there are none."""
-    fields = dict(trees[0].tree.selection(request).fields)
-    for one in trees[1:]:
-        readable = one.tree.shape.readable_set
-        fields = {name: field for name, field in fields.items() if readable.issuperset(field.paths())}
-    if not fields:
-        what = "no branch that can be read is in all of the trees" if len(trees) > 1 else "no branch is selected"
-        raise DatasetError(what, path=trees[0].tree.file_path, hint="check the filters, and that the trees are alike")
-    return fields

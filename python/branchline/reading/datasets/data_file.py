@@ -1,4 +1,8 @@
-"""One file of a dataset: its path, tree, entry range and size, and the storage element that it lies on."""
+"""One file of a dataset: its path, tree, entry range and size, and the storage element that it lies on.
+
+It may have companions, files next to it that are read event by event with it. Its sample says what the dataset's list
+has of it: data or simulation, the cross section, and where the sum of weights is.
+"""
 
 from __future__ import annotations
 
@@ -25,144 +29,8 @@ from branchline.reading.locations import (
 
 # Placeholders in the location of a companion: the number of the entry, the main file's name without its ending.
 ENTRY, STEM = "{entry}", "{stem}"
-_KINDS = ("data", "background", "signal")
-
-
-@dataclass(frozen=True)
-class Companion:
-    """A file next to each file of the dataset, and the tree in it.
-
-    ``location`` is ``path[:tree]``, relative to the main file's directory. With ``{entry}`` in its tree each entry of
-    the main tree has a tree of its own, as ``Kinematics.root:Event{entry}/TreeK``; without a tree it is found.
-    ``{stem}`` stands for the name of the main file, as ``{stem}_friend.root``.
-    """
-
-    name: str
-    location: str
-
-    def path_for(self, path: str) -> tuple[str, str | None]:
-        """The file next to a main file, and its tree if that is given."""
-        folder, _, name = path.rpartition("/")
-        own, tree = split_location(self.location)
-        own = own.replace(STEM, _stem(name))
-        if os.path.isabs(own) or "://" in own:
-            return own, tree
-        return (f"{folder}/{own}" if folder else own), tree
-
-
-#: What callers may give as companions; a text is ``location`` or ``name=location``.
-CompanionsLike = (
-    str
-    | os.PathLike[str]
-    | Companion
-    | Mapping[str, str | os.PathLike[str]]
-    | Iterable[str | os.PathLike[str] | Companion]
-    | None
-)
-
-
-def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
-    """Companions from a mapping of names to locations, or from texts ``location`` or ``name=location``.
-
-    Without a name it is that of the file: ``Kinematics`` of ``Kinematics.root``. Raises DatasetError.
-    """
-    if given is None:
-        return ()
-    if isinstance(given, str | os.PathLike | Companion):
-        given = [given]
-    if isinstance(given, Mapping):
-        found = [Companion(str(name), _location(location)) for name, location in given.items()]
-    elif isinstance(given, Iterable):
-        found = [one if isinstance(one, Companion) else _named(_location(one)) for one in given]
-    else:
-        raise DatasetError(f"companions cannot be {given!r}", hint='give {"Kinematics": "Kinematics.root"}')
-    names = [one.name for one in found]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise DatasetError(f"several companions are called {', '.join(sorted(twice))}", hint="write NAME=FILE")
-    return tuple(found)
-
-
-def _stem(name: str) -> str:
-    """The name of a file without the ending of ROOT or Parquet files."""
-    ending = next((one for one in (ROOT_ENDING, *PARQUET_ENDINGS) if name.lower().endswith(one)), "")
-    return name[: len(name) - len(ending)]
-
-
-def _location(given: object) -> str:
-    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
-        raise DatasetError(f"the companion {given!r} is no file", hint='write it like "Kinematics.root"')
-    return str(os.fspath(given))
-
-
-def _named(text: str) -> Companion:
-    name, separator, location = text.partition("=")
-    if separator and name and "/" not in name:
-        return Companion(name, _location(location))
-    path, _ = split_location(text)
-    return Companion(_stem(os.path.basename(path)).replace(STEM, "").strip("_-."), text)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A sample of events. ``kind`` is ``data``, ``background`` or ``signal``. Of a simulated one ``cross_section_pb``
-    is in picobarn; ``scale`` is a further factor, as a k-factor or the efficiency of a filter. ``luminosity_per_fb`` is
-    that of data, or what a simulated sample is scaled to if it has one of its own, in inverse femtobarn.
-
-    ``sum_of_weights`` is that of all generated events: a number, ``TREE:BRANCH`` such as ``Runs:genEventSumw``, summed
-    over the entries of all files, or ``histogram:NAME[BIN]``, with ROOT's number of the bin. Without it events count.
-    ``label`` and ``group`` are for pictures: samples of one group are drawn as one.
-    """
-
-    kind: str = "background"
-    cross_section_pb: float | None = None
-    luminosity_per_fb: float | None = None
-    sum_of_weights: float | str | None = None
-    scale: float = 1.0
-    label: str = ""
-    group: str = ""
-
-    @property
-    def is_data(self) -> bool:
-        """Whether it was measured."""
-        return self.kind == "data"
-
-    @classmethod
-    def of(cls, given: object, dataset: str, source: str = "") -> Sample:
-        """That of a list. Raises DatasetError for what no sample has, and for impossible values."""
-        where = f"the sample of dataset {dataset!r}"
-        if not isinstance(given, Mapping):
-            raise DatasetError(f"{where} is no mapping", path=source or None)
-        known = [one.name for one in fields(cls)]
-        for key, value in given.items():
-            if key not in known:
-                near = get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}"
-                raise DatasetError(f"{where} has {key!r:.80}, which is nothing", path=source or None, hint=hint)
-            problem = "" if value is None else _problem(str(key), value)
-            if problem:
-                raise DatasetError(f"{key} of {where} {problem}", path=source or None)
-        found = cls(**{str(key): value for key, value in given.items() if value is not None})
-        if found.is_data and (found.cross_section_pb is not None or found.sum_of_weights is not None):
-            raise DatasetError(
-                f"{where} is data, which have no cross section and no sum of weights", path=source or None
-            )
-        return found
-
-
-def _problem(key: str, value: object) -> str:
-    """What is wrong with a value; empty if nothing is."""
-    if key in ("kind", "label", "group"):
-        if not isinstance(value, str) or (key == "kind" and value not in _KINDS):
-            return f"is {value!r:.80}, not {'one of ' + ', '.join(_KINDS) if key == 'kind' else 'a text'}"
-        return ""
-    if key == "sum_of_weights" and isinstance(value, str):
-        tree, colon, branch = value.partition(":")
-        return "" if colon and tree and branch else f"is {value!r:.80}, not TREE:BRANCH or histogram:NAME[BIN]"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or not isinstance(value, int | float) or value <= 0:
-        return f"is {value!r:.80}, not a number above 0"
-    return ""
+# Kinds of samples.
+_SAMPLE_KINDS = ("data", "background", "signal")
 
 
 @dataclass(frozen=True)
@@ -305,3 +173,140 @@ def _mount_point(folder: str) -> str:
             server = f" {one.device}" if ":" in one.device else ""
             return f"{here} ({one.fstype}{server})"
     return str(here)
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A file next to each file of the dataset, and the tree in it.
+
+    ``location`` is ``path[:tree]``, relative to the main file's directory. With ``{entry}`` in its tree each entry of
+    the main tree has a tree of its own, as ``Kinematics.root:Event{entry}/TreeK``; without a tree it is found.
+    ``{stem}`` stands for the name of the main file, as ``{stem}_friend.root``.
+    """
+
+    name: str
+    location: str
+
+    def path_for(self, path: str) -> tuple[str, str | None]:
+        """The file next to a main file, and its tree if that is given."""
+        folder, _, name = path.rpartition("/")
+        own, tree = split_location(self.location)
+        own = own.replace(STEM, _stem(name))
+        if os.path.isabs(own) or "://" in own:
+            return own, tree
+        return (f"{folder}/{own}" if folder else own), tree
+
+
+#: What callers may give as companions; a text is ``location`` or ``name=location``.
+CompanionsLike = (
+    str
+    | os.PathLike[str]
+    | Companion
+    | Mapping[str, str | os.PathLike[str]]
+    | Iterable[str | os.PathLike[str] | Companion]
+    | None
+)
+
+
+def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
+    """Companions from a mapping of names to locations, or from texts ``location`` or ``name=location``.
+
+    Without a name it is that of the file: ``Kinematics`` of ``Kinematics.root``. Raises DatasetError.
+    """
+    if given is None:
+        return ()
+    if isinstance(given, str | os.PathLike | Companion):
+        given = [given]
+    if isinstance(given, Mapping):
+        found = [Companion(str(name), _companion_location(location)) for name, location in given.items()]
+    elif isinstance(given, Iterable):
+        found = [one if isinstance(one, Companion) else _companion_of(_companion_location(one)) for one in given]
+    else:
+        raise DatasetError(f"companions cannot be {given!r}", hint='give {"Kinematics": "Kinematics.root"}')
+    names = [one.name for one in found]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise DatasetError(f"several companions are called {', '.join(sorted(twice))}", hint="write NAME=FILE")
+    return tuple(found)
+
+
+def _stem(name: str) -> str:
+    """The name of a file without the ending of ROOT or Parquet files."""
+    ending = next((one for one in (ROOT_ENDING, *PARQUET_ENDINGS) if name.lower().endswith(one)), "")
+    return name[: len(name) - len(ending)]
+
+
+def _companion_location(given: object) -> str:
+    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+        raise DatasetError(f"the companion {given!r} is no file", hint='write it like "Kinematics.root"')
+    return str(os.fspath(given))
+
+
+def _companion_of(text: str) -> Companion:
+    name, separator, location = text.partition("=")
+    if separator and name and "/" not in name:
+        return Companion(name, _companion_location(location))
+    path, _ = split_location(text)
+    return Companion(_stem(os.path.basename(path)).replace(STEM, "").strip("_-."), text)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample of events. ``kind`` is ``data``, ``background`` or ``signal``. Of a simulated one ``cross_section_pb``
+    is in picobarn; ``scale`` is a further factor, as a k-factor or the efficiency of a filter. ``luminosity_per_fb`` is
+    that of data, or what a simulated sample is scaled to if it has one of its own, in inverse femtobarn.
+
+    ``sum_of_weights`` is that of all generated events: a number, ``TREE:BRANCH`` such as ``Runs:genEventSumw``, summed
+    over the entries of all files, or ``histogram:NAME[BIN]``, with ROOT's number of the bin. Without it events count.
+    ``label`` and ``group`` are for pictures: samples of one group are drawn as one.
+    """
+
+    kind: str = "background"
+    cross_section_pb: float | None = None
+    luminosity_per_fb: float | None = None
+    sum_of_weights: float | str | None = None
+    scale: float = 1.0
+    label: str = ""
+    group: str = ""
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it was measured."""
+        return self.kind == "data"
+
+    @classmethod
+    def of(cls, given: object, dataset: str, source: str = "") -> Sample:
+        """That of a list. Raises DatasetError for what no sample has, and for impossible values."""
+        where = f"the sample of dataset {dataset!r}"
+        if not isinstance(given, Mapping):
+            raise DatasetError(f"{where} is no mapping", path=source or None)
+        known = [one.name for one in fields(cls)]
+        for key, value in given.items():
+            if key not in known:
+                near = get_close_matches(str(key), known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}"
+                raise DatasetError(f"{where} has {key!r:.80}, which is nothing", path=source or None, hint=hint)
+            problem = "" if value is None else _sample_problem(str(key), value)
+            if problem:
+                raise DatasetError(f"{key} of {where} {problem}", path=source or None)
+        found = cls(**{str(key): value for key, value in given.items() if value is not None})
+        if found.is_data and (found.cross_section_pb is not None or found.sum_of_weights is not None):
+            raise DatasetError(
+                f"{where} is data, which have no cross section and no sum of weights", path=source or None
+            )
+        return found
+
+
+def _sample_problem(key: str, value: object) -> str:
+    """What is wrong with a value; empty if nothing is."""
+    if key in ("kind", "label", "group"):
+        if not isinstance(value, str) or (key == "kind" and value not in _SAMPLE_KINDS):
+            return f"is {value!r:.80}, not {'one of ' + ', '.join(_SAMPLE_KINDS) if key == 'kind' else 'a text'}"
+        return ""
+    if key == "sum_of_weights" and isinstance(value, str):
+        tree, colon, branch = value.partition(":")
+        return "" if colon and tree and branch else f"is {value!r:.80}, not TREE:BRANCH or histogram:NAME[BIN]"
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or not isinstance(value, int | float) or value <= 0:
+        return f"is {value!r:.80}, not a number above 0"
+    return ""

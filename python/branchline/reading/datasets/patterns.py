@@ -1,4 +1,7 @@
-"""What a user may write for a file: a path, a glob, a directory, or any of these followed by ``:tree``."""
+"""What a user may write for a file: a path, a glob, a directory, or any of these followed by ``:tree``.
+
+Patterns, folders and sizes of files at servers come from what the servers say is in their folders.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,40 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+def expand(location: str, template: DataFile) -> list[DataFile]:
+    """The files that a location stands for, sorted by name; ``template`` gives everything but path and tree.
+
+    Those of braces come one alternative after the other, each file once. Raises DatasetError if a directory or a glob
+    matches nothing. A plain path is taken as it is: whether it is there is found when the dataset is complete, so that
+    all missing files are reported at once.
+    """
+    path, tree = split_location(location)
+    alternatives = without_braces(path)
+    if len(alternatives) > 1:
+        below = replace(template, tree=tree or template.tree)
+        return list(dict.fromkeys(file for one in alternatives for file in _expanded(one, None, below)))
+    return _expanded(path, tree, template)
+
+
+def _expanded(path: str, tree: str | None, template: DataFile) -> list[DataFile]:
+    if is_url(path) and len(replicas_in(path)) == 1 and is_url_pattern(path):
+        template = replace(template, tree=tree or template.tree)
+        return [
+            replace(_file_at(one.url, template), size_bytes=one.size_bytes, version=one.version)
+            for one in expand_url(path)
+        ]
+    path = os.path.expanduser(path)
+    paths = [path] if is_url(path) or len(replicas_in(path)) > 1 else files_at(path)
+    template = template.changed(tree=tree) if tree else template
+    return [_file_at(one, template) for one in paths]
+
+
+def _file_at(location: str, template: DataFile) -> DataFile:
+    first, *replicas = replicas_in(text_of(location))
+    path = without_secrets(first)
+    return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
+
+
 @dataclass(frozen=True)
 class Found:
     """A file that matches: its URL, and its size and its version; None and empty where the server does not say them."""
@@ -63,7 +100,7 @@ def is_url_pattern(url: str) -> bool:
     """
     if len(links_in(url)) > 1:
         return False
-    path, query = _path_of(url)
+    path, query = _path_and_query(url)
     return bool(MAGIC.search(path)) or (path.endswith("/") and not query)
 
 
@@ -73,7 +110,7 @@ def expand_url(url: str) -> list[Found]:
 
     Raises DatasetError if there are none, and what listing folders raises.
     """
-    path, query = _path_of(url)
+    path, query = _path_and_query(url)
     before = url[: len(url) - len(path) - len(query)]
     scheme = before.split("://", 1)[0].lower()
     parts = path.split("/")
@@ -104,8 +141,10 @@ def _data_in(folder: str, found: Sequence[Found]) -> list[Found]:
     return [parts[url] for url in parts_of(folder, parts)]
 
 
-def _path_of(url: str) -> tuple[str, str]:
-    """From the slash after host and port on, and the query with its question mark; a key of S3 has none."""
+def _path_and_query(url: str) -> tuple[str, str]:
+    """The path of a URL, from the slash after host and port on, and its query with the question mark; a key of S3 has
+    none.
+    """
     scheme, _, rest = url.partition("://")
     path = "/" + rest.partition("/")[2] if "/" in rest else ""
     if scheme.lower() in ("s3", "hdfs"):
@@ -183,7 +222,7 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
     unknown = [one for one in files if is_url(one.path) and one.size_bytes is None]
     folders: dict[str, list[DataFile]] = {}
     for one in unknown:
-        if one.opens.split("://", 1)[0].lower() in SCHEMES_WITH_SIZES and not _path_of(_first_url(one))[1]:
+        if one.opens.split("://", 1)[0].lower() in SCHEMES_WITH_SIZES and not _path_and_query(_first_url(one))[1]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
     found: dict[str, Found] = {}
@@ -261,41 +300,3 @@ def in_threads(
         return [future.result() for future in futures]
     finally:
         tasks.clear()
-
-
-def expand(location: str, template: DataFile) -> list[DataFile]:
-    """The files that a location stands for, sorted by name; ``template`` gives everything but path and tree.
-
-    Those of braces come one alternative after the other, each file once. Raises DatasetError if a directory or a glob
-    matches nothing. A plain path is taken as it is: whether it is there is found when the dataset is complete, so that
-    all missing files are reported at once.
-    """
-    path, tree = split_location(location)
-    alternatives = without_braces(path)
-    if len(alternatives) > 1:
-        below = replace(template, tree=tree or template.tree)
-        return list(dict.fromkeys(file for one in alternatives for file in _expanded(one, None, below)))
-    return _expanded(path, tree, template)
-
-
-def _expanded(path: str, tree: str | None, template: DataFile) -> list[DataFile]:
-    if is_url(path) and len(replicas_in(path)) == 1 and is_url_pattern(path):
-        template = replace(template, tree=tree or template.tree)
-        return [
-            replace(_file_at(one.url, template), size_bytes=one.size_bytes, version=one.version)
-            for one in expand_url(path)
-        ]
-    path = os.path.expanduser(path)
-    paths = _paths_of(path)
-    template = template.changed(tree=tree) if tree else template
-    return [_file_at(one, template) for one in paths]
-
-
-def _file_at(location: str, template: DataFile) -> DataFile:
-    first, *replicas = replicas_in(text_of(location))
-    path = without_secrets(first)
-    return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
-
-
-def _paths_of(path: str) -> list[str]:
-    return [path] if is_url(path) or len(replicas_in(path)) > 1 else files_at(path)

@@ -1,4 +1,10 @@
-"""Functions and operators of expressions: those of Python expressions, and those of ROOT's formulas."""
+"""The functions and operators of expressions in Python, and those of ROOT's formulas.
+
+Expressions may call ``FUNCTIONS``: NumPy's, those of mathematics that uproot offers, and sums over lists. Formulas have
+``OPERATORS`` and ``FORMULA_FUNCTIONS``, with the values that TTree::Draw computes: all in double precision. Where they
+differ from those of mathematics, ROOT's TFormula does so: a division by zero gives 0, a square root is that of the
+absolute value, and logarithms and inverse functions give 0 outside their domains.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +16,7 @@ from typing import Any, NamedTuple
 import awkward as ak
 import numpy as np
 
+# Functions of NumPy that expressions may call by their names.
 UFUNCS = """
     absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos cosh exp exp2 expm1
     fabs floor fmax fmin hypot isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or maximum
@@ -28,13 +35,16 @@ SYNONYMS = {
     "conj": "conjugate",
     "neg": "negative",
 }
-# ROOT computes exp of larger arguments as exp of this one.
+CONSTANTS: Mapping[str, float] = {"pi": math.pi}
+
+# Formulas: ROOT computes exp of larger arguments as exp of this one.
 EXPONENT_MAX = 700.0
 TWO_63 = 2.0**63
-_ALIKE = """
+# Functions of formulas that are those of expressions.
+_AS_IN_EXPRESSIONS = """
     abs asinh atan cbrt ceil cos cosh erf erfc exp2 expm1 fabs floor log1p log2 rint sin sinh tan tanh trunc
 """
-_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
+_FORMULA_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "atan2": np.arctan2,
     "copysign": np.copysign,
     "fmax": np.fmax,
@@ -84,7 +94,6 @@ _TMATH_CONSTANTS = {
     "DegToRad": math.pi / 180,
     "RadToDeg": 180 / math.pi,
 }
-CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 
 def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
@@ -108,6 +117,9 @@ def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
             return ak.transform(of_numbers, array) if isinstance(array, ak.Array) else vectorized(array)[()]
 
     return of_array
+
+
+GAMMA = _of_each_number(math.gamma)
 
 
 def _factorial(array: Any) -> Any:
@@ -134,9 +146,7 @@ def _over_lists(function: Callable[..., Any]) -> Callable[[Any], Any]:
     return of_lists
 
 
-GAMMA = _of_each_number(math.gamma)
-
-
+#: The functions of expressions.
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in UFUNCS.split()},
     **{name: getattr(np, other) for name, other in SYNONYMS.items()},
@@ -251,6 +261,7 @@ def _rounded(value: Any) -> Any:
     return np.copysign(np.trunc(np.abs(value) + 0.5), value)
 
 
+#: The operators of formulas.
 OPERATORS: Mapping[str, Callable[..., Any]] = {
     "||": _of_doubles(np.logical_or),
     "&&": _of_doubles(np.logical_and),
@@ -274,8 +285,8 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "negative": _of_doubles(np.negative),
 }
 
-_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
-    **{name: FUNCTIONS[name] for name in _ALIKE.split()},
+_FORMULA_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
+    **{name: FUNCTIONS[name] for name in _AS_IN_EXPRESSIONS.split()},
     "acos": _within(np.arccos, -1, 1),
     "acosh": _within(np.arccosh, 1),
     "asin": _within(np.arcsin, -1, 1),
@@ -290,9 +301,10 @@ _OF_ONE: Mapping[str, Callable[[Any], Any]] = {
     "sqrt": lambda value: np.sqrt(np.abs(value)),
 }
 
+#: The functions of formulas.
 FORMULA_FUNCTIONS: Mapping[str, Function] = {
-    **{name: Function(_of_doubles(one), 1) for name, one in _OF_ONE.items()},
-    **{name: Function(_of_doubles(one), 2) for name, one in _OF_TWO.items()},
+    **{name: Function(_of_doubles(one), 1) for name, one in _FORMULA_OF_ONE.items()},
+    **{name: Function(_of_doubles(one), 2) for name, one in _FORMULA_OF_TWO.items()},
     **{f"TMath::{name}": Function(_of_doubles(one), 1) for name, one in _TMATH_OF_ONE.items()},
     **{f"TMath::{name}": Function(_of_doubles(one), 2) for name, one in _TMATH_OF_TWO.items()},
     **{f"TMath::{name}": Function(functools.partial(float, one), 0) for name, one in _TMATH_CONSTANTS.items()},

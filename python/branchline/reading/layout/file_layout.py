@@ -1,4 +1,4 @@
-"""The layout of one tree of a file: its branches, and where their baskets lie in the file."""
+"""What is in a file and how it lies there: its objects, and of a tree the branches and where their baskets are."""
 
 from __future__ import annotations
 
@@ -16,51 +16,6 @@ from branchline.reading.request import ReadRequest
 from branchline.reading.trees.branch import Branch
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
-
-
-@dataclass(frozen=True)
-class ObjectSummary:
-    """An object of a file. ``name`` is relative to the directory that is listed, with the cycle if there are several.
-
-    ``entries`` and ``branches`` are those of a tree, None for anything else; ``error`` says why a tree cannot be read.
-    """
-
-    name: str
-    classname: str
-    title: str
-    is_tree: bool
-    entries: int | None = None
-    branches: int | None = None
-    error: str | None = None
-
-
-def contents_of(directory: Directory, filter_name: Any = None) -> list[ObjectSummary]:
-    """The objects in a file or a directory, and in directories within it, in the order of the file.
-
-    ``filter_name`` is a name, a pattern with wildcards or a ``/regular expression/``. Trees are opened, one by one.
-
-    >>> contents_of(branchline.open("file.root"), "Mu*")
-    """
-    return list(_summaries(directory, filter_name))
-
-
-def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary]:
-    keys = directory.keys(filter_name=filter_name)
-    names = [key.rpartition(";")[0] for key in keys]
-    trees = set(directory.trees())
-    for key, name in zip(keys, names, strict=True):
-        shown = name if names.count(name) == 1 else key
-        summary = ObjectSummary(shown, directory.classname_of(key), directory.title_of(key), name in trees)
-        yield _with_sizes(summary, directory, key) if summary.is_tree else summary
-
-
-def _with_sizes(summary: ObjectSummary, directory: Directory, key: str) -> ObjectSummary:
-    """The summary of a tree with its entries and branches, or with the error that opening it raises."""
-    try:
-        tree: Tree = directory[key]
-        return replace(summary, entries=tree.entries_count, branches=len(tree.outline.paths))
-    except BranchlineError as error:
-        return replace(summary, error=error.reason)
 
 
 @dataclass(frozen=True)
@@ -160,12 +115,6 @@ def inspect_file(
     return layout_of(file.tree(name), file, branches, page_bytes)
 
 
-def _format_of(tree: Tree) -> str:
-    if is_parquet(tree.file_path):
-        return "Parquet"
-    return "RNTuple" if tree.outline.nests else "TTree"
-
-
 def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes: int) -> FileLayout:
     """The layout of a tree that is open."""
     owners = _with_values(tree)
@@ -193,6 +142,12 @@ def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes
         clusters=extents.clusters(),
         disk_pages=extents.disk_pages(every, page_bytes),
     )
+
+
+def _format_of(tree: Tree) -> str:
+    if is_parquet(tree.file_path):
+        return "Parquet"
+    return "RNTuple" if tree.outline.nests else "TTree"
 
 
 @dataclass(frozen=True)
@@ -272,3 +227,48 @@ def _branch(branch: Branch, codec: str, every: Extents, shared: Extents, *, is_n
         bytes_per_basket=Spread.of(own.size),
         shared_bytes=max(0, branch.compressed_bytes - new_bytes) if own.stored_bytes and is_ntuple else 0,
     )
+
+
+@dataclass(frozen=True)
+class ObjectSummary:
+    """An object of a file. ``name`` is relative to the directory that is listed, with the cycle if there are several.
+
+    ``entries`` and ``branches`` are those of a tree, None for anything else; ``error`` says why a tree cannot be read.
+    """
+
+    name: str
+    classname: str
+    title: str
+    is_tree: bool
+    entries: int | None = None
+    branches: int | None = None
+    error: str | None = None
+
+
+def contents_of(directory: Directory, filter_name: Any = None) -> list[ObjectSummary]:
+    """The objects in a file or a directory, and in directories within it, in the order of the file.
+
+    ``filter_name`` is a name, a pattern with wildcards or a ``/regular expression/``. Trees are opened, one by one.
+
+    >>> contents_of(branchline.open("file.root"), "Mu*")
+    """
+    return list(_summaries(directory, filter_name))
+
+
+def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary]:
+    keys = directory.keys(filter_name=filter_name)
+    names = [key.rpartition(";")[0] for key in keys]
+    trees = set(directory.trees())
+    for key, name in zip(keys, names, strict=True):
+        shown = name if names.count(name) == 1 else key
+        summary = ObjectSummary(shown, directory.classname_of(key), directory.title_of(key), name in trees)
+        yield _with_sizes(summary, directory, key) if summary.is_tree else summary
+
+
+def _with_sizes(summary: ObjectSummary, directory: Directory, key: str) -> ObjectSummary:
+    """The summary of a tree with its entries and branches, or with the error that opening it raises."""
+    try:
+        tree: Tree = directory[key]
+        return replace(summary, entries=tree.entries_count, branches=len(tree.outline.paths))
+    except BranchlineError as error:
+        return replace(summary, error=error.reason)

@@ -1,4 +1,9 @@
-"""Bins of histograms and profiles, including entries that ROOT had only buffered (TH1::BufferEmpty)."""
+"""Makes the Histogram of a TH1, TH2, TH3, TProfile, TProfile2D or TProfile3D, and what making a histogram of any other
+class needs.
+
+Entries that ROOT had not filled yet when it wrote a histogram are in its buffer; they are filled here
+(TH1::BufferEmpty).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,7 @@ import numpy as np
 
 from branchline.errors import BranchlineWarning, UnsupportedBranchError, warn
 from branchline.reading.objects.axes import RootAxis, binnings_of
-from branchline.reading.objects.histogram import ERROR_MODES, Histogram, RootFacts
+from branchline.reading.objects.histogram import AXES, ERROR_MODES, Histogram, RootFacts
 from branchline.reading.objects.object_record import Record
 
 # Bits of TH1 and TAxis.
@@ -23,128 +28,6 @@ CAN_EXTEND = 1 << 1
 ROUND_WIDTHS = (1, 2, 5)
 # A limit counts as a multiple of the width if it differs by less than this part of the width.
 NEAR = 1e-4
-AXES = ("fXaxis", "fYaxis", "fZaxis")
-
-
-class Buffered:
-    """The entries in the buffer of a histogram: their ``weights``, and their ``points`` with a column for each axis and
-    of a profile the value after them. ``axes`` have limits that fit them, if they had none.
-    """
-
-    def __init__(self, record: Record, axes: Sequence[RootAxis], entries: Any) -> None:
-        self.weights = entries[:, 0]
-        self.points = entries[:, 1:]
-        self.axes = [_with_limits(record, axis, self.points[:, place]) for place, axis in enumerate(axes)]
-        self.is_not_weighted = bool(record.raw("fBits") & IS_NOT_WEIGHTED) or bool(np.all(self.weights == 1))
-        shape = tuple(axis.cells_count for axis in self.axes)
-        places = [_cells(axis, self.points[:, place]) for place, axis in enumerate(self.axes)]
-        pairs = zip(places, self.axes, strict=True)
-        self._is_inside = np.all([(place > 0) & (place <= axis.bins_count) for place, axis in pairs], axis=0)
-        # In ROOT's order of cells x runs fastest.
-        self._places = np.ravel_multi_index(places[::-1], shape[::-1])
-        self._count = math.prod(shape)
-
-    def sums(self, of: Any) -> Any:
-        """Sums of numbers of the entries in all cells, in ROOT's order."""
-        return np.bincount(self._places, of, self._count)
-
-    def statistics(self) -> dict[str, float]:
-        """ROOT's sums over the entries that are neither in the underflow nor in the overflow (TH1::Fill), by ROOT's
-        names: ``fTsumw``, ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
-        """
-        w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
-        # The value of a profile has the letter after those of the axes.
-        values = dict(zip("xyzt", columns, strict=False))
-        of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
-        sums = {"": w, "2": w * w}
-        for letter, column in values.items():
-            sums |= {letter: w * column, f"{letter}2": w * column * column}
-        sums |= {f"{one}{other}": w * values[one] * values[other] for one, other in combinations(of_axes, 2)}
-        return {"fEntries": float(len(self.weights))} | {
-            f"fTsumw{name}": float(np.sum(numbers)) for name, numbers in sums.items()
-        }
-
-
-def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:
-    """The entries in the buffer of a histogram, which its bins do not have yet; None if there are none.
-
-    Raises UnsupportedBranchError for axes that ROOT would extend.
-    """
-    stored = np.asarray(record.raw("fBuffer")) if "fBuffer" in record else np.zeros(0)
-    size = 1 + len(axes) + values_count
-    if len(stored) < 1 + size or not 1 <= stored[0] <= (len(stored) - 1) // size:
-        return None
-    if any(_is_endless(record.raw(name)) for name in ("fXaxis", "fYaxis", "fZaxis")[: len(axes)]):
-        raise _refused(record, "its entries are in its buffer still, and its axes would be extended for them")
-    return Buffered(record, axes, stored[1 : 1 + size * int(stored[0])].reshape(-1, size))
-
-
-def _is_endless(axis: Record) -> bool:
-    return axis.raw("fXmax") > axis.raw("fXmin") and bool(axis.raw("fBits2") & CAN_EXTEND if "fBits2" in axis else 0)
-
-
-def _cells(axis: RootAxis, values: Any) -> Any:
-    """The cells of values (TAxis::FindFixBin): what is not below the last edge is in the overflow, NaN too."""
-    first, last = axis.edges[0], axis.edges[-1]
-    if len(axis.edges) > 2:
-        inside = np.searchsorted(axis.edges, values, side="right")
-    else:
-        with np.errstate(invalid="ignore"):
-            inside = 1 + np.nan_to_num(axis.bins_count * (values - first) / (last - first), posinf=0, neginf=0).astype(
-                "i8"
-            )
-    return np.where(values < first, 0, np.where(values < last, inside, axis.bins_count + 1))
-
-
-def _with_limits(record: Record, axis: RootAxis, values: Any) -> RootAxis:
-    """The axis, with limits around the values if it has none (THLimitsFinder::FindGoodLimits)."""
-    if axis.edges[-1] > axis.edges[0]:
-        return axis
-    finite = values[np.isfinite(values)]
-    if record.raw("fBits") & AUTO_BIN_POWER_TWO or len(finite) == 0:
-        raise _refused(record, "its entries are in its buffer still, and its axes have no limits")
-    low, high = float(np.min(finite)), float(np.max(finite))
-    if low >= high:
-        low, high = low - 1, high + 1
-    return replace(axis, edges=np.array(good_limits(low, high, axis.bins_count)))
-
-
-def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Round limits about a tenth of the range beyond values, at least a hundredth, and none beyond zero that is not
-    between them (THLimitsFinder::OptimizeLimits).
-    """
-    wide, narrow = 0.1 * (high - low), 0.01 * (high - low)
-    below = 0.0 if low >= 0 > low - wide else low - wide
-    above = 0.0 if high <= 0 < high + wide else high + wide
-    first, last = _round_limits(below, above, bins_count)
-    return min(first, low - narrow), max(last, high + narrow)
-
-
-def _round_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Multiples of a round width within a range, of about this many bins (THLimitsFinder::Optimize)."""
-    wanted = max(bins_count, 2)
-    while True:
-        width = (high - low) / wanted
-        exponent = int(math.log10(width)) - (1 if width <= 1 else 0)
-        part = width * 10.0**-exponent - 1e-10
-        rounded = next((one for one in ROUND_WIDTHS if part <= one), 10)
-        width = rounded * 10.0**exponent if rounded < 10 else 1 * 10.0 ** (exponent + 1)
-        if abs(low / width) > 1e9:
-            return low, high
-        first, last = math.floor(low / width), math.floor(high / width + 1.00001)
-        if bins_count <= 5 or 2 * (last - first) != bins_count:
-            break
-        wanted += 1
-    inner_first = first + (1 if low - width * first >= NEAR * width else 0)
-    inner_last = last - (1 if width * last - high >= NEAR * width else 0)
-    if bins_count > 1 and inner_last > inner_first:
-        first, last = inner_first, inner_last
-    return width * first, width * last
-
-
-def _refused(record: Record, why: str) -> UnsupportedBranchError:
-    what = f"{record.origin.place} is a {record.classname} that hist has no histogram for: {why}"
-    return UnsupportedBranchError(what, path=record.origin.file_path)
 
 
 def histogram_of(record: Record, dimensions: int) -> Histogram:
@@ -158,11 +41,6 @@ def histogram_of(record: Record, dimensions: int) -> Histogram:
     has_squares = len(squares) == len(contents) or not waiting.is_not_weighted
     new_squares = waiting.sums(waiting.weights**2) if has_squares else squares
     return counts_of(record, waiting.axes, filled, new_squares, waiting)
-
-
-def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
-    """The axes of a histogram."""
-    return [RootAxis.of(record.raw(name)) for name in AXES[:dimensions]]
 
 
 def counts_of(
@@ -179,6 +57,51 @@ def counts_of(
         view["value"] = empty.chosen(values)
         view["variance"] = empty.chosen(shaped(record, axes, squares))
     return empty.filled(values != 0)
+
+
+def profile_of(record: Record, dimensions: int) -> Histogram:
+    """The means of a profile, weighted ones if ROOT keeps the squares of weights (fBinSumw2).
+
+    ROOT keeps for each cell the sums of w*y (fArray), w*y^2 (fSumw2) and w (fBinEntries); hist the mean and the sum of
+    squared distances from it. Raises UnsupportedBranchError.
+    """
+    axes = root_axes(record, dimensions)
+    stored = [record.raw(name) if name in record else [] for name in ("fArray", "fSumw2", "fBinEntries", "fBinSumw2")]
+    waiting = buffered(record, axes, values_count=1)
+    if waiting is not None:
+        axes = waiting.axes
+        w, y = waiting.weights, waiting.points[:, -1]
+        has_squares = len(stored[3]) > 0 or not waiting.is_not_weighted
+        stored = [
+            waiting.sums(w * y),
+            waiting.sums(w * y * y),
+            waiting.sums(w),
+            waiting.sums(w * w) if has_squares else [],
+        ]
+    sums, squares, weights = (shaped(record, axes, one) for one in stored[:3])
+    is_weighted = len(stored[3]) == sums.size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(weights != 0, sums / weights, 0.0)
+        deltas = np.where(weights != 0, weights * np.abs(squares / weights - means**2), 0.0)
+    storage = boost_histogram.storage.WeightedMean() if is_weighted else boost_histogram.storage.Mean()
+    mode = record.raw("fErrorMode")
+    error_mode = ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""
+    empty = EmptyHistogram(record, axes, weights == 0, storage, waiting, error_mode)
+    view = empty.view
+    view["value"] = empty.chosen(means)
+    if is_weighted:
+        view["sum_of_weights"] = empty.chosen(weights)
+        view["sum_of_weights_squared"] = empty.chosen(shaped(record, axes, stored[3]))
+        view["_sum_of_weighted_deltas_squared"] = empty.chosen(deltas)
+    else:
+        view["count"] = empty.chosen(weights)
+        view["_sum_of_deltas_squared"] = empty.chosen(deltas)
+    return empty.filled(weights != 0)
+
+
+def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
+    """The axes of a histogram."""
+    return [RootAxis.of(record.raw(name)) for name in AXES[:dimensions]]
 
 
 def storage_for(values: Any, *, has_squares: bool) -> Any:
@@ -272,41 +195,117 @@ def refused(record: Record, why: str) -> UnsupportedBranchError:
     return UnsupportedBranchError(what, path=record.origin.file_path)
 
 
-def profile_of(record: Record, dimensions: int) -> Histogram:
-    """The means of a profile, weighted ones if ROOT keeps the squares of weights (fBinSumw2).
+def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:
+    """The entries in the buffer of a histogram, which its bins do not have yet; None if there are none.
 
-    ROOT keeps for each cell the sums of w*y (fArray), w*y^2 (fSumw2) and w (fBinEntries); hist the mean and the sum of
-    squared distances from it. Raises UnsupportedBranchError.
+    Raises UnsupportedBranchError for axes that ROOT would extend.
     """
-    axes = root_axes(record, dimensions)
-    stored = [record.raw(name) if name in record else [] for name in ("fArray", "fSumw2", "fBinEntries", "fBinSumw2")]
-    waiting = buffered(record, axes, values_count=1)
-    if waiting is not None:
-        axes = waiting.axes
-        w, y = waiting.weights, waiting.points[:, -1]
-        has_squares = len(stored[3]) > 0 or not waiting.is_not_weighted
-        stored = [
-            waiting.sums(w * y),
-            waiting.sums(w * y * y),
-            waiting.sums(w),
-            waiting.sums(w * w) if has_squares else [],
-        ]
-    sums, squares, weights = (shaped(record, axes, one) for one in stored[:3])
-    is_weighted = len(stored[3]) == sums.size
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = np.where(weights != 0, sums / weights, 0.0)
-        deltas = np.where(weights != 0, weights * np.abs(squares / weights - means**2), 0.0)
-    storage = boost_histogram.storage.WeightedMean() if is_weighted else boost_histogram.storage.Mean()
-    mode = record.raw("fErrorMode")
-    error_mode = ERROR_MODES[mode] if 0 <= mode < len(ERROR_MODES) else ""
-    empty = EmptyHistogram(record, axes, weights == 0, storage, waiting, error_mode)
-    view = empty.view
-    view["value"] = empty.chosen(means)
-    if is_weighted:
-        view["sum_of_weights"] = empty.chosen(weights)
-        view["sum_of_weights_squared"] = empty.chosen(shaped(record, axes, stored[3]))
-        view["_sum_of_weighted_deltas_squared"] = empty.chosen(deltas)
+    stored = np.asarray(record.raw("fBuffer")) if "fBuffer" in record else np.zeros(0)
+    size = 1 + len(axes) + values_count
+    if len(stored) < 1 + size or not 1 <= stored[0] <= (len(stored) - 1) // size:
+        return None
+    if any(_is_endless(record.raw(name)) for name in AXES[: len(axes)]):
+        raise refused(record, "its entries are in its buffer still, and its axes would be extended for them")
+    return Buffered(record, axes, stored[1 : 1 + size * int(stored[0])].reshape(-1, size))
+
+
+class Buffered:
+    """The entries in the buffer of a histogram: their ``weights``, and their ``points`` with a column for each axis and
+    of a profile the value after them. ``axes`` have limits that fit them, if they had none.
+    """
+
+    def __init__(self, record: Record, axes: Sequence[RootAxis], entries: Any) -> None:
+        self.weights = entries[:, 0]
+        self.points = entries[:, 1:]
+        self.axes = [_with_limits(record, axis, self.points[:, place]) for place, axis in enumerate(axes)]
+        self.is_not_weighted = bool(record.raw("fBits") & IS_NOT_WEIGHTED) or bool(np.all(self.weights == 1))
+        shape = tuple(axis.cells_count for axis in self.axes)
+        places = [_cells(axis, self.points[:, place]) for place, axis in enumerate(self.axes)]
+        pairs = zip(places, self.axes, strict=True)
+        self._is_inside = np.all([(place > 0) & (place <= axis.bins_count) for place, axis in pairs], axis=0)
+        # In ROOT's order of cells x runs fastest.
+        self._places = np.ravel_multi_index(places[::-1], shape[::-1])
+        self._count = math.prod(shape)
+
+    def sums(self, of: Any) -> Any:
+        """Sums of numbers of the entries in all cells, in ROOT's order."""
+        return np.bincount(self._places, of, self._count)
+
+    def statistics(self) -> dict[str, float]:
+        """ROOT's sums over the entries that are neither in the underflow nor in the overflow (TH1::Fill), by ROOT's
+        names: ``fTsumw``, ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
+        """
+        w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
+        # The value of a profile has the letter after those of the axes.
+        values = dict(zip("xyzt", columns, strict=False))
+        of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
+        sums = {"": w, "2": w * w}
+        for letter, column in values.items():
+            sums |= {letter: w * column, f"{letter}2": w * column * column}
+        sums |= {f"{one}{other}": w * values[one] * values[other] for one, other in combinations(of_axes, 2)}
+        return {"fEntries": float(len(self.weights))} | {
+            f"fTsumw{name}": float(np.sum(numbers)) for name, numbers in sums.items()
+        }
+
+
+def _is_endless(axis: Record) -> bool:
+    return axis.raw("fXmax") > axis.raw("fXmin") and bool(axis.raw("fBits2") & CAN_EXTEND if "fBits2" in axis else 0)
+
+
+def _cells(axis: RootAxis, values: Any) -> Any:
+    """The cells of values (TAxis::FindFixBin): what is not below the last edge is in the overflow, NaN too."""
+    first, last = axis.edges[0], axis.edges[-1]
+    if len(axis.edges) > 2:
+        inside = np.searchsorted(axis.edges, values, side="right")
     else:
-        view["count"] = empty.chosen(weights)
-        view["_sum_of_deltas_squared"] = empty.chosen(deltas)
-    return empty.filled(weights != 0)
+        with np.errstate(invalid="ignore"):
+            inside = 1 + np.nan_to_num(axis.bins_count * (values - first) / (last - first), posinf=0, neginf=0).astype(
+                "i8"
+            )
+    return np.where(values < first, 0, np.where(values < last, inside, axis.bins_count + 1))
+
+
+def _with_limits(record: Record, axis: RootAxis, values: Any) -> RootAxis:
+    """The axis, with limits around the values if it has none (THLimitsFinder::FindGoodLimits)."""
+    if axis.edges[-1] > axis.edges[0]:
+        return axis
+    finite = values[np.isfinite(values)]
+    if record.raw("fBits") & AUTO_BIN_POWER_TWO or len(finite) == 0:
+        raise refused(record, "its entries are in its buffer still, and its axes have no limits")
+    low, high = float(np.min(finite)), float(np.max(finite))
+    if low >= high:
+        low, high = low - 1, high + 1
+    return replace(axis, edges=np.array(good_limits(low, high, axis.bins_count)))
+
+
+def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
+    """Round limits about a tenth of the range beyond values, at least a hundredth, and none beyond zero that is not
+    between them (THLimitsFinder::OptimizeLimits).
+    """
+    wide, narrow = 0.1 * (high - low), 0.01 * (high - low)
+    below = 0.0 if low >= 0 > low - wide else low - wide
+    above = 0.0 if high <= 0 < high + wide else high + wide
+    first, last = _round_limits(below, above, bins_count)
+    return min(first, low - narrow), max(last, high + narrow)
+
+
+def _round_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
+    """Multiples of a round width within a range, of about this many bins (THLimitsFinder::Optimize)."""
+    wanted = max(bins_count, 2)
+    while True:
+        width = (high - low) / wanted
+        exponent = int(math.log10(width)) - (1 if width <= 1 else 0)
+        part = width * 10.0**-exponent - 1e-10
+        rounded = next((one for one in ROUND_WIDTHS if part <= one), 10)
+        width = rounded * 10.0**exponent if rounded < 10 else 1 * 10.0 ** (exponent + 1)
+        if abs(low / width) > 1e9:
+            return low, high
+        first, last = math.floor(low / width), math.floor(high / width + 1.00001)
+        if bins_count <= 5 or 2 * (last - first) != bins_count:
+            break
+        wanted += 1
+    inner_first = first + (1 if low - width * first >= NEAR * width else 0)
+    inner_last = last - (1 if width * last - high >= NEAR * width else 0)
+    if bins_count > 1 and inner_last > inner_first:
+        first, last = inner_first, inner_last
+    return width * first, width * last

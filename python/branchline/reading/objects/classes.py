@@ -1,4 +1,5 @@
-"""What becomes of the objects of ROOT's classes: histograms, graphs, lists, texts. All others stay records.
+"""What becomes of the objects of ROOT's classes: histograms, graphs, lists, maps, numbers, texts. All others stay
+records.
 
 What only histograms need is imported when the first one is made.
 """
@@ -30,7 +31,70 @@ PARAMETERS = (
     "double",
     "Double_t",
 )
+# Classes of which an object becomes an ObjectList.
 LISTS = ("TList", "THashList", "TSortedList", "TObjArray")
+
+
+def register_all() -> None:
+    """Registers all classes of which an object becomes something else than a record."""
+    for name in STAY_RECORDS:
+        register(name, _itself)
+    for dimensions, name in enumerate(("TProfile", "TProfile2D", "TProfile3D"), start=1):
+        register(name, partial(_profile, dimensions=dimensions))
+    for dimensions, name in enumerate(("TH1", "TH2", "TH3"), start=1):
+        register(name, partial(_counts, dimensions=dimensions))
+    register("THnSparse", _sparse)
+    register("THn", _dense)
+    register("TEfficiency", _efficiency)
+    register("TGraph", graph_of)
+    register("TGraph2D", graph_of)
+    register("TMultiGraph", MultiGraph)
+    for content in PARAMETERS:
+        register(f"TParameter<{content}>", Parameter)
+    register("TDatime", Time)
+    register("TMap", ObjectMap)
+    register("TObjString", _text)
+    for name in LISTS:
+        register(name, ObjectList)
+
+
+def _itself(record: Record) -> Record:
+    return record
+
+
+def _counts(record: Record, dimensions: int) -> Any:
+    with hist_is_needed():
+        from branchline.reading.objects.bins import histogram_of
+    return histogram_of(record, dimensions)
+
+
+def _profile(record: Record, dimensions: int) -> Any:
+    with hist_is_needed():
+        from branchline.reading.objects.bins import profile_of
+    return profile_of(record, dimensions)
+
+
+def _sparse(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.reading.objects.sparse import sparse_of
+    return sparse_of(record)
+
+
+def _dense(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.reading.objects.sparse import dense_of
+    return dense_of(record)
+
+
+def _efficiency(record: Record) -> Any:
+    with hist_is_needed():
+        from branchline.reading.objects.efficiency import Efficiency
+    return Efficiency(record)
+
+
+def _text(record: Record) -> str:
+    text: str = record.raw("fString")
+    return text
 
 
 class ObjectList(Sequence[Any]):
@@ -159,10 +223,10 @@ class _OneValue(Record):
 
     def __reduce__(self) -> tuple[Any, ...]:
         make, arguments = super().__reduce__()
-        return _made_again, (type(self), make(*arguments))
+        return _unpickled, (type(self), make(*arguments))
 
 
-def _made_again(kind: type[_OneValue], record: Record) -> _OneValue:
+def _unpickled(kind: type[_OneValue], record: Record) -> _OneValue:
     return kind(record)
 
 
@@ -204,73 +268,3 @@ class Time(_OneValue):
         packed = int(self.raw("fDatime"))
         year, month, day = (packed >> 26 & 63) + 1995, packed >> 22 & 15, packed >> 17 & 31
         return datetime(year, month, day, packed >> 12 & 31, packed >> 6 & 63, packed & 63)
-
-
-def _itself(record: Record) -> Record:
-    return record
-
-
-def _counts(record: Record, dimensions: int) -> Any:
-    with hist_is_needed():
-        from branchline.reading.objects.bins import histogram_of
-    return histogram_of(record, dimensions)
-
-
-def _profile(record: Record, dimensions: int) -> Any:
-    with hist_is_needed():
-        from branchline.reading.objects.bins import profile_of
-    return profile_of(record, dimensions)
-
-
-def _sparse(record: Record) -> Any:
-    with hist_is_needed():
-        from branchline.reading.objects.sparse import sparse_of
-    return sparse_of(record)
-
-
-def _dense(record: Record) -> Any:
-    with hist_is_needed():
-        from branchline.reading.objects.sparse import dense_of
-    return dense_of(record)
-
-
-def _efficiency(record: Record) -> Any:
-    with hist_is_needed():
-        from branchline.reading.objects.efficiency import Efficiency
-    return Efficiency(record)
-
-
-def _text(record: Record) -> str:
-    text: str = record.raw("fString")
-    return text
-
-
-def _parameter(record: Record) -> Record:
-    return Parameter(record)
-
-
-def _time(record: Record) -> Record:
-    return Time(record)
-
-
-def register_all() -> None:
-    """Registers all classes of which an object becomes something else than a record."""
-    for name in STAY_RECORDS:
-        register(name, _itself)
-    for dimensions, name in enumerate(("TProfile", "TProfile2D", "TProfile3D"), start=1):
-        register(name, partial(_profile, dimensions=dimensions))
-    for dimensions, name in enumerate(("TH1", "TH2", "TH3"), start=1):
-        register(name, partial(_counts, dimensions=dimensions))
-    register("THnSparse", _sparse)
-    register("THn", _dense)
-    register("TEfficiency", _efficiency)
-    register("TGraph", graph_of)
-    register("TGraph2D", graph_of)
-    register("TMultiGraph", MultiGraph)
-    for content in PARAMETERS:
-        register(f"TParameter<{content}>", _parameter)
-    register("TDatime", _time)
-    register("TMap", ObjectMap)
-    register("TObjString", _text)
-    for name in LISTS:
-        register(name, ObjectList)

@@ -1,4 +1,9 @@
-"""Efficiency: a TEfficiency as its two histograms, with the efficiencies and intervals that ROOT computes of them."""
+"""Efficiency: a TEfficiency as its two histograms, with the efficiencies and intervals that ROOT computes of them.
+
+The functions of intervals follow their definitions. They take and give arrays with a number for each bin: ``passed`` of
+``total`` events, ``kappa`` standard deviations or the confidence ``level``; the lower and the upper ends. Those of the
+beta distribution need SciPy.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,6 @@ from branchline.reading.objects.bins import refused
 from branchline.reading.objects.histogram import Histogram
 from branchline.reading.objects.object_record import Record, Recorded
 
-#: Halvings of an interval of length 1 or less: beyond the digits of a double.
-HALVINGS = 60
-#: The beta distribution has no parameters of 0.
-LEAST = 1e-300
 # TEfficiency's kinds of intervals by their numbers (EStatOption).
 STATISTICS = (
     "Clopper-Pearson",
@@ -33,172 +34,10 @@ STATISTICS = (
 BAYESIAN = ("Jeffrey", "uniform prior", "Bayesian")
 # Bits of TEfficiency: EStatusBits.
 POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bit in (15, 16, 17, 18))
-
-
-def _special() -> Any:
-    """Functions of SciPy. Raises NotHereError."""
-    try:
-        from scipy import special  # type: ignore[import-untyped]
-    except ImportError:
-        hint = "install it as branchline[efficiencies], or compute with passed and total"
-        raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
-    return special
-
-
-def normal(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    """The normal approximation."""
-    average = passed / total
-    delta = kappa * np.sqrt(average * (1 - average) / total)
-    return average - delta, average + delta
-
-
-def wilson(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    """Wilson's, 1927."""
-    average = passed / total
-    mode = (passed + kappa**2 / 2) / (total + kappa**2)
-    delta = kappa / (total + kappa**2) * np.sqrt(total * average * (1 - average) + kappa**2 / 4)
-    return mode - delta, mode + delta
-
-
-def agresti_coull(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    """That of Agresti and Coull, 1998."""
-    mode = (passed + kappa**2 / 2) / (total + kappa**2)
-    delta = kappa * np.sqrt(mode * (1 - mode) / (total + kappa**2))
-    return mode - delta, mode + delta
-
-
-def clopper_pearson(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """That of Clopper and Pearson, 1934."""
-    inverse, part = _special().betaincinv, (1 - level) / 2
-    low = inverse(np.maximum(passed, LEAST), np.maximum(total - passed + 1, LEAST), part)
-    high = inverse(passed + 1, np.maximum(total - passed, LEAST), 1 - part)
-    return np.where(passed > 0, low, 0.0), np.where(total > passed, high, 1.0)
-
-
-def central(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
-    """The interval of a beta distribution with as much below as above it; 0 and 1 where there is none."""
-    inverse, part = _special().betaincinv, (1 - level) / 2
-    low = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), part)
-    high = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), 1 - part)
-    return np.where(alpha > 0, low, 0.0), np.where(beta > 0, high, 1.0)
-
-
-def shortest(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
-    """The shortest interval of a beta distribution: where it has a maximum inside, the density is the same at both
-    ends; where that is at a border the interval begins there, and where it is at both the interval is the central one.
-    """
-    special = _special()
-    safe_alpha, safe_beta = np.maximum(alpha, LEAST), np.maximum(beta, LEAST)
-
-    def ends(below: Any) -> tuple[Any, Any]:
-        upper = np.minimum(below + level, 1.0)
-        return special.betaincinv(safe_alpha, safe_beta, below), special.betaincinv(safe_alpha, safe_beta, upper)
-
-    def log_density(at: Any) -> Any:
-        return special.xlogy(alpha - 1, at) + special.xlog1py(beta - 1, -at)
-
-    def is_too_low(below: Any) -> Any:
-        low, high = ends(below)
-        return log_density(high) > log_density(low)
-
-    with np.errstate(all="ignore"):
-        low, high = ends(_border(is_too_low, np.zeros_like(alpha), np.full_like(alpha, 1 - level)))
-        at_zero, at_one = ends(np.zeros_like(alpha))[1], ends(np.full_like(alpha, 1 - level))[0]
-    middle_low, middle_high = central(alpha, beta, level)
-    falls, rises = alpha <= 1, beta <= 1
-    cases = [falls & rises, falls, rises]
-    return np.select(cases, [middle_low, 0.0, at_one], low), np.select(cases, [middle_high, at_zero, 1.0], high)
-
-
-def mid_p(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """The one of Clopper and Pearson in which what was counted itself has half of its probability (Lancaster, 1961)."""
-    special, part = _special(), (1 - level) / 2
-    left = total - passed
-
-    def above(rate: Any) -> Any:
-        """The probability of more than what passed, and half of that of as many."""
-        as_many = np.where(passed > 0, special.betainc(np.maximum(passed, LEAST), left + 1, rate), 1.0)
-        more = np.where(left > 0, special.betainc(passed + 1, np.maximum(left, LEAST), rate), 0.0)
-        return (as_many + more) / 2
-
-    zeros, ones = np.zeros_like(total), np.ones_like(total)
-    low = _border(lambda rate: above(rate) < part, zeros, ones)
-    high = _border(lambda rate: above(rate) < 1 - part, zeros, ones)
-    return np.where(passed > 0, low, 0.0), np.where(left > 0, high, 1.0)
-
-
-def feldman_cousins(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """That of Feldman and Cousins, 1998, for whole numbers: the rates at which the numbers with larger ratios of
-    likelihoods have together less than ``level``.
-
-    As counts are discrete, a few rates between those may not be: then there are several ends, and the one is taken at
-    which halving the range from 0 to 1 arrives.
-    """
-
-    def is_below(rate: Any) -> Any:
-        return (passed > rate * total) & (_probability_before(passed, total, rate) >= level)
-
-    def is_above(rate: Any) -> Any:
-        return (passed < rate * total) & (_probability_before(passed, total, rate) >= level)
-
-    zeros, ones = np.zeros_like(total), np.ones_like(total)
-    low, high = _border(is_below, zeros, ones), _border(lambda rate: ~is_above(rate), zeros, ones)
-    return np.where(passed > 0, low, 0.0), np.where(passed < total, high, 1.0)
-
-
-def _probability_before(passed: Any, total: Any, rate: Any) -> Any:
-    """The probability of all numbers whose ratio to their best likelihood is larger than that of ``passed``.
-
-    The ratio falls to both sides of the expected number: these are the numbers between ``passed`` and that one beyond
-    the expected number whose ratio is as large.
-    """
-    special = _special()
-    is_above = passed > rate * total
-    # Seen from the side of ``passed``: what failed instead of what passed where it is below.
-    number, chance = np.where(is_above, passed, total - passed), np.where(is_above, rate, 1 - rate)
-
-    def log_ratio(of: Any) -> Any:
-        some = special.xlogy(of, chance * total / np.maximum(of, 1))
-        return some + special.xlogy(total - of, (1 - chance) * total / np.maximum(total - of, 1))
-
-    def below(of: Any) -> Any:
-        """The probability of less."""
-        is_some = (of > 0) & (of <= total)
-        more = special.betainc(np.where(is_some, of, 1), np.where(is_some, total - of + 1, 1), chance)
-        return np.where(is_some, 1 - more, np.where(of > 0, 1.0, 0.0))
-
-    own = log_ratio(number)
-    # The smallest number with a larger ratio is above ``low`` and at or below ``high``.
-    low, high = np.full_like(total, -1.0), np.minimum(np.floor(chance * total) + 1, number)
-    for _ in range(HALVINGS):
-        if not np.any(high - low > 1):
-            break
-        middle = np.floor((low + high) / 2)
-        is_larger = (log_ratio(middle) > own) | (high - low <= 1)
-        low, high = np.where(is_larger, low, middle), np.where(is_larger & (high - low > 1), middle, high)
-    return np.maximum(below(number) - below(high), 0.0)
-
-
-def _border(is_below: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """Where a condition that holds below some place ends, by halving; the ends of the range where it is none."""
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        below = is_below(middle)
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return (low + high) / 2
-
-
-Interval = Callable[[Any, Any, float], tuple[Any, Any]]
-BY_LEVEL: dict[str, Interval] = {
-    "Clopper-Pearson": clopper_pearson,
-    "Feldman-Cousins": feldman_cousins,
-    "mid-P": mid_p,
-}
-BY_KAPPA: dict[str, Interval] = {
-    "normal": normal,
-    "Wilson": wilson,
-    "Agresti-Coull": agresti_coull,
-}
+# Halvings of an interval of length 1 or less: beyond the digits of a double.
+HALVINGS = 60
+# The beta distribution has no parameters of 0.
+LEAST = 1e-300
 
 
 class Efficiency(Recorded):
@@ -324,3 +163,170 @@ def _mode(alpha: Any, beta: Any) -> Any:
     inner = (alpha - 1) / (alpha + beta - 2)
     at_borders = np.where(alpha < beta, 0.0, np.where(alpha > beta, 1.0, 0.5))
     return np.where((alpha > 1) & (beta > 1), inner, at_borders)
+
+
+def normal(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
+    """The normal approximation."""
+    average = passed / total
+    delta = kappa * np.sqrt(average * (1 - average) / total)
+    return average - delta, average + delta
+
+
+def wilson(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
+    """Wilson's, 1927."""
+    average = passed / total
+    mode = (passed + kappa**2 / 2) / (total + kappa**2)
+    delta = kappa / (total + kappa**2) * np.sqrt(total * average * (1 - average) + kappa**2 / 4)
+    return mode - delta, mode + delta
+
+
+def agresti_coull(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
+    """That of Agresti and Coull, 1998."""
+    mode = (passed + kappa**2 / 2) / (total + kappa**2)
+    delta = kappa * np.sqrt(mode * (1 - mode) / (total + kappa**2))
+    return mode - delta, mode + delta
+
+
+def _special() -> Any:
+    """Functions of SciPy. Raises NotHereError."""
+    try:
+        from scipy import special  # type: ignore[import-untyped]
+    except ImportError:
+        hint = "install it as branchline[efficiencies], or compute with passed and total"
+        raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
+    return special
+
+
+def clopper_pearson(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
+    """That of Clopper and Pearson, 1934."""
+    inverse, part = _special().betaincinv, (1 - level) / 2
+    low = inverse(np.maximum(passed, LEAST), np.maximum(total - passed + 1, LEAST), part)
+    high = inverse(passed + 1, np.maximum(total - passed, LEAST), 1 - part)
+    return np.where(passed > 0, low, 0.0), np.where(total > passed, high, 1.0)
+
+
+def central(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
+    """The interval of a beta distribution with as much below as above it; 0 and 1 where there is none."""
+    inverse, part = _special().betaincinv, (1 - level) / 2
+    low = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), part)
+    high = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), 1 - part)
+    return np.where(alpha > 0, low, 0.0), np.where(beta > 0, high, 1.0)
+
+
+def shortest(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
+    """The shortest interval of a beta distribution: where it has a maximum inside, the density is the same at both
+    ends; where that is at a border the interval begins there, and where it is at both the interval is the central one.
+    """
+    special = _special()
+    safe_alpha, safe_beta = np.maximum(alpha, LEAST), np.maximum(beta, LEAST)
+
+    def ends(below: Any) -> tuple[Any, Any]:
+        upper = np.minimum(below + level, 1.0)
+        return special.betaincinv(safe_alpha, safe_beta, below), special.betaincinv(safe_alpha, safe_beta, upper)
+
+    def log_density(at: Any) -> Any:
+        return special.xlogy(alpha - 1, at) + special.xlog1py(beta - 1, -at)
+
+    def is_too_low(below: Any) -> Any:
+        low, high = ends(below)
+        return log_density(high) > log_density(low)
+
+    with np.errstate(all="ignore"):
+        low, high = ends(_border(is_too_low, np.zeros_like(alpha), np.full_like(alpha, 1 - level)))
+        at_zero, at_one = ends(np.zeros_like(alpha))[1], ends(np.full_like(alpha, 1 - level))[0]
+    middle_low, middle_high = central(alpha, beta, level)
+    falls, rises = alpha <= 1, beta <= 1
+    cases = [falls & rises, falls, rises]
+    return np.select(cases, [middle_low, 0.0, at_one], low), np.select(cases, [middle_high, at_zero, 1.0], high)
+
+
+def mid_p(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
+    """The one of Clopper and Pearson in which what was counted itself has half of its probability (Lancaster, 1961)."""
+    special, part = _special(), (1 - level) / 2
+    left = total - passed
+
+    def above(rate: Any) -> Any:
+        """The probability of more than what passed, and half of that of as many."""
+        as_many = np.where(passed > 0, special.betainc(np.maximum(passed, LEAST), left + 1, rate), 1.0)
+        more = np.where(left > 0, special.betainc(passed + 1, np.maximum(left, LEAST), rate), 0.0)
+        return (as_many + more) / 2
+
+    zeros, ones = np.zeros_like(total), np.ones_like(total)
+    low = _border(lambda rate: above(rate) < part, zeros, ones)
+    high = _border(lambda rate: above(rate) < 1 - part, zeros, ones)
+    return np.where(passed > 0, low, 0.0), np.where(left > 0, high, 1.0)
+
+
+def feldman_cousins(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
+    """That of Feldman and Cousins, 1998, for whole numbers: the rates at which the numbers with larger ratios of
+    likelihoods have together less than ``level``.
+
+    As counts are discrete, a few rates between those may not be: then there are several ends, and the one is taken at
+    which halving the range from 0 to 1 arrives.
+    """
+
+    def is_below(rate: Any) -> Any:
+        return (passed > rate * total) & (_probability_before(passed, total, rate) >= level)
+
+    def is_above(rate: Any) -> Any:
+        return (passed < rate * total) & (_probability_before(passed, total, rate) >= level)
+
+    zeros, ones = np.zeros_like(total), np.ones_like(total)
+    low, high = _border(is_below, zeros, ones), _border(lambda rate: ~is_above(rate), zeros, ones)
+    return np.where(passed > 0, low, 0.0), np.where(passed < total, high, 1.0)
+
+
+def _probability_before(passed: Any, total: Any, rate: Any) -> Any:
+    """The probability of all numbers whose ratio to their best likelihood is larger than that of ``passed``.
+
+    The ratio falls to both sides of the expected number: these are the numbers between ``passed`` and that one beyond
+    the expected number whose ratio is as large.
+    """
+    special = _special()
+    is_above = passed > rate * total
+    # Seen from the side of ``passed``: what failed instead of what passed where it is below.
+    number, chance = np.where(is_above, passed, total - passed), np.where(is_above, rate, 1 - rate)
+
+    def log_ratio(of: Any) -> Any:
+        some = special.xlogy(of, chance * total / np.maximum(of, 1))
+        return some + special.xlogy(total - of, (1 - chance) * total / np.maximum(total - of, 1))
+
+    def below(of: Any) -> Any:
+        """The probability of less."""
+        is_some = (of > 0) & (of <= total)
+        more = special.betainc(np.where(is_some, of, 1), np.where(is_some, total - of + 1, 1), chance)
+        return np.where(is_some, 1 - more, np.where(of > 0, 1.0, 0.0))
+
+    own = log_ratio(number)
+    # The smallest number with a larger ratio is above ``low`` and at or below ``high``.
+    low, high = np.full_like(total, -1.0), np.minimum(np.floor(chance * total) + 1, number)
+    for _ in range(HALVINGS):
+        if not np.any(high - low > 1):
+            break
+        middle = np.floor((low + high) / 2)
+        is_larger = (log_ratio(middle) > own) | (high - low <= 1)
+        low, high = np.where(is_larger, low, middle), np.where(is_larger & (high - low > 1), middle, high)
+    return np.maximum(below(number) - below(high), 0.0)
+
+
+def _border(is_below: Callable[[Any], Any], low: Any, high: Any) -> Any:
+    """Where a condition that holds below some place ends, by halving; the ends of the range where it is none."""
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        below = is_below(middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return (low + high) / 2
+
+
+Interval = Callable[[Any, Any, float], tuple[Any, Any]]
+# Intervals by TEfficiency's kind: of the confidence level, or of standard deviations.
+BY_LEVEL: dict[str, Interval] = {
+    "Clopper-Pearson": clopper_pearson,
+    "Feldman-Cousins": feldman_cousins,
+    "mid-P": mid_p,
+}
+BY_KAPPA: dict[str, Interval] = {
+    "normal": normal,
+    "Wilson": wilson,
+    "Agresti-Coull": agresti_coull,
+}

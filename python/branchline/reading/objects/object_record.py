@@ -1,4 +1,12 @@
-"""Record: an object of a file as its members by their names, whatever its class is."""
+"""Record: an object of a file as its members by their names, whatever its class is, and what becomes of it.
+
+Classes register a function that makes a histogram or the like of a record (``register``, ``made``); such objects are
+``Recorded`` where they keep the record.
+
+Values come from the engine as columns (`branchline._core.Column`), and become numbers, texts, arrays of NumPy, lists,
+tuples and records. They are made one by one and only when they are used: a list of ten thousand histograms costs
+nothing until one of them is wanted.
+"""
 
 from __future__ import annotations
 
@@ -27,223 +35,6 @@ SINGLE = (int, float, str)
 LONGEST_SHOWN = 60
 # What members of other types than their class has, as in a damaged file, may raise.
 DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, NoSuchKeyError)
-
-
-class Values(ABC):
-    """The values of a column by their positions."""
-
-    @abstractmethod
-    def at(self, index: int) -> Any:
-        """One value."""
-
-    def between(self, start: int, stop: int) -> Any:
-        """Several values: an array of NumPy if they are numbers, else a list."""
-        return [self.at(index) for index in range(start, stop)]
-
-
-def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
-    """A value of an object of a file. Records are made by ``make_record``."""
-    if isinstance(stored, int | float | str):
-        return stored
-    if isinstance(stored, StoredObject):
-        members = stored.members
-        return make_record(stored.class_name, members, lambda name: value_of(members[name], make_record))
-    return values_of(stored, make_record).at(0)
-
-
-def values_of(column: Column, make_record: MakeRecord) -> Values:
-    """The values of a column. Records are made by ``make_record``."""
-    match column:
-        case Column.Flat(_, values):
-            return _Numbers(values)
-        case Column.Regular(size, content):
-            return _Arrays(size, values_of(content, make_record))
-        case Column.List(offsets, Column.Tuple([keys, values], _)):
-            return _Maps(offsets, values_of(keys, make_record), values_of(values, make_record))
-        case Column.List(offsets, content):
-            return _Lists(offsets, values_of(content, make_record))
-        case Column.Text(offsets, letters):
-            return _Texts(offsets, letters)
-        case Column.Option(valid, content):
-            return _Options(valid, values_of(content, make_record))
-        case Column.Union(tags, contents):
-            return _Unions(tags, [values_of(one, make_record) for one in contents])
-        case Column.Tuple(contents, _):
-            return _Tuples([values_of(one, make_record) for one in contents])
-        case Column.Record():
-            return _Records(column, make_record)
-    raise TypeError(f"{type(column).__name__} is no column")
-
-
-class _Numbers(Values):
-    def __init__(self, numbers: NDArray[Any]) -> None:
-        self.numbers = numbers
-
-    def at(self, index: int) -> Any:
-        return self.numbers[index].item()
-
-    def between(self, start: int, stop: int) -> Any:
-        return self.numbers[start:stop]
-
-
-class _Arrays(Values):
-    """Arrays of one size."""
-
-    def __init__(self, size: int, content: Values) -> None:
-        self._size = size
-        self._content = content
-
-    def at(self, index: int) -> Any:
-        return self._content.between(index * self._size, (index + 1) * self._size)
-
-    def between(self, start: int, stop: int) -> Any:
-        values = self._content.between(start * self._size, stop * self._size)
-        if isinstance(values, np.ndarray):
-            return values.reshape((stop - start, self._size, *values.shape[1:]))
-        return super().between(start, stop)
-
-
-class _Lists(Values):
-    def __init__(self, offsets: NDArray[np.int64], content: Values) -> None:
-        self._offsets = offsets
-        self._content = content
-
-    def at(self, index: int) -> Any:
-        return self._content.between(int(self._offsets[index]), int(self._offsets[index + 1]))
-
-
-class StoredMap(Mapping[Any, Any]):
-    """The keys and values of a ``std::map`` or ``std::multimap``, in the order of the file.
-
-    ``map[key]`` is the value of the first such key, and raises KeyError if there is none.
-    """
-
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._pairs = pairs
-
-    def __getitem__(self, key: Any) -> Any:
-        for known, value in self._pairs:
-            if known == key:
-                return value
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (key for key, _ in self._pairs)
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    def items(self) -> ItemsView[Any, Any]:
-        return _StoredItems(self)
-
-    def values(self) -> ValuesView[Any]:
-        return _StoredValues(self)
-
-    def __repr__(self) -> str:
-        return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
-
-
-# A std::multimap has several values of a key.
-
-
-class _StoredItems(ItemsView[Any, Any]):
-    _mapping: StoredMap
-
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
-        return iter(self._mapping._pairs)
-
-
-class _StoredValues(ValuesView[Any]):
-    _mapping: StoredMap
-
-    def __iter__(self) -> Iterator[Any]:
-        return (value for _, value in self._mapping._pairs)
-
-
-class _Maps(Values):
-    def __init__(self, offsets: NDArray[np.int64], keys: Values, values: Values) -> None:
-        self._offsets = offsets
-        self._keys = keys
-        self._values = values
-
-    def at(self, index: int) -> StoredMap:
-        between = range(int(self._offsets[index]), int(self._offsets[index + 1]))
-        return StoredMap([(self._keys.at(place), self._values.at(place)) for place in between])
-
-
-class _Texts(Values):
-    def __init__(self, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> None:
-        self._offsets = offsets
-        self._letters = letters
-
-    def at(self, index: int) -> str:
-        return self._letters[self._offsets[index] : self._offsets[index + 1]].tobytes().decode(errors="replace")
-
-
-class _Options(Values):
-    """Values of which some are missing."""
-
-    def __init__(self, valid: NDArray[np.uint8], content: Values) -> None:
-        self._valid = valid
-        self._places = np.cumsum(self._valid, dtype="i8") - 1
-        self._content = content
-
-    def at(self, index: int) -> Any:
-        return self._content.at(int(self._places[index])) if self._valid[index] else None
-
-
-class _Unions(Values):
-    """Values of several kinds: each value has the number of its kind."""
-
-    def __init__(self, tags: NDArray[np.uint8], contents: list[Values]) -> None:
-        self._tags = tags
-        self._places = np.empty(len(self._tags), dtype="i8")
-        for tag in range(len(contents)):
-            of_tag = self._tags == tag
-            self._places[of_tag] = np.arange(np.count_nonzero(of_tag))
-        self._contents = contents
-
-    def at(self, index: int) -> Any:
-        return self._contents[self._tags[index]].at(int(self._places[index]))
-
-
-class _Tuples(Values):
-    def __init__(self, items: list[Values]) -> None:
-        self._items = items
-
-    def at(self, index: int) -> Any:
-        return tuple(item.at(index) for item in self._items)
-
-
-class _Records(Values):
-    """Records, whose members become values when they are first used: most are never asked for."""
-
-    def __init__(self, column: Column.Record, make_record: MakeRecord) -> None:
-        self._class_name = column.class_name or ""
-        self._columns = dict(zip(column.names, column.contents, strict=True))
-        self._members: dict[str, Values] = {}
-        self._make_record = make_record
-
-    def at(self, index: int) -> Any:
-        return self._make_record(self._class_name, list(self._columns), partial(self._member, index))
-
-    def _member(self, index: int, name: str) -> Any:
-        values = self._members.get(name)
-        if values is None:
-            values = self._members[name] = values_of(self._columns[name], self._make_record)
-        return values.at(index)
-
-
-@contextmanager
-def hist_is_needed() -> Iterator[None]:
-    """Imports of hist and boost-histogram go inside. Raises NotHereError where they are not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in ("hist", "boost_histogram", "uhi"):
-            raise
-        hint = "pip install 'branchline[histograms]', or read the stored members with file.record(name)"
-        raise NotHereError(f"histograms need the package {error.name}, which is not installed", hint=hint) from error
 
 
 @dataclass(frozen=True)
@@ -458,3 +249,221 @@ class Recorded:
     def has_member(self, name: str) -> bool:
         """Whether it has a member, under uproot's name."""
         return self.record is not None and self.record.has_member(name)
+
+
+@contextmanager
+def hist_is_needed() -> Iterator[None]:
+    """Imports of hist and boost-histogram go inside. Raises NotHereError where they are not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in ("hist", "boost_histogram", "uhi"):
+            raise
+        hint = "pip install 'branchline[histograms]', or read the stored members with file.record(name)"
+        raise NotHereError(f"histograms need the package {error.name}, which is not installed", hint=hint) from error
+
+
+def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
+    """A value of an object of a file. Records are made by ``make_record``."""
+    if isinstance(stored, int | float | str):
+        return stored
+    if isinstance(stored, StoredObject):
+        members = stored.members
+        return make_record(stored.class_name, members, lambda name: value_of(members[name], make_record))
+    return values_of(stored, make_record).at(0)
+
+
+def values_of(column: Column, make_record: MakeRecord) -> Values:
+    """The values of a column. Records are made by ``make_record``."""
+    match column:
+        case Column.Flat(_, values):
+            return _Numbers(values)
+        case Column.Regular(size, content):
+            return _Arrays(size, values_of(content, make_record))
+        case Column.List(offsets, Column.Tuple([keys, values], _)):
+            return _Maps(offsets, values_of(keys, make_record), values_of(values, make_record))
+        case Column.List(offsets, content):
+            return _Lists(offsets, values_of(content, make_record))
+        case Column.Text(offsets, letters):
+            return _Texts(offsets, letters)
+        case Column.Option(valid, content):
+            return _Options(valid, values_of(content, make_record))
+        case Column.Union(tags, contents):
+            return _Unions(tags, [values_of(one, make_record) for one in contents])
+        case Column.Tuple(contents, _):
+            return _Tuples([values_of(one, make_record) for one in contents])
+        case Column.Record():
+            return _Records(column, make_record)
+    raise TypeError(f"{type(column).__name__} is no column")
+
+
+class Values(ABC):
+    """The values of a column by their positions."""
+
+    @abstractmethod
+    def at(self, index: int) -> Any:
+        """One value."""
+
+    def between(self, start: int, stop: int) -> Any:
+        """Several values: an array of NumPy if they are numbers, else a list."""
+        return [self.at(index) for index in range(start, stop)]
+
+
+class _Numbers(Values):
+    def __init__(self, numbers: NDArray[Any]) -> None:
+        self.numbers = numbers
+
+    def at(self, index: int) -> Any:
+        return self.numbers[index].item()
+
+    def between(self, start: int, stop: int) -> Any:
+        return self.numbers[start:stop]
+
+
+class _Arrays(Values):
+    """Arrays of one size."""
+
+    def __init__(self, size: int, content: Values) -> None:
+        self._size = size
+        self._content = content
+
+    def at(self, index: int) -> Any:
+        return self._content.between(index * self._size, (index + 1) * self._size)
+
+    def between(self, start: int, stop: int) -> Any:
+        values = self._content.between(start * self._size, stop * self._size)
+        if isinstance(values, np.ndarray):
+            return values.reshape((stop - start, self._size, *values.shape[1:]))
+        return super().between(start, stop)
+
+
+class _Lists(Values):
+    def __init__(self, offsets: NDArray[np.int64], content: Values) -> None:
+        self._offsets = offsets
+        self._content = content
+
+    def at(self, index: int) -> Any:
+        return self._content.between(int(self._offsets[index]), int(self._offsets[index + 1]))
+
+
+class StoredMap(Mapping[Any, Any]):
+    """The keys and values of a ``std::map`` or ``std::multimap``, in the order of the file.
+
+    ``map[key]`` is the value of the first such key, and raises KeyError if there is none.
+    """
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._pairs = pairs
+
+    def __getitem__(self, key: Any) -> Any:
+        for known, value in self._pairs:
+            if known == key:
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def items(self) -> ItemsView[Any, Any]:
+        return _StoredItems(self)
+
+    def values(self) -> ValuesView[Any]:
+        return _StoredValues(self)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
+
+
+class _StoredItems(ItemsView[Any, Any]):
+    """The pairs of a StoredMap, also those that share a key, which a ``std::multimap`` may have."""
+
+    _mapping: StoredMap
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._mapping._pairs)
+
+
+class _StoredValues(ValuesView[Any]):
+    """The values of a StoredMap, also those that share a key."""
+
+    _mapping: StoredMap
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping._pairs)
+
+
+class _Maps(Values):
+    def __init__(self, offsets: NDArray[np.int64], keys: Values, values: Values) -> None:
+        self._offsets = offsets
+        self._keys = keys
+        self._values = values
+
+    def at(self, index: int) -> StoredMap:
+        between = range(int(self._offsets[index]), int(self._offsets[index + 1]))
+        return StoredMap([(self._keys.at(place), self._values.at(place)) for place in between])
+
+
+class _Texts(Values):
+    def __init__(self, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> None:
+        self._offsets = offsets
+        self._letters = letters
+
+    def at(self, index: int) -> str:
+        return self._letters[self._offsets[index] : self._offsets[index + 1]].tobytes().decode(errors="replace")
+
+
+class _Options(Values):
+    """Values of which some are missing."""
+
+    def __init__(self, valid: NDArray[np.uint8], content: Values) -> None:
+        self._valid = valid
+        self._places = np.cumsum(self._valid, dtype="i8") - 1
+        self._content = content
+
+    def at(self, index: int) -> Any:
+        return self._content.at(int(self._places[index])) if self._valid[index] else None
+
+
+class _Unions(Values):
+    """Values of several kinds: each value has the number of its kind."""
+
+    def __init__(self, tags: NDArray[np.uint8], contents: list[Values]) -> None:
+        self._tags = tags
+        self._places = np.empty(len(self._tags), dtype="i8")
+        for tag in range(len(contents)):
+            of_tag = self._tags == tag
+            self._places[of_tag] = np.arange(np.count_nonzero(of_tag))
+        self._contents = contents
+
+    def at(self, index: int) -> Any:
+        return self._contents[self._tags[index]].at(int(self._places[index]))
+
+
+class _Tuples(Values):
+    def __init__(self, items: list[Values]) -> None:
+        self._items = items
+
+    def at(self, index: int) -> Any:
+        return tuple(item.at(index) for item in self._items)
+
+
+class _Records(Values):
+    """Records, whose members become values when they are first used: most are never asked for."""
+
+    def __init__(self, column: Column.Record, make_record: MakeRecord) -> None:
+        self._class_name = column.class_name or ""
+        self._columns = dict(zip(column.names, column.contents, strict=True))
+        self._members: dict[str, Values] = {}
+        self._make_record = make_record
+
+    def at(self, index: int) -> Any:
+        return self._make_record(self._class_name, list(self._columns), partial(self._member, index))
+
+    def _member(self, index: int, name: str) -> Any:
+        values = self._members.get(name)
+        if values is None:
+            values = self._members[name] = values_of(self._columns[name], self._make_record)
+        return values.at(index)

@@ -1,4 +1,8 @@
-"""The columns of a Parquet file as branches: structures and lists of structures have their members below them."""
+"""The columns of a Parquet file as branches: structures and lists of structures have their members below them.
+
+Their values, arrays of Arrow, become layouts of awkward that have the same form for all entries of a file, whatever
+values they hold.
+"""
 
 from __future__ import annotations
 
@@ -53,46 +57,6 @@ def columns_of(schema: pa.Schema) -> list[Column]:
     # A column may be called as a member of another one is: ``a.b``.
     counts = Counter(one.path for one in found)
     return [replace(one, path=f"{one.path}#{one.top}") if counts[one.path] > 1 else one for one in found]
-
-
-def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType:
-    """The type of the same values without dictionaries and views, which awkward does not know in all their forms."""
-    if isinstance(of, pa.BaseExtensionType):
-        return of if keeps_extensions else plain_type(of.storage_type, keeps_extensions=False)
-    if pa.types.is_dictionary(of):
-        return plain_type(of.value_type, keeps_extensions=keeps_extensions)
-    if str(of) in VIEWS:
-        return VIEWS[str(of)]
-
-    def plain(field: pa.Field) -> pa.Field:
-        return field.with_type(plain_type(field.type, keeps_extensions=keeps_extensions))
-
-    if pa.types.is_struct(of):
-        return pa.struct([plain(member) for member in of])
-    if pa.types.is_fixed_size_list(of):
-        return pa.list_(plain(of.value_field), of.list_size)
-    if pa.types.is_large_list(of):
-        return pa.large_list(plain(of.value_field))
-    if pa.types.is_list(of):
-        return pa.list_(plain(of.value_field))
-    return of
-
-
-def as_type(array: Any, kind: pa.DataType) -> Any:
-    """Return an array with the type ``kind``. One that has it is not cast, since pyarrow damages null arrays in it."""
-    return array if array.type == kind else array.cast(kind)
-
-
-def plain_table(batch: pa.RecordBatch) -> pa.Table:
-    """What was decoded, with plain types."""
-    types = [plain_type(field.type, keeps_extensions=False) for field in batch.schema]
-    arrays = [as_type(one, kind) for one, kind in zip(batch.columns, types, strict=True)]
-    return pa.table(arrays, names=batch.schema.names)
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema with plain types."""
-    return pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
 
 
 def _add(
@@ -164,6 +128,46 @@ def why_unreadable(of: pa.DataType) -> str | None:
     return next((reason for one in _inner(of) if (reason := why_unreadable(one)) is not None), None)
 
 
+def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType:
+    """The type of the same values without dictionaries and views, which awkward does not know in all their forms."""
+    if isinstance(of, pa.BaseExtensionType):
+        return of if keeps_extensions else plain_type(of.storage_type, keeps_extensions=False)
+    if pa.types.is_dictionary(of):
+        return plain_type(of.value_type, keeps_extensions=keeps_extensions)
+    if str(of) in VIEWS:
+        return VIEWS[str(of)]
+
+    def plain(field: pa.Field) -> pa.Field:
+        return field.with_type(plain_type(field.type, keeps_extensions=keeps_extensions))
+
+    if pa.types.is_struct(of):
+        return pa.struct([plain(member) for member in of])
+    if pa.types.is_fixed_size_list(of):
+        return pa.list_(plain(of.value_field), of.list_size)
+    if pa.types.is_large_list(of):
+        return pa.large_list(plain(of.value_field))
+    if pa.types.is_list(of):
+        return pa.list_(plain(of.value_field))
+    return of
+
+
+def as_type(array: Any, kind: pa.DataType) -> Any:
+    """Return an array with the type ``kind``. One that has it is not cast, since pyarrow damages null arrays in it."""
+    return array if array.type == kind else array.cast(kind)
+
+
+def plain_table(batch: pa.RecordBatch) -> pa.Table:
+    """What was decoded, with plain types."""
+    types = [plain_type(field.type, keeps_extensions=False) for field in batch.schema]
+    arrays = [as_type(one, kind) for one, kind in zip(batch.columns, types, strict=True)]
+    return pa.table(arrays, names=batch.schema.names)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """A schema with plain types."""
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
+
+
 def range_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     """Where the pages of a column chunk are: offset and size. Raises BadFileError."""
     offset = chunk.data_page_offset
@@ -199,6 +203,25 @@ def has_no_missing(metadata: pq.FileMetaData, leaf: int) -> bool:
         if statistics is None or not statistics.has_null_count or statistics.null_count:
             return False
     return True
+
+
+def member_of(layout: ak.contents.Content, members: Sequence[str]) -> ak.contents.Content:
+    """A member of the records of a column, of those in lists as lists."""
+    for name in members:
+        layout = layout[name]
+    return layout
+
+
+def trimmed(field: pa.Field, members: Sequence[str]) -> pa.Field:
+    """The field of a column of which only one member is read."""
+    if not members:
+        return field
+    kind = field.type
+    if _is_list(kind):
+        inner = trimmed(kind.value_field, members)
+        made = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        return field.with_type(made(inner))
+    return field.with_type(pa.struct([trimmed(kind.field(members[0]), members[1:])]))
 
 
 def layout_of_arrow(array: Any, field: pa.Field, *, is_whole: bool) -> ak.contents.Content:
@@ -260,22 +283,3 @@ def _settled_inner(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
     if layout.is_list:  # texts and bytes
         return layout.to_ListOffsetArray64(True)
     return layout
-
-
-def member_of(layout: ak.contents.Content, members: Sequence[str]) -> ak.contents.Content:
-    """A member of the records of a column, of those in lists as lists."""
-    for name in members:
-        layout = layout[name]
-    return layout
-
-
-def trimmed(field: pa.Field, members: Sequence[str]) -> pa.Field:
-    """The field of a column of which only one member is read."""
-    if not members:
-        return field
-    kind = field.type
-    if _is_list(kind):
-        inner = trimmed(kind.value_field, members)
-        made = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-        return field.with_type(made(inner))
-    return field.with_type(pa.struct([trimmed(kind.field(members[0]), members[1:])]))

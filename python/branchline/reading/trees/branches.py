@@ -1,4 +1,6 @@
-"""What a tree and a branch have in common: they are mappings of the branches below them, which are read together."""
+"""What a tree and a branch have in common: they are mappings of the branches below them, which are read together and
+shown as a table.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,6 @@ from branchline.reading.trees.tree_steps import Steps
 if TYPE_CHECKING:
     from branchline.reading.trees.handles import TreeHandle
 
-HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
-TYPE_WIDTH_MAX = 44
 # The options of `arrays` that say which branches and entries are meant.
 _SELECTING = frozenset(
     {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
@@ -51,56 +51,9 @@ _INTERNAL = frozenset(
         "warned_unreadable",
     }
 )
-
-
-def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
-    """The lines of the table, with a line of totals and one that names what is not read."""
-    rows = [HEAD, *(tuple(map(escaped, _row(branch))) for branch in branches)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
-    lines = [_line(row, widths) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    shown = {branch.number for branch in branches}
-    owners = [one for one in branches if not (one.is_part and tree.outline.parents[one.number] in shown)]
-    compressed = sum(branch.compressed_bytes for branch in owners)
-    plain = sum(branch.plain_bytes for branch in owners)
-    lines.append(
-        f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}, "
-        f"{counted(len(branches), 'branch', 'branches')}, {size(compressed)} compressed, {size(plain)} plain"
-    )
-    unread = [branch for branch in branches if not branch.readable and not branch.is_group]
-    if unread:
-        lines.append(f"{counted(len(unread), 'branch', 'branches')} cannot be read yet:")
-        lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
-    return [line.rstrip() for line in lines]
-
-
-def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
-    """The table for a notebook: the first branches, and how many more there are."""
-    rows = [_row(branch) for branch in branches[:HTML_ROWS]]
-    title = f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}"
-    more = len(branches) - len(rows)
-    rest = f"{counted(more, 'more branch', 'more branches')}: show() prints all of them" if more else ""
-    return html_table(title, HEAD, rows, rest)
-
-
-def _row(branch: BranchHandle) -> tuple[str, ...]:
-    outline = branch.tree.outline
-    parent = outline.parents[branch.number]
-    typename = branch.typename
-    if len(typename) > TYPE_WIDTH_MAX:
-        typename = typename[: TYPE_WIDTH_MAX - 3] + "..."
-    name = "  " * outline.depth(branch.number) + outline.path_from(branch.number, parent)
-    if branch.is_group:
-        return (name, typename, "", "", "", "", "")
-    factor = branch.plain_bytes / branch.compressed_bytes if branch.compressed_bytes else 1.0
-    sizes = (size(branch.compressed_bytes), size(branch.plain_bytes), f"{factor:.2f}")
-    return (name, typename, count(branch.entries_count), count(branch.baskets_count), *sizes)
-
-
-def _line(row: tuple[str, ...], widths: list[int]) -> str:
-    texts = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
-    texts[:2] = [text.ljust(width) for text, width in zip(row[:2], widths, strict=False)]
-    return "  ".join(texts)
+# The columns of the table that shows branches.
+HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
+TYPE_WIDTH_MAX = 44
 
 
 BranchT = TypeVar("BranchT", bound=BranchHandle)
@@ -528,3 +481,53 @@ def _is_kept(answer: Any) -> bool:
     if answer is not None and not isinstance(answer, int | np.bool_):
         raise OptionError(f"filter_branch gave {answer!r}", hint="it gives True for the branches to keep, else False")
     return bool(answer)
+
+
+def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
+    """The lines of the table, with a line of totals and one that names what is not read."""
+    rows = [HEAD, *(tuple(map(escaped, _row(branch))) for branch in branches)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    lines = [_line(row, widths) for row in rows]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    shown = {branch.number for branch in branches}
+    owners = [one for one in branches if not (one.is_part and tree.outline.parents[one.number] in shown)]
+    compressed = sum(branch.compressed_bytes for branch in owners)
+    plain = sum(branch.plain_bytes for branch in owners)
+    lines.append(
+        f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}, "
+        f"{counted(len(branches), 'branch', 'branches')}, {size(compressed)} compressed, {size(plain)} plain"
+    )
+    unread = [branch for branch in branches if not branch.readable and not branch.is_group]
+    if unread:
+        lines.append(f"{counted(len(unread), 'branch', 'branches')} cannot be read yet:")
+        lines += [f"  {branch.path} ({branch.typename}): {branch.reason}" for branch in unread]
+    return [line.rstrip() for line in lines]
+
+
+def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
+    """The table for a notebook: the first branches, and how many more there are."""
+    rows = [_row(branch) for branch in branches[:HTML_ROWS]]
+    title = f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}"
+    more = len(branches) - len(rows)
+    rest = f"{counted(more, 'more branch', 'more branches')}: show() prints all of them" if more else ""
+    return html_table(title, HEAD, rows, rest)
+
+
+def _row(branch: BranchHandle) -> tuple[str, ...]:
+    outline = branch.tree.outline
+    parent = outline.parents[branch.number]
+    typename = branch.typename
+    if len(typename) > TYPE_WIDTH_MAX:
+        typename = typename[: TYPE_WIDTH_MAX - 3] + "..."
+    name = "  " * outline.depth(branch.number) + outline.path_from(branch.number, parent)
+    if branch.is_group:
+        return (name, typename, "", "", "", "", "")
+    factor = branch.plain_bytes / branch.compressed_bytes if branch.compressed_bytes else 1.0
+    sizes = (size(branch.compressed_bytes), size(branch.plain_bytes), f"{factor:.2f}")
+    return (name, typename, count(branch.entries_count), count(branch.baskets_count), *sizes)
+
+
+def _line(row: tuple[str, ...], widths: list[int]) -> str:
+    texts = [text.rjust(width) for text, width in zip(row, widths, strict=True)]
+    texts[:2] = [text.ljust(width) for text, width in zip(row[:2], widths, strict=False)]
+    return "  ".join(texts)
