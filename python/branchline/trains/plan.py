@@ -1,4 +1,7 @@
-"""What a train run will do, settled before it begins: its settings, its wagons, its sub-jobs, its workers."""
+"""What a train run will do, settled before it begins: its settings, its wagons, its sub-jobs, its workers.
+
+Before it begins, the first trees of the dataset are looked at: whether they have what the wagons name.
+"""
 
 from __future__ import annotations
 
@@ -35,90 +38,6 @@ from branchline.trains.wagons.faults import because_of
 from branchline.trains.wagons.known_changes import known_changes
 from branchline.trains.wagons.wagon_settings import Settings, settings_of, with_settings
 from branchline.trains.wagons.wagons import Wagon, wagons_of
-
-
-class FirstTrees:
-    """The tree of the first file; if bad files are skipped, those of the first files that have one."""
-
-    def __init__(self, files: Sequence[DataFile], *, skip_bad_files: bool, access: Access | None = None) -> None:
-        self._files = files
-        self._access = access
-        self._skip_bad_files = skip_bad_files
-        self._opened: list[Tree] | None = None
-
-    def faults_of(
-        self, wagons: Sequence[Wagon], check: Callable[[Wagon], BranchlineError | None] = lambda _: None
-    ) -> dict[str, WagonFault]:
-        """The wagons that cannot run, for they name branches that are not there, do not pass the ``check``, or require
-        one that cannot run.
-
-        Raises the error of the first of them if there is no other wagon, and what opening a file raises.
-        """
-        faults: dict[str, WagonFault] = {}
-        first_error: BranchlineError | None = None
-        for wagon in wagons:
-            stopped = [name for name in wagon.requires if name in faults]
-            error = self._error_of(wagon) or check(wagon)
-            if error is not None:
-                faults[wagon.name] = WagonFault(type(error).__name__, str(error))
-                first_error = first_error or error
-            elif stopped:
-                faults[wagon.name] = because_of(stopped[0])
-        if first_error is not None and len(faults) == len(wagons):
-            first_error.what = f"wagon {next(iter(faults))!r} {first_error.what}"
-            raise first_error
-        return faults
-
-    def sizes(self, branches: Sequence[str], step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
-        """How the dataset is cut, by the first tree that has all these branches."""
-        for tree in self._trees():
-            try:
-                return chunk_sizes(ReadSizes.of(tree, branches), step_size, memory_limit_bytes)
-            except NoSuchKeyError:
-                if not self._skip_bad_files:
-                    raise
-        return ChunkSizes.of_unknown(step_size)
-
-    def records(self) -> list[FileRecord]:
-        """What the look took, by file."""
-        return [record for tree in self._opened or () for record in opening_of(tree)]
-
-    def _error_of(self, wagon: Wagon) -> BranchlineError | None:
-        """Why a wagon's branches cannot be read from any of the trees; None if they can from one."""
-        error: BranchlineError | None = None
-        for tree in self._trees() if wagon.branches else ():
-            found = _error_in(tree, wagon.branches or ())
-            if found is None:
-                return None
-            error = error or found
-        return error
-
-    def _trees(self) -> Iterator[Tree]:
-        if self._opened is None:
-            self._opened = list(self._open())
-        yield from self._opened
-
-    def _open(self) -> Iterator[Tree]:
-        found = 0
-        for one in self._files:
-            try:
-                yield open_tree(one, self._access)
-            except FILE_ERRORS:
-                if not self._skip_bad_files:
-                    raise
-                continue
-            found += 1
-            if found == (LOOK_FILES if self._skip_bad_files else 1):
-                return
-
-
-def _error_in(tree: Tree, branches: Sequence[str]) -> BranchlineError | None:
-    for name in branches:
-        try:
-            tree.check_readable(tree[name].path)
-        except (NoSuchKeyError, UnsupportedBranchError) as error:
-            return type(error)(f"names a branch that cannot be read: {error}", path=error.path)
-    return None
 
 
 @dataclass(frozen=True)
@@ -186,6 +105,15 @@ class TrainSettings:
             max_files=None if max_files is None else whole_number("number of files", max_files, 1),
             seed=whole_number("seed", seed),
         )
+
+
+def _checked_step(step_size: int | str) -> int | str:
+    """A step in entries as an int, one in bytes as a text. Raises OptionError."""
+    size = parse_bytes(step_size)
+    if size < 1:
+        what = step_size if isinstance(step_size, str) else f"{step_size} entries"
+        raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
+    return step_size if isinstance(step_size, str) else size
 
 
 @dataclass(frozen=True)
@@ -292,7 +220,7 @@ class TrainPlan:
         faults = first.faults_of(loaded.wagons, *(() if settings.workers == 0 else (pickling_error,)))
         running = [wagon for wagon in loaded.wagons if wagon.name not in faults]
         learns = settings.branches is None and any(wagon.branches is None for wagon in running)
-        named = _named(settings.branches, running)
+        named = _named_branches(settings.branches, running)
         changers = known_changes(running)
         shares, step = cut(files, settings.step_size), None
         if not learns:
@@ -319,18 +247,93 @@ class TrainPlan:
         return max(1, cpu_count() // self.workers)
 
 
-def _checked_step(step_size: int | str) -> int | str:
-    """A step in entries as an int, one in bytes as a text. Raises OptionError."""
-    size = parse_bytes(step_size)
-    if size < 1:
-        what = step_size if isinstance(step_size, str) else f"{step_size} entries"
-        raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
-    return step_size if isinstance(step_size, str) else size
-
-
-def _named(branches: tuple[str, ...] | None, running: Sequence[Wagon]) -> tuple[str, ...]:
+def _named_branches(branches: tuple[str, ...] | None, running: Sequence[Wagon]) -> tuple[str, ...]:
     """The branches that are named for all wagons or by those that run."""
     named = [*(branches or ())]
     for wagon in running:
         named += wagon.branches or ()
     return tuple(dict.fromkeys(named))
+
+
+class FirstTrees:
+    """The tree of the first file; if bad files are skipped, those of the first files that have one."""
+
+    def __init__(self, files: Sequence[DataFile], *, skip_bad_files: bool, access: Access | None = None) -> None:
+        self._files = files
+        self._access = access
+        self._skip_bad_files = skip_bad_files
+        self._opened: list[Tree] | None = None
+
+    def faults_of(
+        self, wagons: Sequence[Wagon], check: Callable[[Wagon], BranchlineError | None] = lambda _: None
+    ) -> dict[str, WagonFault]:
+        """The wagons that cannot run, for they name branches that are not there, do not pass the ``check``, or require
+        one that cannot run.
+
+        Raises the error of the first of them if there is no other wagon, and what opening a file raises.
+        """
+        faults: dict[str, WagonFault] = {}
+        first_error: BranchlineError | None = None
+        for wagon in wagons:
+            stopped = [name for name in wagon.requires if name in faults]
+            error = self._error_of(wagon) or check(wagon)
+            if error is not None:
+                faults[wagon.name] = WagonFault(type(error).__name__, str(error))
+                first_error = first_error or error
+            elif stopped:
+                faults[wagon.name] = because_of(stopped[0])
+        if first_error is not None and len(faults) == len(wagons):
+            first_error.what = f"wagon {next(iter(faults))!r} {first_error.what}"
+            raise first_error
+        return faults
+
+    def sizes(self, branches: Sequence[str], step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
+        """How the dataset is cut, by the first tree that has all these branches."""
+        for tree in self._trees():
+            try:
+                return chunk_sizes(ReadSizes.of(tree, branches), step_size, memory_limit_bytes)
+            except NoSuchKeyError:
+                if not self._skip_bad_files:
+                    raise
+        return ChunkSizes.of_unknown(step_size)
+
+    def records(self) -> list[FileRecord]:
+        """What the look took, by file."""
+        return [record for tree in self._opened or () for record in opening_of(tree)]
+
+    def _error_of(self, wagon: Wagon) -> BranchlineError | None:
+        """Why a wagon's branches cannot be read from any of the trees; None if they can from one."""
+        error: BranchlineError | None = None
+        for tree in self._trees() if wagon.branches else ():
+            found = _error_in(tree, wagon.branches or ())
+            if found is None:
+                return None
+            error = error or found
+        return error
+
+    def _trees(self) -> Iterator[Tree]:
+        if self._opened is None:
+            self._opened = list(self._open())
+        yield from self._opened
+
+    def _open(self) -> Iterator[Tree]:
+        found = 0
+        for one in self._files:
+            try:
+                yield open_tree(one, self._access)
+            except FILE_ERRORS:
+                if not self._skip_bad_files:
+                    raise
+                continue
+            found += 1
+            if found == (LOOK_FILES if self._skip_bad_files else 1):
+                return
+
+
+def _error_in(tree: Tree, branches: Sequence[str]) -> BranchlineError | None:
+    for name in branches:
+        try:
+            tree.check_readable(tree[name].path)
+        except (NoSuchKeyError, UnsupportedBranchError) as error:
+            return type(error)(f"names a branch that cannot be read: {error}", path=error.path)
+    return None

@@ -1,4 +1,8 @@
-"""Runs one sub-job of an earlier run here, and compares its result with the one that is kept."""
+"""Runs an earlier train again: one sub-job in this process, or all of it into another directory.
+
+``rerun`` compares the result of a sub-job with the one that is kept, and lets a debugger look at it. ``reproduce`` runs
+the whole train as it was, and says under which other conditions.
+"""
 
 from __future__ import annotations
 
@@ -30,86 +34,6 @@ from branchline.trains.sums.digests import digest_of
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.train_worker import TrainWork
 
-Debug = Callable[[TracebackType | None], None]
-
-
-class _DebuggedWagon(Wagon):
-    """A wagon whose errors a debugger sees before they stop it."""
-
-    def __init__(self, wagon: Wagon, debug: Debug) -> None:
-        vars(self).update(vars(wagon))
-        self._debug = debug
-
-    def process(self, events: object) -> object:
-        try:
-            return super().process(events)
-        except Exception as error:
-            self._debug(error.__traceback__)
-            raise
-
-
-def find_share(plan: TrainPlan, which: str) -> int:
-    """The index of a sub-job that is named by its number or by a file that it reads. Raises OptionError."""
-    if which.isdecimal():
-        if int(which) < len(plan.shares):
-            return int(which)
-        last = len(plan.shares) - 1
-        raise OptionError(f"there is no sub-job {which}", hint=f"give a number from 0 to {last}, or a file")
-    path = absolute(which)
-    found = [index for index, share in enumerate(plan.shares) if any(one.path == path for one in share.files)]
-    if not found:
-        raise OptionError(f"no sub-job reads {which}", hint="write the file as job.json does, or give a number")
-    if len(found) > 1:
-        hint = f"give a number from {found[0]} to {found[-1]}"
-        raise OptionError(f"{len(found)} sub-jobs read parts of {which}", hint=hint)
-    return found[0]
-
-
-def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool) -> ShareResult:
-    """The result of a sub-job, made in this process. With ``debug`` an error opens Python's debugger where it came
-    from.
-    """
-    enter: Debug = pdb.post_mortem
-    wagons = tuple(_DebuggedWagon(one, enter) for one in plan.loaded.wagons) if debug else plan.loaded.wagons
-    work = TrainWork(
-        wagons=wagons,
-        named_branches=plan.named_branches,
-        step_size=plan.settings.step_size,
-        memory_limit_bytes=plan.settings.memory_limit_bytes,
-        threads=1,
-        skip_bad_files=plan.settings.skip_bad_files,
-        access=plan.settings.access,
-        seed=plan.settings.seed,
-    )
-    share = handed_out(plan, learning, index)
-    left = [SubJob(index, share.label, share)]
-    result = next(
-        message.value
-        for message in InThisProcess().run(work, lambda *_: left.pop() if left else None)
-        if isinstance(message, Finished)
-    )
-    assert isinstance(result, ShareResult)
-    if debug and result.error is not None:
-        enter(result.error.error.__traceback__)
-    return result
-
-
-def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
-    """A sub-job as the train handed it out."""
-    learns = index < learning.shares_count or learning.step is None
-    branches = plan.named_branches if learns else learning.branches
-    share = learning.share(index, plan.shares[index], branches, plan.faults)
-    return replace(share, learn=learns)
-
-
-def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bool]:
-    """Whether wagons that came through have the kept result, bit for bit; those without a kept one are left out."""
-    return {
-        name: digest_of(kept[name].total) == digest_of(one.total)
-        for name, one in result.wagons.items()
-        if one.error is None and name in kept and kept[name].error is None
-    }
-
 
 @dataclass(frozen=True)
 class Rerun:
@@ -128,6 +52,28 @@ class Rerun:
         """Whether all wagons came through, with the kept results."""
         failed = any(one.error is not None for one in self.result.wagons.values())
         return not failed and self.result.error is None and all(self.same.values())
+
+
+def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
+    """Runs a sub-job, named by its number or by a file, in this process, with the wagons as their files are now.
+
+    ``debug`` opens Python's debugger where a wagon raises. Raises MissingFileError if no train is kept in the
+    directory, OptionError for a sub-job that is not there, LedgerError while a run is at work there.
+    """
+    out = out.absolute()
+    earlier = earlier_run(out)
+    earlier.enter()
+    plan = earlier.learning.plan(earlier.stored.loaded())
+    index = find_share(plan, which)
+    notes_before = len(earlier.notes)
+    kept = earlier.kept(plan, index)
+    result = rerun_share(plan, earlier.learning, index, debug=debug)
+    same = same_as(kept, result)
+    are_explained = len(earlier.notes) > notes_before
+    notes = [f"{path} changed since the run" for path in earlier.changed] + earlier.notes
+    if not (same or are_explained):
+        notes.append("there is no kept result of this code and these files to compare with")
+    return Rerun(index, plan.shares[index].label, result, same, notes)
 
 
 @dataclass
@@ -180,28 +126,6 @@ class EarlierRun:
         return {}
 
 
-def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
-    """Runs a sub-job, named by its number or by a file, in this process, with the wagons as their files are now.
-
-    ``debug`` opens Python's debugger where a wagon raises. Raises MissingFileError if no train is kept in the
-    directory, OptionError for a sub-job that is not there, LedgerError while a run is at work there.
-    """
-    out = out.absolute()
-    earlier = earlier_run(out)
-    earlier.enter()
-    plan = earlier.learning.plan(earlier.stored.loaded())
-    index = find_share(plan, which)
-    notes_before = len(earlier.notes)
-    kept = earlier.kept(plan, index)
-    result = rerun_share(plan, earlier.learning, index, debug=debug)
-    same = same_as(kept, result)
-    are_explained = len(earlier.notes) > notes_before
-    notes = [f"{path} changed since the run" for path in earlier.changed] + earlier.notes
-    if not (same or are_explained):
-        notes.append("there is no kept result of this code and these files to compare with")
-    return Rerun(index, plan.shares[index].label, result, same, notes)
-
-
 def earlier_run(out: Path) -> EarlierRun:
     """The train that is kept in a directory. Raises MissingFileError if there is none, LedgerError."""
     ledger = None
@@ -237,6 +161,88 @@ def earlier_run(out: Path) -> EarlierRun:
     at_start = Learning(train.plan.named_branches, None if step is None else ChunkSizes(step), 0)
     learning = unpickle(learned) if learned else at_start
     return EarlierRun(train, learning, ledger, out)
+
+
+def find_share(plan: TrainPlan, which: str) -> int:
+    """The index of a sub-job that is named by its number or by a file that it reads. Raises OptionError."""
+    if which.isdecimal():
+        if int(which) < len(plan.shares):
+            return int(which)
+        last = len(plan.shares) - 1
+        raise OptionError(f"there is no sub-job {which}", hint=f"give a number from 0 to {last}, or a file")
+    path = absolute(which)
+    found = [index for index, share in enumerate(plan.shares) if any(one.path == path for one in share.files)]
+    if not found:
+        raise OptionError(f"no sub-job reads {which}", hint="write the file as job.json does, or give a number")
+    if len(found) > 1:
+        hint = f"give a number from {found[0]} to {found[-1]}"
+        raise OptionError(f"{len(found)} sub-jobs read parts of {which}", hint=hint)
+    return found[0]
+
+
+def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool) -> ShareResult:
+    """The result of a sub-job, made in this process. With ``debug`` an error opens Python's debugger where it came
+    from.
+    """
+    enter: Debug = pdb.post_mortem
+    wagons = tuple(_DebuggedWagon(one, enter) for one in plan.loaded.wagons) if debug else plan.loaded.wagons
+    work = TrainWork(
+        wagons=wagons,
+        named_branches=plan.named_branches,
+        step_size=plan.settings.step_size,
+        memory_limit_bytes=plan.settings.memory_limit_bytes,
+        threads=1,
+        skip_bad_files=plan.settings.skip_bad_files,
+        access=plan.settings.access,
+        seed=plan.settings.seed,
+    )
+    share = handed_out(plan, learning, index)
+    left = [SubJob(index, share.label, share)]
+    result = next(
+        message.value
+        for message in InThisProcess().run(work, lambda *_: left.pop() if left else None)
+        if isinstance(message, Finished)
+    )
+    assert isinstance(result, ShareResult)
+    if debug and result.error is not None:
+        enter(result.error.error.__traceback__)
+    return result
+
+
+# Opens a debugger at a traceback.
+Debug = Callable[[TracebackType | None], None]
+
+
+class _DebuggedWagon(Wagon):
+    """A wagon whose errors a debugger sees before they stop it."""
+
+    def __init__(self, wagon: Wagon, debug: Debug) -> None:
+        vars(self).update(vars(wagon))
+        self._debug = debug
+
+    def process(self, events: object) -> object:
+        try:
+            return super().process(events)
+        except Exception as error:
+            self._debug(error.__traceback__)
+            raise
+
+
+def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
+    """A sub-job as the train handed it out."""
+    learns = index < learning.shares_count or learning.step is None
+    branches = plan.named_branches if learns else learning.branches
+    share = learning.share(index, plan.shares[index], branches, plan.faults)
+    return replace(share, learn=learns)
+
+
+def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bool]:
+    """Whether wagons that came through have the kept result, bit for bit; those without a kept one are left out."""
+    return {
+        name: digest_of(kept[name].total) == digest_of(one.total)
+        for name, one in result.wagons.items()
+        if one.error is None and name in kept and kept[name].error is None
+    }
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The directory for the results of a run: locked by one run at a time, and marked until its results are whole.
 
 A run locks the directory itself, so a run that dies leaves no lock file. From the start ``job.json`` says "running",
-and a text file says which results are missing.
+and a text file says which results are missing. While the run is at work, its state is in a file for ``branchline
+status``. The results of sub-jobs that the directory keeps can be listed and removed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from branchline.base.limits import STATUS_HEARTBEAT_S, STATUS_INTERVAL_S, STATUS_OLD_S
 from branchline.base.processes import process_lives
-from branchline.base.whole_files import write_whole
+from branchline.base.whole_files import failed_writing, write_whole
 from branchline.errors import BranchlineError, MissingFileError, StorageError
 from branchline.jobs.ledger import LEDGER_NAME, LedgerCount, counts_in, remove_ledger
 from branchline.records.sensors.record import FAILED, PARTIAL, RUNNING, JobRecord
@@ -30,9 +31,7 @@ from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
 from branchline.trains.tables.table_folder import clear_tables
 
-STATUS = "status.json"
-#: The state of a run of which nothing was noted yet.
-_NOTHING = TrainStatus()
+# The text file that says which results are missing.
 NOTE = "PARTIAL.txt"
 # The folder of jobs that batch systems run, and the file in it that they begin with.
 JOBS = "batch"
@@ -41,62 +40,10 @@ SUBMISSION = "submission"
 LOCK_TRIES_MAX = 20
 # A folder of an earlier run gets this prefix before it is removed.
 _REMOVED = ".removed-"
-
-
-class StatusFile:
-    """Writes the last state that was noted, once a second at most, and at times also where nothing has changed: a state
-    that is old says that the run stands still or is gone.
-    """
-
-    def __init__(self, out: Path) -> None:
-        self._path = out / STATUS
-        self._lock = threading.Lock()
-        self._noted = (_NOTHING, time.monotonic())
-        self._written: TrainStatus | None = None
-        self._written_s = 0.0
-        self._is_closed = threading.Event()
-
-    def begin(self) -> None:
-        """The run is there, though nothing is known of it yet: workers may wait for long in a queue."""
-        self._write()
-        threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True).start()
-
-    def note(self, now: TrainStatus) -> None:
-        """The state is this one now. The first one and a new phase are written at once."""
-        before = self._noted
-        self._noted = (now, time.monotonic())
-        if before[0] is _NOTHING or before[0].phase != now.phase:
-            self._write()
-
-    def close(self) -> None:
-        """Removes it: the record of the job says how the run ended."""
-        self._is_closed.set()
-        with self._lock, suppress(OSError):
-            self._path.unlink(missing_ok=True)
-
-    def _keep_writing(self) -> None:
-        while not self._is_closed.wait(STATUS_INTERVAL_S):
-            is_new = self._noted[0] is not self._written
-            if is_new or time.monotonic() - self._written_s > STATUS_HEARTBEAT_S:
-                self._write()
-
-    def _write(self) -> None:
-        with self._lock:
-            if self._is_closed.is_set():
-                return
-            status, noted_s = self._noted
-            since_s = time.monotonic() - noted_s
-            now = replace(
-                status,
-                seconds=status.seconds + since_s,
-                slowest_s=status.slowest_s + since_s if status.slowest else 0.0,
-                updated=datetime.now(UTC).isoformat(timespec="seconds"),
-                process=os.getpid(),
-            )
-            # The end of the run reports a full disk.
-            with suppress(StorageError):
-                write_whole(self._path, json.dumps(now.as_dict()).encode())
-            self._written, self._written_s = status, time.monotonic()
+# The state of a run, for `branchline status`.
+STATUS = "status.json"
+# The state of a run of which nothing was noted yet.
+_NOTHING = TrainStatus()
 
 
 # The records that runs of this process wrote, by directory: device, inode and time tell whether one is still there.
@@ -142,8 +89,6 @@ class Claim:
 
     def mark(self, sentences: Sequence[str]) -> None:
         """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
-        from branchline.base.whole_files import write_whole
-
         if sentences:
             text = "\n".join(["The results in this directory are not complete.", *sentences])
             write_whole(self.out / NOTE, f"{text}\n".encode(errors="backslashreplace"))
@@ -156,7 +101,6 @@ class Claim:
 
         Raises StorageError.
         """
-        from branchline.base.whole_files import failed_writing
         from branchline.records.result_files.job_files import JOB, earlier_files
 
         with failed_writing(self.out):
@@ -369,6 +313,62 @@ def _check_writable(out: Path) -> None:
 def _refused(out: Path, error: OSError) -> StorageError:
     what = f"results cannot be written here: {error.strerror}"
     return StorageError(what, path=str(out), hint="choose another directory with -o")
+
+
+class StatusFile:
+    """Writes the last state that was noted, once a second at most, and at times also where nothing has changed: a state
+    that is old says that the run stands still or is gone.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self._path = out / STATUS
+        self._lock = threading.Lock()
+        self._noted = (_NOTHING, time.monotonic())
+        self._written: TrainStatus | None = None
+        self._written_s = 0.0
+        self._is_closed = threading.Event()
+
+    def begin(self) -> None:
+        """The run is there, though nothing is known of it yet: workers may wait for long in a queue."""
+        self._write()
+        threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True).start()
+
+    def note(self, now: TrainStatus) -> None:
+        """The state is this one now. The first one and a new phase are written at once."""
+        before = self._noted
+        self._noted = (now, time.monotonic())
+        if before[0] is _NOTHING or before[0].phase != now.phase:
+            self._write()
+
+    def close(self) -> None:
+        """Removes it: the record of the job says how the run ended."""
+        self._is_closed.set()
+        with self._lock, suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _keep_writing(self) -> None:
+        while not self._is_closed.wait(STATUS_INTERVAL_S):
+            is_new = self._noted[0] is not self._written
+            if is_new or time.monotonic() - self._written_s > STATUS_HEARTBEAT_S:
+                self._write()
+
+    def _write(self) -> None:
+        with self._lock:
+            if self._is_closed.is_set():
+                return
+            status, noted_s = self._noted
+            since_s = time.monotonic() - noted_s
+            now = replace(
+                status,
+                seconds=status.seconds + since_s,
+                slowest_s=status.slowest_s + since_s if status.slowest else 0.0,
+                updated=datetime.now(UTC).isoformat(timespec="seconds"),
+                process=os.getpid(),
+            )
+            # The end of the run reports a full disk.
+            with suppress(StorageError):
+                write_whole(self._path, json.dumps(now.as_dict()).encode())
+            self._written, self._written_s = status, time.monotonic()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""The settings that every train has, wherever it runs, for checkers of types."""
+"""The settings that every train has, wherever it runs, for checkers of types; and those of trains that are submitted to
+a batch system.
+"""
 
 from __future__ import annotations
 
@@ -15,32 +17,6 @@ if TYPE_CHECKING:
     from branchline.reading.datasets.data_file import CompanionsLike
     from branchline.records.output import Pictures
     from branchline.records.sensors.status import TrainStatus
-
-
-@dataclass(frozen=True, kw_only=True)
-class BatchSettings:
-    """How a train is submitted. Raises OptionError for an impossible value.
-
-    ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``options`` go to the batch
-    system as they are. ``retries`` is how often the last job sends sub-jobs without a result again before it gives up.
-
-        settings = branchline.BatchSettings(tasks=100, options=("--partition=long",))
-        branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=settings)
-    """
-
-    tasks: int | None = None
-    options: tuple[str, ...] = ()
-    retries: int = BATCH_RETRIES
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "retries", whole_number("number of retries", self.retries, 0))
-        object.__setattr__(self, "options", texts("options of a batch system", self.options, '["--partition=long"]'))
-        if self.tasks is None:
-            return
-        tasks = whole_number("number of tasks", self.tasks, 1)
-        if tasks > BATCH_TASKS_MAX:
-            raise OptionError(f"{tasks} tasks cannot be submitted", hint=f"give 1 to {BATCH_TASKS_MAX}")
-        object.__setattr__(self, "tasks", tasks)
 
 
 class RunSettings(TypedDict, total=False):
@@ -67,3 +43,29 @@ class RunSettings(TypedDict, total=False):
     progress: Callable[[TrainStatus], None] | None
     command: str
     report_to: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSettings:
+    """How a train is submitted. Raises OptionError for an impossible value.
+
+    ``tasks`` is how many jobs read, by default as many as the size of the dataset is worth. ``options`` go to the batch
+    system as they are. ``retries`` is how often the last job sends sub-jobs without a result again before it gives up.
+
+        settings = branchline.BatchSettings(tasks=100, options=("--partition=long",))
+        branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=settings)
+    """
+
+    tasks: int | None = None
+    options: tuple[str, ...] = ()
+    retries: int = BATCH_RETRIES
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "retries", whole_number("number of retries", self.retries, 0))
+        object.__setattr__(self, "options", texts("options of a batch system", self.options, '["--partition=long"]'))
+        if self.tasks is None:
+            return
+        tasks = whole_number("number of tasks", self.tasks, 1)
+        if tasks > BATCH_TASKS_MAX:
+            raise OptionError(f"{tasks} tasks cannot be submitted", hint=f"give 1 to {BATCH_TASKS_MAX}")
+        object.__setattr__(self, "tasks", tasks)

@@ -3,6 +3,9 @@
 Of the module of a wagon only those statements count that the wagon can use, so that a change of one wagon of a file
 leaves the others as they are. Of a module that is imported all statements count. Comments, blank lines and docstrings
 do not. Of packages that are installed the version counts, and not the code.
+
+Code may also read what its source does not show, as a file or the environment: ``unknown_reads`` finds the calls that
+do so.
 """
 
 from __future__ import annotations
@@ -29,6 +32,10 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 # Calls that read what is not in the source. They are fine where the name of the file is.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
+READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
+READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
+READS_FILE |= {"urlretrieve", "loadmat", "load_npz", "open_memmap", "TFile", "TChain", "RDataFrame", "Open"}
+READS_FILE |= {"add_weight_sets"}
 # The same, where names alone would not say it: calls of a library, as patterns for any part of their dotted name.
 READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("uproot", "h5py", "tables", "netCDF4", "zarr", "fsspec", "XRootD", "pyhdf"), ("*",)),
@@ -216,12 +223,6 @@ def _drop_docstring(node: ast.AST) -> None:
     first = node.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
         node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
-
-
-READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
-READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
-READS_FILE |= {"urlretrieve", "loadmat", "load_npz", "open_memmap", "TFile", "TChain", "RDataFrame", "Open"}
-READS_FILE |= {"add_weight_sets"}
 
 
 def unknown_reads(

@@ -1,4 +1,8 @@
-"""A train as it was planned, and what its first sub-jobs found out, as they are kept for later processes."""
+"""A train as it was planned, and what its first sub-jobs found out, as they are kept for later processes.
+
+The user's Python files are kept with it as they were when it began, so that they can run again after the files have
+changed. They also travel with a train to workers that may not see them.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +27,74 @@ from branchline.trains.subjobs.shares import ChunkSizes, Share, merge_parts
 from branchline.trains.wagons.wagons import Wagon
 
 
-def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
-    """The modules to load first, with where each lies below the folder that they travel to."""
-    return [ModuleFile(one.name, Path(one.path).name) for one in modules]
-
-
-def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[Source]:
-    """The files of wagons, and of all modules that they need. What is installed stays where it is.
-
-    Raises WagonError if they are too large, and for two files of which workers could import only one.
+@dataclass(frozen=True)
+class Learning:
+    """What the first sub-jobs found out: the branches to read, and the chunk sizes, None if they found nothing. The
+    first ``shares_count`` sub-jobs find it out once more, since their first chunk is cut differently.
     """
-    found: dict[str, Path] = {}
-    for one in user_modules(wagons, modules):
-        path = found.setdefault(one.place, one.path)
-        if path != one.path:
-            what = f"the wagons need both {path} and {one.path}, which workers elsewhere would import as one module"
-            raise WagonError(what, hint="give one of them another name")
-    sources = [Source(place, path.read_bytes()) for place, path in sorted(found.items())]
-    size_bytes = sum(len(one.content) for one in sources)
-    if size_bytes > SHIPPED_MAX_BYTES:
-        what = f"the modules of the wagons have {size_bytes / 1e6:.0f} MB of Python, too much to send to workers"
-        raise WagonError(what, hint="install them where the workers run")
-    return sources
+
+    branches: tuple[str, ...]
+    sizes: ChunkSizes | None
+    shares_count: int
+    #: The branches that wagons touched first, by wagon.
+    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def step(self) -> int | None:
+        """The entries of a chunk; None if they are not known."""
+        return None if self.sizes is None else self.sizes.step
+
+    def plan(self, plan: TrainPlan) -> TrainPlan:
+        """The plan with its final sub-jobs."""
+        if self.sizes is None or plan.step is not None:
+            return plan
+        return replace(plan, shares=merge_parts(plan.shares, self.sizes, max(0, self.shares_count - 1)))
+
+    def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
+        """A share as it is handed out to be read."""
+        learns = index < self.shares_count
+        return replace(
+            share,
+            branches=tuple(branches),
+            learn=learns,
+            step=self.step or 1,
+            learned_step=self.step if learns else None,
+            stopped=frozenset(stopped),
+        )
+
+
+@dataclass(frozen=True)
+class StoredTrain:
+    """A train as it was planned. ``plan`` is without its wagons, which are pickled in ``wagons``; ``directory`` is the
+    one below which names of files are, ``path`` where Python looked for modules, ``sources`` the code, if it is known.
+    """
+
+    plan: TrainPlan
+    wagons: PackedWagons
+    directory: str
+    path: tuple[str, ...]
+    sources: StoredSources | None = None
+
+    @classmethod
+    def of(cls, plan: TrainPlan, sources: StoredSources | None = None) -> StoredTrain:
+        """A train of this process. Raises what pickling its wagons raises."""
+        settings = replace(plan.settings, on=None)
+        stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
+        return cls(stored, PackedWagons.of(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
+
+    def loaded(self) -> TrainPlan:
+        """The plan with its wagons, whose modules are loaded as their files are now."""
+        sys.path += [one for one in self.path if one not in sys.path]
+        for module in self.plan.loaded.modules:
+            load_module(module.name, module.path)
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), self.plan.loaded.modules))
+
+    def loaded_as_it_was(self) -> TrainPlan:
+        """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
+        if self.sources is None:
+            return self.loaded()
+        self.sources.install()
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), ()))
 
 
 @dataclass(frozen=True)
@@ -124,71 +174,25 @@ class _StoredLoader(importlib.abc.SourceLoader):
         return self._stored.content
 
 
-@dataclass(frozen=True)
-class Learning:
-    """What the first sub-jobs found out: the branches to read, and the chunk sizes, None if they found nothing. The
-    first ``shares_count`` sub-jobs find it out once more, since their first chunk is cut differently.
+def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
+    """The modules to load first, with where each lies below the folder that they travel to."""
+    return [ModuleFile(one.name, Path(one.path).name) for one in modules]
+
+
+def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[Source]:
+    """The files of wagons, and of all modules that they need. What is installed stays where it is.
+
+    Raises WagonError if they are too large, and for two files of which workers could import only one.
     """
-
-    branches: tuple[str, ...]
-    sizes: ChunkSizes | None
-    shares_count: int
-    #: The branches that wagons touched first, by wagon.
-    touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def step(self) -> int | None:
-        """The entries of a chunk; None if they are not known."""
-        return None if self.sizes is None else self.sizes.step
-
-    def plan(self, plan: TrainPlan) -> TrainPlan:
-        """The plan with its final sub-jobs."""
-        if self.sizes is None or plan.step is not None:
-            return plan
-        return replace(plan, shares=merge_parts(plan.shares, self.sizes, max(0, self.shares_count - 1)))
-
-    def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
-        """A share as it is handed out to be read."""
-        learns = index < self.shares_count
-        return replace(
-            share,
-            branches=tuple(branches),
-            learn=learns,
-            step=self.step or 1,
-            learned_step=self.step if learns else None,
-            stopped=frozenset(stopped),
-        )
-
-
-@dataclass(frozen=True)
-class StoredTrain:
-    """A train as it was planned. ``plan`` is without its wagons, which are pickled in ``wagons``; ``directory`` is the
-    one below which names of files are, ``path`` where Python looked for modules, ``sources`` the code, if it is known.
-    """
-
-    plan: TrainPlan
-    wagons: PackedWagons
-    directory: str
-    path: tuple[str, ...]
-    sources: StoredSources | None = None
-
-    @classmethod
-    def of(cls, plan: TrainPlan, sources: StoredSources | None = None) -> StoredTrain:
-        """A train of this process. Raises what pickling its wagons raises."""
-        settings = replace(plan.settings, on=None)
-        stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
-        return cls(stored, PackedWagons.of(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
-
-    def loaded(self) -> TrainPlan:
-        """The plan with its wagons, whose modules are loaded as their files are now."""
-        sys.path += [one for one in self.path if one not in sys.path]
-        for module in self.plan.loaded.modules:
-            load_module(module.name, module.path)
-        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), self.plan.loaded.modules))
-
-    def loaded_as_it_was(self) -> TrainPlan:
-        """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
-        if self.sources is None:
-            return self.loaded()
-        self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), ()))
+    found: dict[str, Path] = {}
+    for one in user_modules(wagons, modules):
+        path = found.setdefault(one.place, one.path)
+        if path != one.path:
+            what = f"the wagons need both {path} and {one.path}, which workers elsewhere would import as one module"
+            raise WagonError(what, hint="give one of them another name")
+    sources = [Source(place, path.read_bytes()) for place, path in sorted(found.items())]
+    size_bytes = sum(len(one.content) for one in sources)
+    if size_bytes > SHIPPED_MAX_BYTES:
+        what = f"the modules of the wagons have {size_bytes / 1e6:.0f} MB of Python, too much to send to workers"
+        raise WagonError(what, hint="install them where the workers run")
+    return sources

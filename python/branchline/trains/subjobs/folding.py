@@ -1,4 +1,9 @@
-"""Folds the results of neighbouring sub-jobs into one, which folds with its own neighbours in the same way."""
+"""Folds the results of neighbouring sub-jobs into one, which folds with its own neighbours in the same way.
+
+The job folds what the sub-jobs bring back by the fixed tree of neighbours, whatever the order in which they come
+(`Merger`). A worker folds the results of neighbours that it has all (`NeighbourFolding`): one result travels instead of
+twenty. Both note what each stage of the merge costs (`MergeCosts`).
+"""
 
 from __future__ import annotations
 
@@ -173,47 +178,6 @@ class Folding:
             total.error = replace(total.error, **vars(place))
 
 
-class MergeCosts:
-    """Adds up, for each stage of the merge, the results that were folded and the seconds that it took."""
-
-    def __init__(self, stages: Iterable[MergeStage] = ()) -> None:
-        self._stages: dict[int, MergeStage] = {}
-        for one in stages:
-            self.add(one)
-
-    def add(self, cost: MergeStage) -> None:
-        """Adds what a stage cost, also elsewhere."""
-        known = self._stages.get(cost.stage, MergeStage(cost.stage))
-        self._stages[cost.stage] = replace(
-            known,
-            results=known.results + cost.results,
-            nodes=known.nodes + cost.nodes,
-            seconds=known.seconds + cost.seconds,
-        )
-
-    @contextmanager
-    def folding(self, stage: int, results: int = 0, nodes: int = 0) -> Iterator[None]:
-        """Adds the time of the block, in which this many results are folded and nodes become whole."""
-        begin_s = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.add(MergeStage(stage, results, nodes, time.perf_counter() - begin_s))
-
-    def stages(self) -> list[MergeStage]:
-        """One value for each stage in which something was folded, the first stage first."""
-        return [self._stages[stage] for stage in sorted(self._stages)]
-
-
-@dataclass
-class _OpenNode:
-    """A node of which parts are missing. Parts behind a missing one wait."""
-
-    next_index: int
-    folding: Folding = field(default_factory=Folding)
-    waiting: dict[int, FoldedResult] = field(default_factory=dict)
-
-
 class Merger:
     """Folds results as soon as their neighbours before them are there, so that few wait in memory.
 
@@ -324,36 +288,13 @@ class Merger:
         return self._whole
 
 
-@dataclass(frozen=True)
-class KeptShare:
-    """What a sub-job brings back besides the sums of its wagons; ``files`` are (path, entries, events)."""
+@dataclass
+class _OpenNode:
+    """A node of which parts are missing. Parts behind a missing one wait."""
 
-    events: int
-    files: tuple[tuple[str, int | None, int], ...]
-    companions_missing: tuple[MissingCompanion, ...]
-    recovered: dict[str, int]
-
-    @classmethod
-    def of(cls, result: ShareResult, share: Share) -> KeptShare:
-        """That of a sub-job that is whole."""
-        own = {one.path for one in share.files}
-        files = tuple((one.path, one.entries, one.events) for one in result.files if one.path in own)
-        return cls(result.events, files, tuple(result.companions_missing), dict(result.recovered))
-
-
-@dataclass(frozen=True)
-class FoldedNeighbours:
-    """The result of neighbours as one, what each of them brought back besides, the wagons that ran in none of them,
-    the clock of their worker, and what the folding cost it.
-    """
-
-    result: FoldedResult
-    shares: tuple[KeptShare, ...]
-    not_run: frozenset[str] = frozenset()
-    times: WorkerTimes | None = None
-    merge_stages: tuple[MergeStage, ...] = ()
-    #: The identities of the local files that each of them read.
-    inputs: tuple[dict[str, str], ...] = ()
+    next_index: int
+    folding: Folding = field(default_factory=Folding)
+    waiting: dict[int, FoldedResult] = field(default_factory=dict)
 
 
 class NeighbourFolding:
@@ -424,3 +365,67 @@ class NeighbourFolding:
             and result.code.is_as_planned
             and all(one.error is None for one in result.wagons.values())
         )
+
+
+@dataclass(frozen=True)
+class KeptShare:
+    """What a sub-job brings back besides the sums of its wagons; ``files`` are (path, entries, events)."""
+
+    events: int
+    files: tuple[tuple[str, int | None, int], ...]
+    companions_missing: tuple[MissingCompanion, ...]
+    recovered: dict[str, int]
+
+    @classmethod
+    def of(cls, result: ShareResult, share: Share) -> KeptShare:
+        """That of a sub-job that is whole."""
+        own = {one.path for one in share.files}
+        files = tuple((one.path, one.entries, one.events) for one in result.files if one.path in own)
+        return cls(result.events, files, tuple(result.companions_missing), dict(result.recovered))
+
+
+@dataclass(frozen=True)
+class FoldedNeighbours:
+    """The result of neighbours as one, what each of them brought back besides, the wagons that ran in none of them,
+    the clock of their worker, and what the folding cost it.
+    """
+
+    result: FoldedResult
+    shares: tuple[KeptShare, ...]
+    not_run: frozenset[str] = frozenset()
+    times: WorkerTimes | None = None
+    merge_stages: tuple[MergeStage, ...] = ()
+    #: The identities of the local files that each of them read.
+    inputs: tuple[dict[str, str], ...] = ()
+
+
+class MergeCosts:
+    """Adds up, for each stage of the merge, the results that were folded and the seconds that it took."""
+
+    def __init__(self, stages: Iterable[MergeStage] = ()) -> None:
+        self._stages: dict[int, MergeStage] = {}
+        for one in stages:
+            self.add(one)
+
+    def add(self, cost: MergeStage) -> None:
+        """Adds what a stage cost, also elsewhere."""
+        known = self._stages.get(cost.stage, MergeStage(cost.stage))
+        self._stages[cost.stage] = replace(
+            known,
+            results=known.results + cost.results,
+            nodes=known.nodes + cost.nodes,
+            seconds=known.seconds + cost.seconds,
+        )
+
+    @contextmanager
+    def folding(self, stage: int, results: int = 0, nodes: int = 0) -> Iterator[None]:
+        """Adds the time of the block, in which this many results are folded and nodes become whole."""
+        begin_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(MergeStage(stage, results, nodes, time.perf_counter() - begin_s))
+
+    def stages(self) -> list[MergeStage]:
+        """One value for each stage in which something was folded, the first stage first."""
+        return [self._stages[stage] for stage in sorted(self._stages)]

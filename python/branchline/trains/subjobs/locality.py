@@ -1,4 +1,8 @@
-"""Which replica a worker reads first, and what it read at which storage element."""
+"""Which replica a worker reads first, and what it read at which storage element.
+
+A control room may ask for other replicas or other access while a train runs: its measures hold for sub-jobs that begin
+later.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,126 @@ from branchline.records.sensors.storage_counts import links_chosen
 
 #: The storage element of a location, as pages name it.
 ElementOf = Callable[[str, ElementSites], str]
+
+
+@dataclass
+class Locality:
+    """A worker's own spot, and how far storage elements are from it."""
+
+    spot: Spot
+    sites: SiteMap
+    access: Access
+    distances: Distances = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.distances = Distances(self.sites)
+
+    @classmethod
+    def here(cls, access: Access) -> Locality:
+        """That of this process; a site's file that is wrong was refused when the job began."""
+        try:
+            return cls(own_spot(), SiteMap.load(), access)
+        except BranchlineError:
+            return cls(Spot(), SiteMap(), access)
+
+    def learn(self, round_trips: Iterable[RoundTrip]) -> None:
+        """Takes over what other workers at this site have measured."""
+        for one in round_trips:
+            self.distances.measured(self.spot.site, one.server, one.took_s)
+
+    def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
+        """What measures make of the reading of files here."""
+
+        def distance_s(location: str, file: DataFile) -> float:
+            return self.distances.round_trip_s(self.spot, location, file.sites)
+
+        return obedience(files, measures, self.access, self.spot.site, self._element, distance_s)
+
+    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
+        """Has the engine open the nearest replica of each file first. The nearest ``skipped`` storage elements come
+        last: workers were silent over what they read there. The locations ``avoided`` come behind all others.
+        """
+        several = [one for one in files if one.replicas]
+        if not several:
+            return
+        self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
+        ranks = self._turned(several, skipped, avoided) if skipped else self._by_distance(several, avoided)
+        _core.prefer_replicas([ReplicaRank(*one) for one in ranks.items()])
+
+    def _by_distance(self, files: Sequence[DataFile], avoided: Collection[str]) -> dict[str, int]:
+        """The ranks of replicas by how their locations begin; those that are equally near share one."""
+        far_s = {
+            (_replica_key(file, location), location): self.distances.round_trip_s(self.spot, location, file.sites)
+            for file in files
+            for location in file.locations
+        }
+        distances = sorted(set(far_s.values()))
+        ranks = {names[0]: distances.index(took_s) for names, took_s in far_s.items() if names[1] not in avoided}
+        # The whole location holds before how it begins.
+        last = {names[1]: len(distances) + distances.index(far_s[names]) for names in far_s if names[1] in avoided}
+        return ranks | last
+
+    def _turned(self, files: Iterable[DataFile], skipped: int, avoided: Collection[str]) -> dict[str, int]:
+        """The same where of each file the nearest replicas come last. No two of a file share a rank: the engine would
+        take the one that is listed first again.
+        """
+        ranks: dict[str, int] = {}
+        for file in files:
+            near_first = sorted(
+                file.locations,
+                key=lambda one: (one in avoided, self.distances.round_trip_s(self.spot, one, file.sites)),
+            )
+            turn = skipped % len(near_first)
+            for rank, location in enumerate(near_first[turn:] + near_first[:turn]):
+                ranks.setdefault(_replica_key(file, location), rank)
+        return ranks
+
+    def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
+        """What was read of a file, by storage element; the record gets the element and the replica that it was."""
+        listed = ElementSites() if file is None else file.sites
+        if not replicas:
+            record.storage_element = self._element(record.path, listed)
+            whole = self._reading(record.path, listed, () if file is None else file.hosts)
+            whole.files, whole.bytes_read = 1, record.bytes_read
+            whole.wall_s, whole.fetch_s = record.wall_s, record.fetch_s
+            return [whole]
+        # A companion's replicas are not in the list: its path stands for them.
+        locations = () if file is None else file.locations
+        by_shown = {without_secrets(one): one for one in locations}
+        most = max(replicas, key=lambda one: one.bytes_read)
+        record.storage_element = self._element(by_shown.get(most.path, most.path), listed)
+        record.replica = "" if most.path == record.path else most.path
+        record.replicas_failed = [
+            f"{one.path} failed {one.failures} times: {one.error}" for one in replicas if one.failures
+        ]
+        total_bytes = sum(one.bytes_read for one in replicas)
+        readings = []
+        for one in replicas:
+            if not (one.bytes_read or one.failures or one is most):
+                continue
+            part = one.bytes_read / total_bytes if total_bytes else float(one is most)
+            reading = self._reading(by_shown.get(one.path, one.path), listed)
+            reading.files, reading.failures = int(bool(one.bytes_read) or one is most), one.failures
+            reading.bytes_read = one.bytes_read
+            reading.wall_s, reading.fetch_s = part * record.wall_s, part * record.fetch_s
+            readings.append(reading)
+        return readings
+
+    def _reading(self, location: str, listed: ElementSites, hosts: Collection[str] = ()) -> SiteReading:
+        near = nearness_of(self.spot, location, listed, self.sites, hosts)
+        return SiteReading(self.spot.site, self._element(location, listed), near.value)
+
+    @staticmethod
+    def _element(location: str, listed: ElementSites) -> str:
+        """As the list names it, else the server or the mount."""
+        element = listed.element_of(location)
+        return storage_element(location) if element == LOCAL_ELEMENT else element
+
+
+def _replica_key(file: DataFile, location: str) -> str:
+    """What the engine knows a replica by: its storage element, or all of a path."""
+    element = file.sites.element_of(location)
+    return location if element == LOCAL_ELEMENT else element
 
 
 class MeasuresTold:
@@ -120,123 +244,3 @@ def _of_now(records: Collection[MeasureRecord]) -> list[MeasureRecord]:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     told = [one for one in records if one.files or one.without_other or one.refused]
     return [replace(one, first=now, last=now) for one in told]
-
-
-@dataclass
-class Locality:
-    """A worker's own spot, and how far storage elements are from it."""
-
-    spot: Spot
-    sites: SiteMap
-    access: Access
-    distances: Distances = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.distances = Distances(self.sites)
-
-    @classmethod
-    def here(cls, access: Access) -> Locality:
-        """That of this process; a site's file that is wrong was refused when the job began."""
-        try:
-            return cls(own_spot(), SiteMap.load(), access)
-        except BranchlineError:
-            return cls(Spot(), SiteMap(), access)
-
-    def learn(self, round_trips: Iterable[RoundTrip]) -> None:
-        """Takes over what other workers at this site have measured."""
-        for one in round_trips:
-            self.distances.measured(self.spot.site, one.server, one.took_s)
-
-    def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
-        """What measures make of the reading of files here."""
-
-        def distance_s(location: str, file: DataFile) -> float:
-            return self.distances.round_trip_s(self.spot, location, file.sites)
-
-        return obedience(files, measures, self.access, self.spot.site, self._element, distance_s)
-
-    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
-        """Has the engine open the nearest replica of each file first. The nearest ``skipped`` storage elements come
-        last: workers were silent over what they read there. The locations ``avoided`` come behind all others.
-        """
-        several = [one for one in files if one.replicas]
-        if not several:
-            return
-        self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
-        ranks = self._turned(several, skipped, avoided) if skipped else self._by_distance(several, avoided)
-        _core.prefer_replicas([ReplicaRank(*one) for one in ranks.items()])
-
-    def _by_distance(self, files: Sequence[DataFile], avoided: Collection[str]) -> dict[str, int]:
-        """The ranks of replicas by how their locations begin; those that are equally near share one."""
-        far_s = {
-            (_beginning(file, location), location): self.distances.round_trip_s(self.spot, location, file.sites)
-            for file in files
-            for location in file.locations
-        }
-        distances = sorted(set(far_s.values()))
-        ranks = {names[0]: distances.index(took_s) for names, took_s in far_s.items() if names[1] not in avoided}
-        # The whole location holds before how it begins.
-        last = {names[1]: len(distances) + distances.index(far_s[names]) for names in far_s if names[1] in avoided}
-        return ranks | last
-
-    def _turned(self, files: Iterable[DataFile], skipped: int, avoided: Collection[str]) -> dict[str, int]:
-        """The same where of each file the nearest replicas come last. No two of a file share a rank: the engine would
-        take the one that is listed first again.
-        """
-        ranks: dict[str, int] = {}
-        for file in files:
-            near_first = sorted(
-                file.locations,
-                key=lambda one: (one in avoided, self.distances.round_trip_s(self.spot, one, file.sites)),
-            )
-            turn = skipped % len(near_first)
-            for rank, location in enumerate(near_first[turn:] + near_first[:turn]):
-                ranks.setdefault(_beginning(file, location), rank)
-        return ranks
-
-    def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
-        """What was read of a file, by storage element; the record gets the element and the replica that it was."""
-        listed = ElementSites() if file is None else file.sites
-        if not replicas:
-            record.storage_element = self._element(record.path, listed)
-            whole = self._reading(record.path, listed, () if file is None else file.hosts)
-            whole.files, whole.bytes_read = 1, record.bytes_read
-            whole.wall_s, whole.fetch_s = record.wall_s, record.fetch_s
-            return [whole]
-        # A companion's replicas are not in the list: its path stands for them.
-        locations = () if file is None else file.locations
-        by_shown = {without_secrets(one): one for one in locations}
-        most = max(replicas, key=lambda one: one.bytes_read)
-        record.storage_element = self._element(by_shown.get(most.path, most.path), listed)
-        record.replica = "" if most.path == record.path else most.path
-        record.replicas_failed = [
-            f"{one.path} failed {one.failures} times: {one.error}" for one in replicas if one.failures
-        ]
-        total_bytes = sum(one.bytes_read for one in replicas)
-        readings = []
-        for one in replicas:
-            if not (one.bytes_read or one.failures or one is most):
-                continue
-            part = one.bytes_read / total_bytes if total_bytes else float(one is most)
-            reading = self._reading(by_shown.get(one.path, one.path), listed)
-            reading.files, reading.failures = int(bool(one.bytes_read) or one is most), one.failures
-            reading.bytes_read = one.bytes_read
-            reading.wall_s, reading.fetch_s = part * record.wall_s, part * record.fetch_s
-            readings.append(reading)
-        return readings
-
-    def _reading(self, location: str, listed: ElementSites, hosts: Collection[str] = ()) -> SiteReading:
-        near = nearness_of(self.spot, location, listed, self.sites, hosts)
-        return SiteReading(self.spot.site, self._element(location, listed), near.value)
-
-    @staticmethod
-    def _element(location: str, listed: ElementSites) -> str:
-        """As the list names it, else the server or the mount."""
-        element = listed.element_of(location)
-        return storage_element(location) if element == LOCAL_ELEMENT else element
-
-
-def _beginning(file: DataFile, location: str) -> str:
-    """What the engine knows a replica by: its storage element, or all of a path."""
-    element = file.sites.element_of(location)
-    return location if element == LOCAL_ELEMENT else element

@@ -2,7 +2,7 @@
 
 Most cuts stay where they are when files are added, so that results of a smaller dataset can be reused: the size of a
 sub-job grows with the dataset by factors of two, and after a few sub-jobs one begins at a file that is chosen by its
-name.
+name. A run that is to be short reads the first files and events of each dataset: the same ones every time.
 """
 
 from __future__ import annotations
@@ -338,9 +338,9 @@ def first_of_each(
     for files in by_dataset.values():
         first = files if max_files is None else list(_first_files(files, max_files))
         if max_events is not None:
-            cut = list(_first_events(first, max_events, skip_bad_files=skip_bad_files, access=access))
-            changed.update(zip(first, cut, strict=False))
-            first = first[: len(cut)]
+            shortened = list(_first_events(first, max_events, skip_bad_files=skip_bad_files, access=access))
+            changed.update(zip(first, shortened, strict=False))
+            first = first[: len(shortened)]
         kept.update(first)
     return Dataset(changed.get(one, one) for one in dataset if one in kept)
 

@@ -1,4 +1,7 @@
-"""The last steps of a submitted train: neighbours are folded in stages, then the directory of results is written."""
+"""The last steps of a submitted train: neighbours are folded in stages, then the directory of results is written.
+
+Its record has the times and machines of the tasks, the tasks that started again, and what was sent again.
+"""
 
 from __future__ import annotations
 
@@ -32,44 +35,6 @@ from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.unit_failures import causes_of, failures_of
 from branchline.trains.submitted.units import MergeSpan, UnitResult, has_result, joined_workers, subjob_nodes
 from branchline.trains.wagons.clock import PhaseClock
-
-
-def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
-    """The spans of workers, of jobs that folded results, and of the last job, which began at ``last_begin_s``."""
-    zero_s = submission.submitted_s
-    workers = joined_workers(list(parts))
-    spans = [ActivitySpan(one.times.host, 0, one.begin_s - zero_s, one.until_s - zero_s) for one in workers]
-    for part in parts:
-        spans += [ActivitySpan(one.host, one.stage, one.begin_s - zero_s, one.end_s - zero_s) for one in part.merges]
-    last = ActivitySpan(host(), submission.tree.stages, last_begin_s - zero_s, time.time() - zero_s, is_last=True)
-    return [*sorted(spans, key=lambda one: (one.begin_s, one.end_s)), last]
-
-
-def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
-    """The tasks that started more than once: each attempt leaves a file with its machine."""
-    hosts: dict[str, list[tuple[float, str]]] = {}
-    for path in folder.accounts.iterdir():
-        task, _, attempt = path.name.rpartition(".")
-        if attempt not in ("exit", "node"):
-            try:
-                hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
-            except OSError:
-                continue  # it was removed just now
-    return [RestartedTask(task, [one for _, one in sorted(at)]) for task, at in sorted(hosts.items()) if len(at) > 1]
-
-
-def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
-    """What was sent again, after the first submission."""
-    return [
-        RetryRecord(
-            subjobs=sum(one.causes.values()),
-            causes=dict(one.causes),
-            excluded_nodes=list(one.excluded),
-            sent_s=one.submitted_s - submission.submitted_s,
-            is_by_user=not one.retry,
-        )
-        for one in JobsRecord.read_all(folder)[1:]
-    ]
 
 
 @dataclass
@@ -233,3 +198,41 @@ def _record_maker(
         command=submission.command,
         provenance=submission.provenance,
     )
+
+
+def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
+    """The spans of workers, of jobs that folded results, and of the last job, which began at ``last_begin_s``."""
+    zero_s = submission.submitted_s
+    workers = joined_workers(list(parts))
+    spans = [ActivitySpan(one.times.host, 0, one.begin_s - zero_s, one.until_s - zero_s) for one in workers]
+    for part in parts:
+        spans += [ActivitySpan(one.host, one.stage, one.begin_s - zero_s, one.end_s - zero_s) for one in part.merges]
+    last = ActivitySpan(host(), submission.tree.stages, last_begin_s - zero_s, time.time() - zero_s, is_last=True)
+    return [*sorted(spans, key=lambda one: (one.begin_s, one.end_s)), last]
+
+
+def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
+    """The tasks that started more than once: each attempt leaves a file with its machine."""
+    hosts: dict[str, list[tuple[float, str]]] = {}
+    for path in folder.accounts.iterdir():
+        task, _, attempt = path.name.rpartition(".")
+        if attempt not in ("exit", "node"):
+            try:
+                hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
+            except OSError:
+                continue  # it was removed just now
+    return [RestartedTask(task, [one for _, one in sorted(at)]) for task, at in sorted(hosts.items()) if len(at) > 1]
+
+
+def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
+    """What was sent again, after the first submission."""
+    return [
+        RetryRecord(
+            subjobs=sum(one.causes.values()),
+            causes=dict(one.causes),
+            excluded_nodes=list(one.excluded),
+            sent_s=one.submitted_s - submission.submitted_s,
+            is_by_user=not one.retry,
+        )
+        for one in JobsRecord.read_all(folder)[1:]
+    ]

@@ -1,4 +1,9 @@
-"""Submits the missing units of a train again, for the user or by its last job."""
+"""Submits the missing units of a train again, for the user or by its last job.
+
+Nodes of some systems cannot submit. There ``python -m branchline.trains.submitted.resume OUT STEP`` does it after the
+last step, on the machine from which the train was submitted. It ends with 1 if nothing could be sent: the last step
+then runs once more, and writes what there is.
+"""
 
 from __future__ import annotations
 

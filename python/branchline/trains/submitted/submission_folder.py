@@ -17,7 +17,7 @@ Each file is written whole or not at all.
 
 Values are pickled behind one line of JSON, which says what follows and has its checksum. Only files of trusted users
 are unpickled (`branchline.base.trust`). Other users see what ``status`` reads, but neither the submission, since names
-of files may have secrets, nor the logs.
+of files may have secrets, nor the logs. What a task prints (``log``) the batch system writes to its log.
 """
 
 from __future__ import annotations

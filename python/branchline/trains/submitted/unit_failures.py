@@ -1,4 +1,7 @@
-"""Causes of units without a result: from the files of their tasks, exit codes, the batch system, and logs."""
+"""Causes of units without a result: from the files of their tasks, exit codes, the batch system, and logs.
+
+They teach how units are sent again: which nodes to leave out, and where to save memory.
+"""
 
 from __future__ import annotations
 
@@ -34,31 +37,6 @@ _MEMORY_WORDS = ("memory", "oom")
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)
 
 
-class Death(Enum):
-    """How the task of a unit ended that has no result."""
-
-    MEMORY = "memory"
-    KILLED = "killed"
-    OTHER = "other"
-
-
-def deaths_of(folder: BatchFolder, outline: TrainOutline, units: Collection[FoldNode]) -> dict[FoldNode, Death]:
-    """How the last tasks of units died; units that failed while their task went on are left out."""
-    died = [unit for unit in units if UnitFailure.read(folder.failed(unit)) is None]
-    return {unit: _death(cause) for unit, cause in _of_tasks(folder, outline, died).items()}
-
-
-def _death(cause: str) -> Death:
-    what = cause.partition(" (log: ")[0]
-    if what == _KILLED:
-        return Death.KILLED
-    return Death.MEMORY if _is_of_memory(what) else Death.OTHER
-
-
-def _is_of_memory(what: str) -> bool:
-    return any(word in what.lower() for word in _MEMORY_WORDS)
-
-
 def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
     """The cause of each unit without a result, with the path of its log. ``units`` has the causes known already."""
     known = {unit: cause for unit, cause in units.items() if cause}
@@ -70,26 +48,6 @@ def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNod
             open_units.remove(unit)
     known |= _of_tasks(folder, outline, open_units)
     return {unit: known.get(unit, "no task was submitted for it") for unit in units}
-
-
-def failures_of(
-    folder: BatchFolder, outline: TrainOutline, causes: Mapping[FoldNode, str], done: Container[int]
-) -> dict[int, Failure]:
-    """Why sub-jobs have no result, by index, given the ``causes`` of their units and the sub-jobs that have one."""
-    failures = {}
-    for unit, cause in causes.items():
-        of_unit = _failure(UnitFailure.read(folder.failed(unit)), cause)
-        for index in outline.tree.shares_of(unit):
-            if index not in done:
-                own = UnitFailure.read(folder.failed(FoldNode(0, index))) if unit.stage else None
-                failures[index] = of_unit if own is None else _failure(own, f"{own.message} (log: {own.log})")
-    return failures
-
-
-def _failure(failed: UnitFailure | None, cause: str) -> Failure:
-    message, _, rest = cause.partition(" (log: ")
-    log = rest.removesuffix(")")
-    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
 
 
 def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, str]:
@@ -129,12 +87,16 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
     return f"{what} (log: {log})"
 
 
-def _is_there(log: Path) -> bool:
-    """Whether there is a log; other users cannot see that."""
+def _mark_in(log: Path) -> str:
+    """The line with which a batch system ended a task."""
     try:
-        return log.exists()
-    except PermissionError:
-        return True
+        with open_plain(log) as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    return next((line.strip() for line in reversed(lines) if any(mark in line for mark in _MARKS)), "")
 
 
 def _exit_code(path: Path) -> int | None:
@@ -154,16 +116,57 @@ def _of_code(code: int) -> str:
     return f"its task ended with exit code {code}"
 
 
-def _mark_in(log: Path) -> str:
-    """The line with which a batch system ended a task."""
+def _is_there(log: Path) -> bool:
+    """Whether there is a log; other users cannot see that."""
     try:
-        with open_plain(log) as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
-    except OSError:
-        return ""
-    return next((line.strip() for line in reversed(lines) if any(mark in line for mark in _MARKS)), "")
+        return log.exists()
+    except PermissionError:
+        return True
+
+
+def failures_of(
+    folder: BatchFolder, outline: TrainOutline, causes: Mapping[FoldNode, str], done: Container[int]
+) -> dict[int, Failure]:
+    """Why sub-jobs have no result, by index, given the ``causes`` of their units and the sub-jobs that have one."""
+    failures = {}
+    for unit, cause in causes.items():
+        of_unit = _failure(UnitFailure.read(folder.failed(unit)), cause)
+        for index in outline.tree.shares_of(unit):
+            if index not in done:
+                own = UnitFailure.read(folder.failed(FoldNode(0, index))) if unit.stage else None
+                failures[index] = of_unit if own is None else _failure(own, f"{own.message} (log: {own.log})")
+    return failures
+
+
+def _failure(failed: UnitFailure | None, cause: str) -> Failure:
+    message, _, rest = cause.partition(" (log: ")
+    log = rest.removesuffix(")")
+    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
+
+
+class Death(Enum):
+    """How the task of a unit ended that has no result."""
+
+    MEMORY = "memory"
+    KILLED = "killed"
+    OTHER = "other"
+
+
+def deaths_of(folder: BatchFolder, outline: TrainOutline, units: Collection[FoldNode]) -> dict[FoldNode, Death]:
+    """How the last tasks of units died; units that failed while their task went on are left out."""
+    died = [unit for unit in units if UnitFailure.read(folder.failed(unit)) is None]
+    return {unit: _death(cause) for unit, cause in _of_tasks(folder, outline, died).items()}
+
+
+def _death(cause: str) -> Death:
+    what = cause.partition(" (log: ")[0]
+    if what == _KILLED:
+        return Death.KILLED
+    return Death.MEMORY if _is_of_memory(what) else Death.OTHER
+
+
+def _is_of_memory(what: str) -> bool:
+    return any(word in what.lower() for word in _MEMORY_WORDS)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The results of units, the nodes of the tree for which jobs write files, and how units failed."""
+"""The results of units, the nodes of the tree for which jobs write files, how units failed, and what is done.
+
+All this is known by the files in the folder of the train.
+"""
 
 from __future__ import annotations
 
@@ -169,15 +172,6 @@ class UnitFailure:
         return failure
 
 
-def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
-    """The nodes of a lower stage that a node covers."""
-    if node.stage <= stage:
-        yield node
-        return
-    for part in tree.parts_of(node):
-        yield from below(tree, part, stage)
-
-
 def folded_nodes(folder: BatchFolder, outline: TrainOutline) -> dict[FoldNode, UnitSummary]:
     """The highest nodes that have a result."""
     tree = outline.tree
@@ -219,12 +213,14 @@ class DoneUnits:
         tree = outline.tree
         found = folded_nodes(folder, outline)
         units = {unit for node in found for unit in below(tree, node, outline.unit_stage)}
-        alone = _done_alone(folder, outline, units)
+        alone = _lone_summaries(folder, outline, units)
         subjobs = {index for unit in units for index in tree.shares_of(unit)} | {one.index for one in alone}
         return cls(units, subjobs, [*found.values(), *alone.values()])
 
 
-def _done_alone(folder: BatchFolder, outline: TrainOutline, done: Container[FoldNode]) -> dict[FoldNode, UnitSummary]:
+def _lone_summaries(
+    folder: BatchFolder, outline: TrainOutline, done: Container[FoldNode]
+) -> dict[FoldNode, UnitSummary]:
     """Sub-jobs with a result in units without one. One look at the directory spares an opening for each sub-job."""
     if outline.unit_stage == 0:
         return {}
@@ -237,3 +233,12 @@ def _done_alone(folder: BatchFolder, outline: TrainOutline, done: Container[Fold
                 if summary is not None:
                     found[node] = summary
     return found
+
+
+def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
+    """The nodes of a lower stage that a node covers."""
+    if node.stage <= stage:
+        yield node
+        return
+    for part in tree.parts_of(node):
+        yield from below(tree, part, stage)

@@ -1,7 +1,7 @@
 """Merges the pieces of tables on the workers of a train: fixed neighbours, in stages, by the fast merge.
 
 The job's process hands out what is to be merged and renames files. Rows pass through workers only, as baskets and pages
-that are copied, and never through Python.
+that are copied, and never through Python. Merged files get their names in the directory of results.
 """
 
 from __future__ import annotations
@@ -27,88 +27,8 @@ from branchline.trains.tables.table import Key, Piece, TableFile, TablePieces
 from branchline.trains.tables.table_folder import TABLES, TableFolder
 from branchline.writing.objects.root_names import SafeNames
 
+# Why a table was not merged.
 INTERRUPTED = "it was interrupted"
-
-
-@dataclass(frozen=True)
-class PieceMerge:
-    """Pieces of a table that become one; ``is_last`` if it is the whole table."""
-
-    table: int
-    name: str
-    pieces: tuple[Piece, ...]
-    memory_limit_bytes: int
-    is_last: bool = False
-
-    @property
-    def label(self) -> str:
-        """What is done, for people."""
-        return f"merging {counted(len(self.pieces), 'piece')} of table {self.name}"
-
-
-@dataclass(frozen=True)
-class PiecesMerged:
-    """What became of it: a piece, or the reason why there is none; ``seconds`` and the bytes that were copied."""
-
-    piece: Piece | None
-    failed: str = ""
-    seconds: float = 0.0
-
-
-class MergeWork:
-    """The callable that merges pieces in a worker."""
-
-    def __call__(self, context: Context) -> Iterator[Message]:
-        while (subjob := context.draw()) is not None:
-            yield Finished(subjob.index, _merged(subjob.payload, context), context.worker)
-
-
-def _merged(task: PieceMerge, context: Context) -> PiecesMerged:
-    # Workers start without what merging needs.
-    from branchline.writing.merging.merge import merge
-
-    begin_s, first = time.monotonic(), task.pieces[0]
-    # Each attempt has a name of its own: an earlier one may still be writing.
-    path = str(Path(first.path).with_name(f"{first.first:08d}-{os.urandom(6).hex()}.root"))
-    context.at(task.label)
-    try:
-        with context.interruption.allowed():
-            made = merge(
-                [one.path for one in task.pieces],
-                path,
-                memory_limit=task.memory_limit_bytes,
-                sync=task.is_last,
-                progress=lambda now: context.at(f"{task.label}: {now.bytes_done} bytes"),
-            )
-    except KeyboardInterrupt:
-        return PiecesMerged(None, INTERRUPTED, time.monotonic() - begin_s)
-    except BranchlineError as error:
-        return PiecesMerged(None, str(error), time.monotonic() - begin_s)
-    rows = sum(one.rows for one in task.pieces)
-    if made.entries != rows:
-        os.unlink(path)
-        return PiecesMerged(None, f"{made.entries} rows are in the merged file where its pieces have {rows}")
-    return PiecesMerged(Piece(path, first.first, rows, made.size_bytes), "", time.monotonic() - begin_s)
-
-
-@dataclass
-class MergedTable:
-    """A table whose pieces were merged: the one that is left, or all that are left and why they are not one.
-
-    ``stages`` of merging took ``seconds`` of workers and copied ``copied_bytes``.
-    """
-
-    rows: TablePieces
-    pieces: list[Piece]
-    failed: str = ""
-    stages: int = 0
-    seconds: float = 0.0
-    copied_bytes: int = 0
-    #: Pieces that were merged from others.
-    made: set[str] = field(default_factory=set)
-    #: Tasks of the stage at hand that are not done, and how many sub-jobs a piece may have after it, as a power.
-    open_count: int = 0
-    level: int = 0
 
 
 #: Makes the place where pieces are merged, for a number of tasks at a time.
@@ -228,6 +148,87 @@ def _fault_in(table: TablePieces) -> str:
 
 
 @dataclass
+class MergedTable:
+    """A table whose pieces were merged: the one that is left, or all that are left and why they are not one.
+
+    ``stages`` of merging took ``seconds`` of workers and copied ``copied_bytes``.
+    """
+
+    rows: TablePieces
+    pieces: list[Piece]
+    failed: str = ""
+    stages: int = 0
+    seconds: float = 0.0
+    copied_bytes: int = 0
+    #: Pieces that were merged from others.
+    made: set[str] = field(default_factory=set)
+    #: Tasks of the stage at hand that are not done, and how many sub-jobs a piece may have after it, as a power.
+    open_count: int = 0
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class PieceMerge:
+    """Pieces of a table that become one; ``is_last`` if it is the whole table."""
+
+    table: int
+    name: str
+    pieces: tuple[Piece, ...]
+    memory_limit_bytes: int
+    is_last: bool = False
+
+    @property
+    def label(self) -> str:
+        """What is done, for people."""
+        return f"merging {counted(len(self.pieces), 'piece')} of table {self.name}"
+
+
+@dataclass(frozen=True)
+class PiecesMerged:
+    """What became of it: a piece, or the reason why there is none; ``seconds`` and the bytes that were copied."""
+
+    piece: Piece | None
+    failed: str = ""
+    seconds: float = 0.0
+
+
+class MergeWork:
+    """The callable that merges pieces in a worker."""
+
+    def __call__(self, context: Context) -> Iterator[Message]:
+        while (subjob := context.draw()) is not None:
+            yield Finished(subjob.index, _merged(subjob.payload, context), context.worker)
+
+
+def _merged(task: PieceMerge, context: Context) -> PiecesMerged:
+    # Workers start without what merging needs.
+    from branchline.writing.merging.merge import merge
+
+    begin_s, first = time.monotonic(), task.pieces[0]
+    # Each attempt has a name of its own: an earlier one may still be writing.
+    path = str(Path(first.path).with_name(f"{first.first:08d}-{os.urandom(6).hex()}.root"))
+    context.at(task.label)
+    try:
+        with context.interruption.allowed():
+            made = merge(
+                [one.path for one in task.pieces],
+                path,
+                memory_limit=task.memory_limit_bytes,
+                sync=task.is_last,
+                progress=lambda now: context.at(f"{task.label}: {now.bytes_done} bytes"),
+            )
+    except KeyboardInterrupt:
+        return PiecesMerged(None, INTERRUPTED, time.monotonic() - begin_s)
+    except BranchlineError as error:
+        return PiecesMerged(None, str(error), time.monotonic() - begin_s)
+    rows = sum(one.rows for one in task.pieces)
+    if made.entries != rows:
+        os.unlink(path)
+        return PiecesMerged(None, f"{made.entries} rows are in the merged file where its pieces have {rows}")
+    return PiecesMerged(Piece(path, first.first, rows, made.size_bytes), "", time.monotonic() - begin_s)
+
+
+@dataclass
 class TableNames:
     """Safe names for the files of tables, by wagon and key; two tables never get the same one."""
 
@@ -258,14 +259,14 @@ def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableF
         if form.format == "parquet" or not is_merged:
             suffix = ".parquet" if form.format == "parquet" else ".pieces"
             path = path.with_name(path.name + suffix)
-            files = _numbered(out, path, table, keeps=folder.keeps)
+            files = _move_pieces(out, path, table, keeps=folder.keeps)
         else:
             path = path.with_name(f"{path.name}.root")
             (out / path).parent.mkdir(parents=True, exist_ok=True)
             if table.pieces:
-                _place(table.pieces[0].path, out / path, keeps=folder.keeps and not table.made)
+                _move_piece(table.pieces[0].path, out / path, keeps=folder.keeps and not table.made)
             else:
-                size_bytes = _empty(out / path, table)
+                size_bytes = _write_empty(out / path, table)
             files = [str(path)]
     except OSError as error:
         if isinstance(error, StorageError):
@@ -276,7 +277,7 @@ def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableF
     return made, files
 
 
-def _place(piece: str, path: Path, *, keeps: bool) -> None:
+def _move_piece(piece: str, path: Path, *, keeps: bool) -> None:
     """Gives a piece its name; one that is kept has both, or is copied."""
     if not keeps:
         os.replace(piece, path)
@@ -289,22 +290,22 @@ def _place(piece: str, path: Path, *, keeps: bool) -> None:
             shutil.copyfile(piece, temporary)
 
 
-def _numbered(out: Path, path: Path, table: MergedTable, *, keeps: bool) -> list[str]:
+def _move_pieces(out: Path, path: Path, table: MergedTable, *, keeps: bool) -> list[str]:
     """Moves pieces into a folder, with names in their order; an empty one for Parquet if there are none."""
     (out / path).mkdir(parents=True, exist_ok=True)
     digits = max(5, len(str(len(table.pieces))))
     files = []
     for number, piece in enumerate(table.pieces):
         name = path / f"part-{number:0{digits}d}{Path(piece.path).suffix}"
-        _place(piece.path, out / name, keeps=keeps and piece.path not in table.made)
+        _move_piece(piece.path, out / name, keeps=keeps and piece.path not in table.made)
         files.append(str(name))
     if not files and table.rows.form.format == "parquet":
         files = [str(path / f"part-{0:0{digits}d}.parquet")]
-        _empty(out / files[0], table)
+        _write_empty(out / files[0], table)
     return files
 
 
-def _empty(path: Path, table: MergedTable) -> int:
+def _write_empty(path: Path, table: MergedTable) -> int:
     """Writes a file with the columns and no rows; returns its size."""
     form = table.rows.form
     try:

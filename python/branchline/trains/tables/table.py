@@ -1,4 +1,8 @@
-"""What a wagon returns for the rows of a table: columns of one length, and what kind of file they go to."""
+"""What a wagon returns for the rows of a table: columns of one length, and what kind of file they go to.
+
+While the train runs, the rows so far are known by the files that they are in and by their columns. Tables are found in
+what a wagon returned: in dicts and tuples, under their keys.
+"""
 
 from __future__ import annotations
 
@@ -104,34 +108,6 @@ class Table:
         self.columns[name] = layout
 
 
-def type_text(layout: ak.contents.Content) -> str:
-    """The type of a column in words, without what only matters for behaviour.
-
-    >>> type_text(ak.Array([[1.5], []]).layout)
-    'var * float64'
-    """
-    if layout.is_option:
-        return f"?{type_text(layout.content)}"
-    if layout.is_indexed:
-        return type_text(layout.content)
-    if layout.is_unknown:
-        return "unknown"
-    if layout.is_union:
-        return f"union[{', '.join(type_text(one) for one in layout.contents)}]"
-    if layout.is_record:
-        fields = layout.fields if not layout.is_tuple else [f"_{number}" for number in range(len(layout.contents))]
-        members = [f"{name}: {type_text(one)}" for name, one in zip(fields, layout.contents, strict=True)]
-        return "{" + ", ".join(members) + "}"
-    if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
-        return "string"
-    if layout.is_regular:
-        return f"{layout.size} * {type_text(layout.content)}"
-    if layout.is_list:
-        return f"var * {type_text(layout.content)}"
-    inner = "".join(f"{size} * " for size in layout.inner_shape)
-    return f"{inner}{layout.dtype.name}"
-
-
 def _by_name(columns: Any) -> dict[str, Any]:
     if isinstance(columns, ak.Array):
         if not columns.fields:
@@ -162,45 +138,54 @@ def _holds_records(layout: ak.contents.Content) -> bool:
     return bool(layout.is_record or ((layout.is_list or layout.is_option) and _holds_records(layout.content)))
 
 
-@dataclass(frozen=True)
-class TableForm:
-    """What is the same in all rows of a table: the kind of file, and the columns with their types, in order."""
+def type_text(layout: ak.contents.Content) -> str:
+    """The type of a column in words, without what only matters for behaviour.
 
+    >>> type_text(ak.Array([[1.5], []]).layout)
+    'var * float64'
+    """
+    if layout.is_option:
+        return f"?{type_text(layout.content)}"
+    if layout.is_indexed:
+        return type_text(layout.content)
+    if layout.is_unknown:
+        return "unknown"
+    if layout.is_union:
+        return f"union[{', '.join(type_text(one) for one in layout.contents)}]"
+    if layout.is_record:
+        fields = layout.fields if not layout.is_tuple else [f"_{number}" for number in range(len(layout.contents))]
+        members = [f"{name}: {type_text(one)}" for name, one in zip(fields, layout.contents, strict=True)]
+        return "{" + ", ".join(members) + "}"
+    if layout.is_list and layout.parameter("__array__") in ("string", "bytestring"):
+        return "string"
+    if layout.is_regular:
+        return f"{layout.size} * {type_text(layout.content)}"
+    if layout.is_list:
+        return f"var * {type_text(layout.content)}"
+    inner = "".join(f"{size} * " for size in layout.inner_shape)
+    return f"{inner}{layout.dtype.name}"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table of a train: in its result, the place of its rows.
+
+    ``path`` is a ROOT file with ``tree``, or a folder of Parquet files, whose names are in the order of the rows.
+    ``rows`` counts the rows of all files, ``size_bytes`` are their bytes on disk, ``columns`` are types by name. If
+    ``is_merged`` is False, as after a full disk, ``path`` is a folder of files with names in the order of the rows.
+    It is a value and raises nothing; opening ``path`` raises MissingFileError once somebody has removed it.
+
+        skim = result.outputs["skimmer"]["skim"]
+        branchline.open(skim.path)[skim.tree].arrays()
+    """
+
+    path: str
     format: Format
     tree: str
-    codec: str
-    columns: tuple[tuple[str, str], ...]
-    #: The awkward form, as JSON: an empty table is made of it.
-    form: str
-
-    @classmethod
-    def of(cls, table: Table, default_tree: str) -> TableForm:
-        """That of a table; ``default_tree`` is the name of one that names no tree."""
-        form = table.chunk().layout.form.to_json()
-        return cls(table.format, table.tree or default_tree, table.codec, tuple(table.types.items()), form)
-
-    def empty(self) -> ak.Array:
-        """A table of these columns without rows."""
-        return ak.Array(ak.forms.from_dict(json.loads(self.form)).length_zero_array(highlevel=False))
-
-    def difference_from(self, before: TableForm, *, with_types: bool) -> str:
-        """What differs from the rows before, in words; empty if nothing does."""
-        for what in ("format", "tree", "codec"):
-            mine, theirs = getattr(self, what), getattr(before, what)
-            if mine != theirs:
-                return f"its {what} is {mine!r}, before it was {theirs!r}"
-        own, others = dict(self.columns), dict(before.columns)
-        for name in others:
-            if name not in own:
-                return f"it lacks column {name!r}"
-        for name, kind in own.items():
-            if name not in others:
-                return f"it has a column {name!r}, which the rows before lack"
-            if with_types and kind != others[name]:
-                return f"column {name!r} is {kind}, before it was {others[name]}"
-        if list(own) != list(others):
-            return f"its columns are in another order ({', '.join(own)}; before {', '.join(others)})"
-        return ""
+    rows: int
+    size_bytes: int
+    columns: dict[str, str] = field(default_factory=dict)
+    is_merged: bool = True
 
 
 @dataclass(frozen=True)
@@ -248,25 +233,44 @@ class TablePieces:
 
 
 @dataclass(frozen=True)
-class TableFile:
-    """A table of a train: in its result, the place of its rows.
+class TableForm:
+    """What is the same in all rows of a table: the kind of file, and the columns with their types, in order."""
 
-    ``path`` is a ROOT file with ``tree``, or a folder of Parquet files, whose names are in the order of the rows.
-    ``rows`` counts the rows of all files, ``size_bytes`` are their bytes on disk, ``columns`` are types by name. If
-    ``is_merged`` is False, as after a full disk, ``path`` is a folder of files with names in the order of the rows.
-    It is a value and raises nothing; opening ``path`` raises MissingFileError once somebody has removed it.
-
-        skim = result.outputs["skimmer"]["skim"]
-        branchline.open(skim.path)[skim.tree].arrays()
-    """
-
-    path: str
     format: Format
     tree: str
-    rows: int
-    size_bytes: int
-    columns: dict[str, str] = field(default_factory=dict)
-    is_merged: bool = True
+    codec: str
+    columns: tuple[tuple[str, str], ...]
+    #: The awkward form, as JSON: an empty table is made of it.
+    form: str
+
+    @classmethod
+    def of(cls, table: Table, default_tree: str) -> TableForm:
+        """That of a table; ``default_tree`` is the name of one that names no tree."""
+        form = table.chunk().layout.form.to_json()
+        return cls(table.format, table.tree or default_tree, table.codec, tuple(table.types.items()), form)
+
+    def empty(self) -> ak.Array:
+        """A table of these columns without rows."""
+        return ak.Array(ak.forms.from_dict(json.loads(self.form)).length_zero_array(highlevel=False))
+
+    def difference_from(self, before: TableForm, *, with_types: bool) -> str:
+        """What differs from the rows before, in words; empty if nothing does."""
+        for what in ("format", "tree", "codec"):
+            mine, theirs = getattr(self, what), getattr(before, what)
+            if mine != theirs:
+                return f"its {what} is {mine!r}, before it was {theirs!r}"
+        own, others = dict(self.columns), dict(before.columns)
+        for name in others:
+            if name not in own:
+                return f"it lacks column {name!r}"
+        for name, kind in own.items():
+            if name not in others:
+                return f"it has a column {name!r}, which the rows before lack"
+            if with_types and kind != others[name]:
+                return f"column {name!r} is {kind}, before it was {others[name]}"
+        if list(own) != list(others):
+            return f"its columns are in another order ({', '.join(own)}; before {', '.join(others)})"
+        return ""
 
 
 def _joined(first: int, second: int) -> int:
@@ -274,6 +278,7 @@ def _joined(first: int, second: int) -> int:
     return (first * 1_000_003 + second) % 2**61 if second else first
 
 
+# The keys of dicts and the positions in tuples that lead to a table in an output.
 Key = tuple[str, ...]
 
 

@@ -1,4 +1,6 @@
-"""Views for wagons: each has its own of a chunk and of other wagons' outputs, so no other wagon sees its changes."""
+"""What wagons see of the same chunk and of each other: views, so that no wagon sees another one's changes, and what a
+wagon shares with those that require it, and with nobody else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Isolates wagons from each other: restores what a wagon changes in its process, or names the wagon."""
+"""Isolates wagons from each other: restores what a wagon changes in its process, or names the wagon.
+
+- `ProcessState`: what other wagons rely on is restored after each call: working directory, mask of new files,
+  environment, settings of Python and NumPy, locale, warning filters, standard streams, signal handlers, timer.
+- `seeded`: a wagon draws the same random numbers wherever and beside whatever it runs.
+- `ForkedChildren`: child processes that a wagon forked and that return from it are ended, as they would run the rest of
+  the job once more.
+- `SharedFunctions`: a wagon that replaces a function or class that all wagons use is stopped, and it is restored.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +35,7 @@ from branchline.errors import WagonError
 
 #: The signals that Branchline and programs of users handle. SIGALRM comes from timers.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
+#: The error of a wagon with such a child process.
 MESSAGE = "a process that it forked returned from it; end such a process with os._exit()"
 #: Modules that wagons calculate with. One that is not loaded is looked at once it is.
 _MODULES = (
@@ -56,44 +65,6 @@ _CLASSES = (
 )
 #: Methods whose names begin with an underscore, as private names do, which libraries replace themselves.
 _OPERATORS = frozenset({"__getitem__", "__getattr__", "__array_ufunc__", "__array_function__", "__add__", "__init__"})
-
-
-class StandardFiles:
-    """The mask of new files, and the files of standard input, output and error, as they are now."""
-
-    def __init__(self) -> None:
-        # It can only be read by setting it.
-        self._umask = os.umask(0o077)
-        os.umask(self._umask)
-        # By descriptor: a copy, and the identity of the file.
-        self._open: dict[int, tuple[int, tuple[int, int]]] = {}
-        for one in range(3):
-            with suppress(OSError):
-                self._open[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3), _identity(one)
-
-    def restore(self) -> None:
-        """Undo what was changed since then."""
-        os.umask(self._umask)
-        for descriptor, (copy, identity) in self._open.items():
-            try:
-                is_same = _identity(descriptor) == identity
-            except OSError:
-                is_same = False
-            if not is_same:
-                with suppress(OSError):
-                    os.dup2(copy, descriptor)
-
-    def __del__(self) -> None:
-        for copy, identity in self._open.values():
-            # A wagon may have closed it, and another file may have its number.
-            with suppress(OSError):
-                if _identity(copy) == identity:
-                    os.close(copy)
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    status = os.fstat(descriptor)
-    return status.st_dev, status.st_ino
 
 
 class ProcessState:
@@ -208,6 +179,44 @@ def _settings() -> tuple[Any, ...]:
 def _environment() -> dict[Any, Any]:
     """The environment as Python holds it. A copy by way of ``os.environ`` decodes each entry, and takes 60 us."""
     return os.environ._data  # type: ignore[attr-defined,no-any-return]
+
+
+class StandardFiles:
+    """The mask of new files, and the files of standard input, output and error, as they are now."""
+
+    def __init__(self) -> None:
+        # It can only be read by setting it.
+        self._umask = os.umask(0o077)
+        os.umask(self._umask)
+        # By descriptor: a copy, and the identity of the file.
+        self._open: dict[int, tuple[int, tuple[int, int]]] = {}
+        for one in range(3):
+            with suppress(OSError):
+                self._open[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3), _identity(one)
+
+    def restore(self) -> None:
+        """Undo what was changed since then."""
+        os.umask(self._umask)
+        for descriptor, (copy, identity) in self._open.items():
+            try:
+                is_same = _identity(descriptor) == identity
+            except OSError:
+                is_same = False
+            if not is_same:
+                with suppress(OSError):
+                    os.dup2(copy, descriptor)
+
+    def __del__(self) -> None:
+        for copy, identity in self._open.values():
+            # A wagon may have closed it, and another file may have its number.
+            with suppress(OSError):
+                if _identity(copy) == identity:
+                    os.close(copy)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 @contextmanager

@@ -1,4 +1,8 @@
-"""Several sub-jobs that one stream reads, so that files far away are asked for early over the borders of sub-jobs."""
+"""What a worker keeps open from one sub-job to the next.
+
+Of a file that is cut into parts a worker often gets several in turn: `KeptTree` keeps its tree open. Several sub-jobs
+can be read by one stream (`StreamPart`), so that files far away are asked for early over the borders of sub-jobs.
+"""
 
 from __future__ import annotations
 
@@ -34,19 +38,6 @@ class KeptTree:
     def forget(self) -> None:
         """Lets go of the tree: it is opened again, from another replica if there is one."""
         self._tree = self._opened_for = None
-
-
-class _SharedStream:
-    """A stream, its chunk that belongs to the next part, and what it had recorded when the last part was closed."""
-
-    def __init__(self, stream: ChunkStream) -> None:
-        self.stream = stream
-        self.waiting: Chunk | None = None
-        self.recorded = StreamRecords([], [], ReaderWait(), 0)
-
-    def pull(self) -> Chunk | None:
-        chunk, self.waiting = self.waiting, None
-        return next(self.stream, None) if chunk is None else chunk
 
 
 class StreamPart:
@@ -100,6 +91,19 @@ class StreamPart:
 
     def _since_the_last_part(self, read: StreamRecords) -> StreamRecords:
         return read.since(self._shared.recorded, lambda file: self._holds(file.source_index))
+
+
+class _SharedStream:
+    """A stream, its chunk that belongs to the next part, and what it had recorded when the last part was closed."""
+
+    def __init__(self, stream: ChunkStream) -> None:
+        self.stream = stream
+        self.waiting: Chunk | None = None
+        self.recorded = StreamRecords([], [], ReaderWait(), 0)
+
+    def pull(self) -> Chunk | None:
+        chunk, self.waiting = self.waiting, None
+        return next(self.stream, None) if chunk is None else chunk
 
 
 def parts_of(stream: ChunkStream, stops: Sequence[Sequence[int | None]]) -> list[StreamPart]:
