@@ -1,4 +1,4 @@
-"""The file that a conversion writes: its format, its name and its layout."""
+"""The file that a conversion or a merge writes: its format, its name and its layout."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from branchline.writing.columns.fields import FieldPlan
 
-#: Entries of a tree are counted below this.
-ENTRIES_END = 2**63
 #: Endings of files that are no ROOT files.
 OTHER_ENDINGS = {
     *(
@@ -36,22 +34,12 @@ OTHER_ENDINGS = {
     *(".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".pickle", ".pkl", ".py", ".toml", ".xml", ".yaml", ".yml"),
     *(".htm", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".txt"),
 }
-
 # A cluster holds some MB of each of many columns, and fits well into the memory of a chunk.
 CLUSTER_BYTES = "64 MiB"
 # The largest page that ROOT writes.
 PAGE_BYTES = "1 MiB"
-
-
-def check_root_name(output: str | os.PathLike[str]) -> Path:
-    """The path of a ROOT file to write. Raises `OptionError` for a name with the ending of another format."""
-    path = Path(output)
-    ending = path.suffix.lower()
-    if ending in OTHER_ENDINGS:
-        hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
-        raise OptionError(f"the output is a ROOT file, and {path} has the ending of another format", hint=hint)
-    return path
-
+#: Entries of a tree in a ROOT file are counted below this.
+ENTRIES_END = 2**63
 
 #: What a file is converted to.
 Kind = Literal["rntuple", "ttree", "parquet"]
@@ -67,6 +55,16 @@ def kind_of_name(output: Path, other: Kind) -> Kind:
     raise OptionError(
         f"the ending of {output.name} names no known format", hint="write OUT.root or OUT.parquet, or name it with --to"
     )
+
+
+def check_root_name(output: str | os.PathLike[str]) -> Path:
+    """The path of a ROOT file to write. Raises `OptionError` for a name with the ending of another format."""
+    path = Path(output)
+    ending = path.suffix.lower()
+    if ending in OTHER_ENDINGS:
+        hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
+        raise OptionError(f"the output is a ROOT file, and {path} has the ending of another format", hint=hint)
+    return path
 
 
 @dataclass(frozen=True)

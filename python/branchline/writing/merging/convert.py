@@ -23,7 +23,8 @@ from branchline.reading.layout.dataset_layout import some_of
 from branchline.reading.locations import is_parquet
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
-from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, missing_error, plan_fields
+from branchline.writing.columns.columns import missing_error
+from branchline.writing.columns.fields import FieldPlan, MissingValues, RenamedBranch, plan_fields
 from branchline.writing.columns.output_file import (
     CLUSTER_BYTES,
     ENTRIES_END,

@@ -32,25 +32,6 @@ STEP_BYTES = "50 MB"
 LEARN_ENTRIES = 1000
 
 
-class MergeOptions(TypedDict, total=False):
-    """Options of `merge`, which has their meanings and defaults."""
-
-    order: Order
-    codec: str | None
-    basket_size: int | str | None
-    cluster_events: int | None
-    cluster_bytes: int | str | None
-    max_size: int | str | None
-    fill_missing_branches: bool
-    skip_bad_files: bool
-    verify: bool
-    memory_limit: int | str
-    force: bool
-    resume: bool
-    sync: bool
-    progress: Callable[[MergeProgress], None] | None
-
-
 Mask = npt.NDArray[np.bool_]
 
 #: Gives one truth value for each event of a record array: whether it is kept.
@@ -154,6 +135,25 @@ def skim(
     made = merge(files, output, tree=path if only_tree else None, access=access, selection=wanted, **options)
     note = f"tree {path}: {count(kept_count)} of {counted(entries_count, 'entry', 'entries')} are kept"
     return others.described(made, note, only_tree=only_tree)
+
+
+class MergeOptions(TypedDict, total=False):
+    """Options of `merge`, which has their meanings and defaults."""
+
+    order: Order
+    codec: str | None
+    basket_size: int | str | None
+    cluster_events: int | None
+    cluster_bytes: int | str | None
+    max_size: int | str | None
+    fill_missing_branches: bool
+    skip_bad_files: bool
+    verify: bool
+    memory_limit: int | str
+    force: bool
+    resume: bool
+    sync: bool
+    progress: Callable[[MergeProgress], None] | None
 
 
 @dataclass

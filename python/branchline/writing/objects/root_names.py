@@ -1,11 +1,16 @@
-"""Names of outputs that are safe in a file system and in a ROOT file, whatever the wagon called them."""
+"""Names of outputs that are safe in a file system and in a ROOT file, and titles as ROOT draws them.
+
+Formulas in LaTeX, as matplotlib and hist have them, become TLatex's ``#eta``.
+"""
 
 from __future__ import annotations
 
 import re
 
+#: Characters that names do not keep.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+=-]+")
 NAME_LENGTH_MAX = 80  # long enough to tell outputs apart, short enough for every file system
+
 #: A formula between two dollars; a dollar after a backslash is a dollar sign.
 _FORMULA = re.compile(r"(?<!\\)\$(.+?)(?<!\\)\$")
 #: Commands that only choose a font, and spaces: TLatex has no words for them.

@@ -60,7 +60,7 @@ def _text(text: str) -> ObjectBytes:
 
 
 def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
-    from branchline.writing.objects.efficiencies import form_of_numpy
+    from branchline.writing.objects.values import form_of_numpy
 
     form = form_of_numpy(value, name, path)
     return ObjectBytes(form.class_name, "", form.streamed(name))

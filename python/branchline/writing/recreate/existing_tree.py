@@ -1,4 +1,8 @@
-"""Trees of a file that is updated: they are read as before, and get entries, branches and fields."""
+"""Trees that were opened, in a file that is being written.
+
+A tree of a file that is updated is read as before, and gets entries, branches and fields (`ExistingTree`). A tree of
+another file becomes columns, and keeps the names of its counters (`StreamedTree`).
+"""
 
 from __future__ import annotations
 
@@ -16,86 +20,6 @@ from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.recreate.values import Naming, branches_of, named_columns
 from branchline.writing.recreate.writable_tree import NewTable, WritableTree, layout_with, new_table
-
-
-@dataclass(frozen=True)
-class StreamedTree:
-    """A tree whose values are read step by step; counters of arrays keep their names and are written with these."""
-
-    tree: Tree
-    columns: dict[str, ak.contents.Content]
-    naming: Naming
-
-    @classmethod
-    def of(cls, tree: Tree) -> StreamedTree:
-        """Raises what reading raises; branches that cannot be read are left out with a warning."""
-        columns = named_columns(tree.arrays(entry_stop=0))
-        if tree.outline.nests:
-            return cls(tree, columns, Naming())
-        counters = _counters_of(tree, columns)
-        left = {name: layout for name, layout in columns.items() if name not in counters.values()}
-        for name in left.keys() - counters.keys():
-            counters[name] = Naming().counter(name)
-            # Such as the branch with the lengths of vectors, which counts no array.
-            while counters[name] in columns:
-                counters[name] += "_"
-        return cls(tree, left, Naming(counter=lambda name: counters.get(name) or Naming().counter(name)))
-
-    def steps(self) -> Iterator[ak.Array]:
-        """Its columns for all entries, in steps of bounded size."""
-        for part in self.tree.iterate(step_size=STREAMED_STEP):
-            yield part[list(self.columns)]
-
-
-def _counters_of(tree: Tree, columns: dict[str, ak.contents.Content]) -> dict[str, str]:
-    """The branches that count the elements of those columns that become arrays again."""
-    outline = tree.outline
-    data = [index for index, kind in enumerate(outline.kinds) if kind == "data"]
-    numbers = {outline.names[index]: index for index in data} | {outline.paths[index]: index for index in data}
-    counters = {}
-    for name, layout in columns.items():
-        counter = outline.counts[numbers[name]] if name in numbers else None
-        made = list(branches_of(name, layout, Naming()))
-        if counter is not None and len(made) == 1 and made[0].counter is not None:
-            counters[name] = outline.names[counter]
-    return counters
-
-
-def not_copied_error(
-    tree: Tree, not_copied: BadFileError | UnsupportedBranchError, not_written: BadFileError | UnsupportedBranchError
-) -> BadFileError | UnsupportedBranchError:
-    """Why neither the baskets of a tree nor its values can be written."""
-    what = f"tree {tree.path} cannot be copied: {not_copied.what}"
-    if not_written.what != not_copied.what:
-        what += f"; nor can its values be written: {not_written.what}"
-    hint = "write the branches that can be read: file[name] = tree.arrays([...])"
-    return type(not_copied)(what, path=tree.file_path, hint=hint)
-
-
-class TreeOwner(Protocol):
-    """The part of `WritableFile` that its trees use; a protocol, because `writable_file` imports this module."""
-
-    @property
-    def file_path(self) -> str:
-        """The path of the file."""
-        ...
-
-    @property
-    def codec(self) -> str:
-        """The codec of new branches."""
-        ...
-
-    def written(self) -> WrittenFile:
-        """The file as the engine has it."""
-        ...
-
-    def remember(self, path: str, tree: WritableTree) -> None:
-        """Keeps a tree that is being filled."""
-        ...
-
-    def remembered(self, path: str) -> object:
-        """The tree of this path that is being filled, if there is one."""
-        ...
 
 
 class ExistingTree(Tree):
@@ -170,3 +94,83 @@ def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> Any:
     found = opened[f"{key.path};{key.cycle}"]
     newest = [one.cycle for one in owner.written().keys() if one.path == key.path][-1]
     return ExistingTree(found, opened, owner) if isinstance(found, Tree) and key.cycle == newest else found
+
+
+class TreeOwner(Protocol):
+    """The part of `WritableFile` that its trees use; a protocol, because `writable_file` imports this module."""
+
+    @property
+    def file_path(self) -> str:
+        """The path of the file."""
+        ...
+
+    @property
+    def codec(self) -> str:
+        """The codec of new branches."""
+        ...
+
+    def written(self) -> WrittenFile:
+        """The file as the engine has it."""
+        ...
+
+    def remember(self, path: str, tree: WritableTree) -> None:
+        """Keeps a tree that is being filled."""
+        ...
+
+    def remembered(self, path: str) -> object:
+        """The tree of this path that is being filled, if there is one."""
+        ...
+
+
+@dataclass(frozen=True)
+class StreamedTree:
+    """A tree whose values are read step by step; counters of arrays keep their names and are written with these."""
+
+    tree: Tree
+    columns: dict[str, ak.contents.Content]
+    naming: Naming
+
+    @classmethod
+    def of(cls, tree: Tree) -> StreamedTree:
+        """Raises what reading raises; branches that cannot be read are left out with a warning."""
+        columns = named_columns(tree.arrays(entry_stop=0))
+        if tree.outline.nests:
+            return cls(tree, columns, Naming())
+        counters = _counters_of(tree, columns)
+        left = {name: layout for name, layout in columns.items() if name not in counters.values()}
+        for name in left.keys() - counters.keys():
+            counters[name] = Naming().counter(name)
+            # Such as the branch with the lengths of vectors, which counts no array.
+            while counters[name] in columns:
+                counters[name] += "_"
+        return cls(tree, left, Naming(counter=lambda name: counters.get(name) or Naming().counter(name)))
+
+    def steps(self) -> Iterator[ak.Array]:
+        """Its columns for all entries, in steps of bounded size."""
+        for part in self.tree.iterate(step_size=STREAMED_STEP):
+            yield part[list(self.columns)]
+
+
+def _counters_of(tree: Tree, columns: dict[str, ak.contents.Content]) -> dict[str, str]:
+    """The branches that count the elements of those columns that become arrays again."""
+    outline = tree.outline
+    data = [index for index, kind in enumerate(outline.kinds) if kind == "data"]
+    numbers = {outline.names[index]: index for index in data} | {outline.paths[index]: index for index in data}
+    counters = {}
+    for name, layout in columns.items():
+        counter = outline.counts[numbers[name]] if name in numbers else None
+        made = list(branches_of(name, layout, Naming()))
+        if counter is not None and len(made) == 1 and made[0].counter is not None:
+            counters[name] = outline.names[counter]
+    return counters
+
+
+def not_copied_error(
+    tree: Tree, not_copied: BadFileError | UnsupportedBranchError, not_written: BadFileError | UnsupportedBranchError
+) -> BadFileError | UnsupportedBranchError:
+    """Why neither the baskets of a tree nor its values can be written."""
+    what = f"tree {tree.path} cannot be copied: {not_copied.what}"
+    if not_written.what != not_copied.what:
+        what += f"; nor can its values be written: {not_written.what}"
+    hint = "write the branches that can be read: file[name] = tree.arrays([...])"
+    return type(not_copied)(what, path=tree.file_path, hint=hint)

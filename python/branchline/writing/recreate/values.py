@@ -1,5 +1,9 @@
 """Values that are given for a tree as named columns, and the branches of a TTree that they become, named as uproot
 names them.
+
+A script gives types, or data (`types_or_data`): mappings, arrays of awkward and NumPy, DataFrames, tables of pyarrow,
+and those of other libraries that keep theirs as Arrow. Counters of lists are made with these, or are given beside them,
+as arrays that were read are.
 """
 
 from __future__ import annotations
@@ -13,76 +17,73 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.reading.arrays.layouts import misses_lists_of_records, whole
-from branchline.writing.columns.fields import NUMBERS, lists_of
+from branchline.reading.arrays.layouts import is_list, misses_lists_of_records, whole
+from branchline.writing.columns.columns import NUMBERS, lists_of
 
 HINT = (
     "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"
 )
 
-
-def is_of_arrow(value: Any) -> bool:
-    """Whether a value is of pyarrow, without importing it."""
-    return type(value).__module__ == "pyarrow.lib"
+Columns = dict[str, ak.contents.Content]
+GivenColumns = Mapping[str, ak.contents.Content]
 
 
-def as_arrow(value: Any) -> Any:
-    """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
-    if isinstance(value, type | ak.Array):
-        return value
-    if hasattr(value, "to_arrow"):
-        return value.to_arrow()
-    return value.array.__arrow_array__() if hasattr(getattr(value, "dtype", None), "pyarrow_dtype") else value
+def types_or_data(given: Any) -> tuple[Columns, Columns]:
+    """Return the columns that define the types of a tree, and its first data: the same columns, or none for types."""
+    if isinstance(given, np.dtype) and given.names is not None:
+        given = {name: given[name] for name in given.names}
+    if isinstance(given, ak.forms.Form):
+        given = given.type
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    if isinstance(given, ak.types.RecordType) and not given.is_tuple:
+        given = dict(zip(given.fields, given.contents, strict=True))
+    if not isinstance(given, Mapping):
+        data = named_columns(given)
+        return data, data
+    check_names(given)
+    data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
+    types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
+    if types and any(len(layout) for layout in data.values()):
+        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
+        raise OptionError(what, hint="give types for all branches, or values for all")
+    columns = {name: data[name] if name in data else types[name] for name in given}
+    return columns, {} if types else data
 
 
-def is_arrow_table(value: Any) -> bool:
-    """Whether a value is a table of pyarrow, or one of its batches of records."""
-    return is_of_arrow(value) and hasattr(value, "column_names")
+def _is_array(kind: Any) -> bool:
+    if isinstance(kind, Mapping):
+        return bool(kind) and all(_is_array(member) for member in kind.values())
+    # A class of NumPy has these methods as well, and is a type.
+    has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
+    return isinstance(kind, list) or has_values
 
 
-def columns_of_table(table: Any) -> dict[str, ak.contents.Content]:
-    """The columns of a table, in their order. Raises OptionError for names that are there twice."""
-    names = table.column_names
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise OptionError(f"the table has two columns {twice}", hint="rename one of them, with rename_columns")
-    return {name: layout_of_array(table.column(name), name, table.schema.field(name)) for name in names}
+def table_of(value: Any) -> tuple[Columns, Columns] | None:
+    """Return the columns that define the types of a table, or of its form, and its data; None for anything else."""
+    if isinstance(value, ak.forms.RecordForm):
+        return types_or_data(value)
+    is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
+    is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
+    if not (type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)):
+        return None
+    data = named_columns(value)
+    return whole_columns(data), data
 
 
-def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Content:
-    """The layout of an array; ``field`` says whether its values may be missing, as they may without it.
-
-    Raises OptionError for types that awkward has no arrays of, UnsupportedBranchError for lists of records that are
-    missing.
-    """
-    # Imported here: pyarrow comes with an extra, and is there if one of its arrays is.
-    import pyarrow as pa
-
-    from branchline.reading.parquet.parquet_columns import as_type, layout_of_arrow, plain_type, why_unreadable
-
-    reason = why_unreadable(values.type)
-    if reason is not None:
-        raise OptionError(f"{name}: {reason}", hint="convert the column, or leave it out")
-    kind = plain_type(values.type, keeps_extensions=False)
-    field = pa.field(name, kind) if field is None else field.with_type(kind)
-    return ak.to_packed(layout_of_arrow(as_type(values, kind), field, is_whole=False), highlevel=False)
+def whole_columns(columns: Columns) -> Columns:
+    """Return columns without option types where no value is missing."""
+    return {name: whole(layout) for name, layout in columns.items()}
 
 
-@dataclass(frozen=True)
-class Naming:
-    """How branches are named: the counter of a list, and the member of a record."""
-
-    counter: Callable[[str], str] = lambda counted: f"n{counted}"
-    member: Callable[[str, str], str] = lambda outer, inner: inner if outer == "" else f"{outer}_{inner}"
-
-
-@dataclass(frozen=True)
-class BranchValues:
-    """The values of a branch; ``counter`` is the branch with the lengths of its lists, if it has one."""
-
-    name: str
-    layout: ak.contents.Content
-    counter: str | None = None
+def description_of(given: Any) -> str:
+    """Return awkward's parameter ``__doc__`` of an array of records, its form or type; empty if there is none."""
+    if isinstance(given, ak.Array):
+        given = given.layout
+    if isinstance(given, ak.types.ArrayType):
+        given = given.content
+    is_of_awkward = isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type)
+    return str(given.parameters.get("__doc__", "")) if is_of_awkward else ""
 
 
 def named_columns(values: Any) -> dict[str, ak.contents.Content]:
@@ -111,43 +112,6 @@ def named_columns(values: Any) -> dict[str, ak.contents.Content]:
         raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
     check_names(values)
     return {name: layout_of(column, name) for name, column in values.items()}
-
-
-def _index_of(frame: Any) -> dict[str, object]:
-    """The index of a DataFrame as the column ``index``, as uproot writes it. Raises OptionError for several levels."""
-    index: Any = getattr(frame, "index", None)
-    if getattr(index, "nlevels", 0) > 1:
-        hint = "frame.reset_index() makes columns of them, frame.reset_index(drop=True) leaves them out"
-        raise OptionError(f"the index of the DataFrame has {index.nlevels} levels", hint=hint)
-    return {} if index is None else {"index": _of_series(index)}
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame."""
-    # An array of records may have a field of one of these names.
-    is_other = isinstance(value, type | ak.Array)
-    return not is_other and hasattr(value, "columns") and hasattr(value, "to_numpy")
-
-
-def check_names(names: Iterable[Any]) -> None:
-    """Raises OptionError for what cannot be the name of a branch."""
-    for name in names:
-        if not isinstance(name, str) or not name or "\0" in name:
-            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
-
-
-def _of_series(series: Any) -> Any:
-    """The values of a series of pandas. Whole numbers and texts of which some are missing stay what they are."""
-    if is_of_arrow(as_arrow(series)):
-        return as_arrow(series)
-    if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
-        return series.to_numpy()
-    is_there = ~np.asarray(series.isna())
-    if is_there.all():
-        return series.to_numpy()
-    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
-    values = layout_of(series[is_there].to_numpy(), str(series.name))
-    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(places), values))
 
 
 def layout_of(values: Any, name: str) -> ak.contents.Content:
@@ -216,10 +180,47 @@ def _of_list(values: Any) -> ak.Array:
 def _packed(layout: ak.contents.Content) -> ak.contents.Content:
     """What lies behind each other; lists of numbers that do already are not copied."""
     if layout.is_list and not layout.is_regular and layout.parameters == {} and layout.content.is_numpy:
-        whole = lists_of(layout)
-        numbers = whole.content[: whole.offsets[-1]]
-        return ak.contents.ListOffsetArray(whole.offsets, numbers.to_packed())
+        lists = lists_of(layout)
+        numbers = lists.content[: lists.offsets[-1]]
+        return ak.contents.ListOffsetArray(lists.offsets, numbers.to_packed())
     return ak.to_packed(layout, highlevel=False)
+
+
+def _of_series(series: Any) -> Any:
+    """The values of a series of pandas. Whole numbers and texts of which some are missing stay what they are."""
+    if is_of_arrow(as_arrow(series)):
+        return as_arrow(series)
+    if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
+        return series.to_numpy()
+    is_there = ~np.asarray(series.isna())
+    if is_there.all():
+        return series.to_numpy()
+    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
+    values = layout_of(series[is_there].to_numpy(), str(series.name))
+    return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(places), values))
+
+
+def _index_of(frame: Any) -> dict[str, object]:
+    """The index of a DataFrame as the column ``index``, as uproot writes it. Raises OptionError for several levels."""
+    index: Any = getattr(frame, "index", None)
+    if getattr(index, "nlevels", 0) > 1:
+        hint = "frame.reset_index() makes columns of them, frame.reset_index(drop=True) leaves them out"
+        raise OptionError(f"the index of the DataFrame has {index.nlevels} levels", hint=hint)
+    return {} if index is None else {"index": _of_series(index)}
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a DataFrame."""
+    # An array of records may have a field of one of these names.
+    is_other = isinstance(value, type | ak.Array)
+    return not is_other and hasattr(value, "columns") and hasattr(value, "to_numpy")
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Raises OptionError for what cannot be the name of a branch."""
+    for name in names:
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
 
 
 def empty_layout(kind: Any, name: str) -> ak.contents.Content:
@@ -256,6 +257,23 @@ def _awkward_type(text: str) -> ak.types.Type:
         raise ValueError(text) from error
 
 
+@dataclass(frozen=True)
+class Naming:
+    """How branches are named: the counter of a list, and the member of a record."""
+
+    counter: Callable[[str], str] = lambda counted: f"n{counted}"
+    member: Callable[[str, str], str] = lambda outer, inner: inner if outer == "" else f"{outer}_{inner}"
+
+
+@dataclass(frozen=True)
+class BranchValues:
+    """The values of a branch; ``counter`` is the branch with the lengths of its lists, if it has one."""
+
+    name: str
+    layout: ak.contents.Content
+    counter: str | None = None
+
+
 def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Iterator[BranchValues]:
     """The branches of a TTree for a column: records become branches of their members, lists of numbers arrays that
     another branch counts.
@@ -266,18 +284,18 @@ def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Itera
             content = layout.content(member)
             yield from branches_of(naming.member(name, member), content[: len(layout)], naming)
         return
-    if not _is_list(layout):
+    if not is_list(layout):
         yield BranchValues(name, layout)
         return
-    whole = lists_of(layout)
-    content = whole.content[: whole.offsets[-1]]
+    lists = lists_of(layout)
+    content = lists.content[: lists.offsets[-1]]
     content = content.project() if content.is_indexed and not content.is_option else content
     members = [(name, content)]
     if content.is_record:
         members = [(naming.member(name, member), content.content(member)[: len(content)]) for member in content.fields]
     for one, values in members:
         counter = naming.counter(name) if _is_fixed(values) else None
-        yield BranchValues(one, ak.contents.ListOffsetArray(whole.offsets, values), counter)
+        yield BranchValues(one, ak.contents.ListOffsetArray(lists.offsets, values), counter)
 
 
 def descriptions_of(layout: ak.contents.Content, path: str, text: str = "") -> Iterator[tuple[str, str]]:
@@ -301,120 +319,11 @@ def descriptions_of(layout: ak.contents.Content, path: str, text: str = "") -> I
         yield from descriptions_of(layout.content, f"{path}._0", text)
 
 
-def _is_list(layout: ak.contents.Content) -> bool:
-    return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
-
-
 def _is_fixed(layout: ak.contents.Content) -> bool:
     """Whether values are numbers, or fixed arrays of them."""
     while layout.is_regular and layout.parameter("__array__") is None:
         layout = layout.content
     return bool(layout.is_numpy)
-
-
-def fitting(
-    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int] = int
-) -> ak.contents.Content:
-    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them by more
-    than their precision. ``row_of`` gives the row of the table for a place in the layout, for this error.
-    """
-    if layout.is_unknown or sample.is_unknown:
-        return layout
-    if layout.is_numpy and sample.is_numpy and layout.data.ndim == 1 and sample.data.ndim == 1:
-        have, wanted = layout.data.dtype, sample.data.dtype
-        return layout if have == wanted else ak.contents.NumpyArray(_cast(layout.data, wanted, name, row_of))
-    if layout.is_indexed and not layout.is_option:
-        return fitting(layout.project(), sample, name, row_of)
-    if sample.is_option:
-        return _fitting_option(layout, sample, name, row_of)
-    if layout.is_regular and sample.is_regular and layout.size == sample.size:
-        content = fitting(layout.content, sample.content, name, lambda place: row_of(place // layout.size))
-        return ak.contents.RegularArray(content, layout.size, len(layout))
-    is_text = layout.parameter("__array__") is not None
-    if layout.is_list and sample.is_list and not sample.is_regular and not is_text:
-        whole = lists_of(layout)
-        ends = whole.offsets.data[1:]
-        content = fitting(
-            whole.content, sample.content, name, lambda place: row_of(int(np.searchsorted(ends, place, "right")))
-        )
-        return ak.contents.ListOffsetArray(whole.offsets, content)
-    are_alike = layout.is_record and sample.is_record and layout.is_tuple == sample.is_tuple
-    if are_alike and set(layout.fields) == set(sample.fields):
-        contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}", row_of) for one in sample.fields]
-        fields = None if sample.is_tuple else sample.fields
-        return ak.contents.RecordArray(contents, fields, len(layout), parameters=sample.parameters)
-    return layout
-
-
-def is_like(layout: ak.contents.Content, sample: ak.contents.Content) -> bool:
-    """Whether values have the type of a branch; lists without any elements are of every type."""
-    if layout.is_unknown or sample.is_unknown:
-        return True
-    if layout.is_option or sample.is_option:
-        return layout.is_option and sample.is_option and is_like(layout.content, sample.content)
-    if layout.is_indexed or sample.is_indexed:
-        return is_like(*(one.project() if one.is_indexed else one for one in (layout, sample)))
-    if layout.is_numpy and sample.is_numpy:
-        return bool(layout.data.dtype == sample.data.dtype and layout.data.shape[1:] == sample.data.shape[1:])
-    if layout.is_numpy or sample.is_numpy:
-        regular = [one.to_RegularArray() if one.is_numpy else one for one in (layout, sample)]
-        return not any(one.is_numpy for one in regular) and is_like(*regular)
-    if layout.is_list and sample.is_list:
-        are_regular = layout.is_regular and sample.is_regular and layout.size == sample.size
-        are_alike = are_regular if layout.is_regular or sample.is_regular else True
-        are_alike = are_alike and layout.parameter("__array__") == sample.parameter("__array__")
-        return are_alike and is_like(layout.content, sample.content)
-    if layout.is_record and sample.is_record:
-        are_alike = layout.is_tuple == sample.is_tuple and set(layout.fields) == set(sample.fields)
-        return are_alike and all(is_like(layout.content(one), sample.content(one)) for one in sample.fields)
-    return bool(layout.is_union and sample.is_union)
-
-
-def _fitting_option(
-    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int]
-) -> ak.contents.Content:
-    """Values of which some may miss: those that are there have to fit."""
-    index = layout.to_IndexedOptionArray64().index.data if layout.is_option else np.arange(len(layout))
-    is_there = index >= 0
-    rows = np.flatnonzero(is_there)
-    values = layout.project() if layout.is_option else layout
-    content = fitting(values, sample.content, name, lambda place: row_of(int(rows[place])))
-    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
-    return ak.contents.IndexedOptionArray(ak.index.Index64(places), content)
-
-
-def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]) -> np.ndarray:
-    """Numbers of another type. Raises OptionError for a kind of numbers that the type does not have, and for the first
-    number that it cannot hold. A type that holds all of the other one costs no check.
-    """
-    have = numbers.dtype
-    if not np.can_cast(have, wanted, "same_kind"):
-        what = f"branch {name} holds {wanted}, and is given {have}"
-        raise OptionError(what, hint="convert the array, as with .astype")
-    is_narrower = len(numbers) > 0 and not np.can_cast(have, wanted, "safe")
-    if is_narrower and wanted.kind in "iu":
-        limits = np.iinfo(wanted)
-        if int(numbers.min()) < limits.min or int(numbers.max()) > limits.max:
-            raise _unfit(numbers, (numbers < limits.min) | (numbers > limits.max), wanted, name, row_of)
-    try:
-        # The processor notes by itself that a finite number became infinite.
-        with np.errstate(over="raise"):
-            return numbers.astype(wanted)
-    except FloatingPointError:
-        with np.errstate(over="ignore"):
-            became_infinite = np.isinf(numbers.astype(wanted)) & np.isfinite(numbers)
-        raise _unfit(numbers, became_infinite, wanted, name, row_of) from None
-
-
-def _unfit(
-    numbers: np.ndarray, are_unfit: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]
-) -> OptionError:
-    place = int(np.argmax(are_unfit))
-    what = f"branch {name} holds {wanted}, which cannot be {numbers[place]} as in row {row_of(place)}"
-    return OptionError(what, hint="make the branch of a wider type, or leave such values out")
-
-
-GivenColumns = Mapping[str, ak.contents.Content]
 
 
 def given_counters(columns: GivenColumns, naming: Naming) -> list[str]:
@@ -464,62 +373,150 @@ def without(columns: GivenColumns, names: Collection[str]) -> dict[str, ak.conte
     return {name: layout for name, layout in columns.items() if name not in names}
 
 
-Columns = dict[str, ak.contents.Content]
+def fitting(
+    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int] = int
+) -> ak.contents.Content:
+    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them by more
+    than their precision. ``row_of`` gives the row of the table for a place in the layout, for this error.
+    """
+    if layout.is_unknown or sample.is_unknown:
+        return layout
+    if layout.is_numpy and sample.is_numpy and layout.data.ndim == 1 and sample.data.ndim == 1:
+        have, wanted = layout.data.dtype, sample.data.dtype
+        return layout if have == wanted else ak.contents.NumpyArray(_cast(layout.data, wanted, name, row_of))
+    if layout.is_indexed and not layout.is_option:
+        return fitting(layout.project(), sample, name, row_of)
+    if sample.is_option:
+        return _fitting_option(layout, sample, name, row_of)
+    if layout.is_regular and sample.is_regular and layout.size == sample.size:
+        content = fitting(layout.content, sample.content, name, lambda place: row_of(place // layout.size))
+        return ak.contents.RegularArray(content, layout.size, len(layout))
+    is_text = layout.parameter("__array__") is not None
+    if layout.is_list and sample.is_list and not sample.is_regular and not is_text:
+        lists = lists_of(layout)
+        ends = lists.offsets.data[1:]
+        content = fitting(
+            lists.content, sample.content, name, lambda place: row_of(int(np.searchsorted(ends, place, "right")))
+        )
+        return ak.contents.ListOffsetArray(lists.offsets, content)
+    are_alike = layout.is_record and sample.is_record and layout.is_tuple == sample.is_tuple
+    if are_alike and set(layout.fields) == set(sample.fields):
+        contents = [fitting(layout.content(one), sample.content(one), f"{name}.{one}", row_of) for one in sample.fields]
+        fields = None if sample.is_tuple else sample.fields
+        return ak.contents.RecordArray(contents, fields, len(layout), parameters=sample.parameters)
+    return layout
 
 
-def types_or_data(given: Any) -> tuple[Columns, Columns]:
-    """Return the columns that define the types of a tree, and its first data: the same columns, or none for types."""
-    if isinstance(given, np.dtype) and given.names is not None:
-        given = {name: given[name] for name in given.names}
-    if isinstance(given, ak.forms.Form):
-        given = given.type
-    if isinstance(given, ak.types.ArrayType):
-        given = given.content
-    if isinstance(given, ak.types.RecordType) and not given.is_tuple:
-        given = dict(zip(given.fields, given.contents, strict=True))
-    if not isinstance(given, Mapping):
-        data = named_columns(given)
-        return data, data
-    check_names(given)
-    data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
-    types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
-    if types and any(len(layout) for layout in data.values()):
-        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
-        raise OptionError(what, hint="give types for all branches, or values for all")
-    columns = {name: data[name] if name in data else types[name] for name in given}
-    return columns, {} if types else data
+def _fitting_option(
+    layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int]
+) -> ak.contents.Content:
+    """Values of which some may miss: those that are there have to fit."""
+    index = layout.to_IndexedOptionArray64().index.data if layout.is_option else np.arange(len(layout))
+    is_there = index >= 0
+    rows = np.flatnonzero(is_there)
+    values = layout.project() if layout.is_option else layout
+    content = fitting(values, sample.content, name, lambda place: row_of(int(rows[place])))
+    places = np.where(is_there, np.cumsum(is_there) - 1, -1)
+    return ak.contents.IndexedOptionArray(ak.index.Index64(places), content)
 
 
-def description_of(given: Any) -> str:
-    """Return awkward's parameter ``__doc__`` of an array of records, its form or type; empty if there is none."""
-    if isinstance(given, ak.Array):
-        given = given.layout
-    if isinstance(given, ak.types.ArrayType):
-        given = given.content
-    is_of_awkward = isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type)
-    return str(given.parameters.get("__doc__", "")) if is_of_awkward else ""
+def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]) -> np.ndarray:
+    """Numbers of another type. Raises OptionError for a kind of numbers that the type does not have, and for the first
+    number that it cannot hold. A type that holds all of the other one costs no check.
+    """
+    have = numbers.dtype
+    if not np.can_cast(have, wanted, "same_kind"):
+        what = f"branch {name} holds {wanted}, and is given {have}"
+        raise OptionError(what, hint="convert the array, as with .astype")
+    is_narrower = len(numbers) > 0 and not np.can_cast(have, wanted, "safe")
+    if is_narrower and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        if int(numbers.min()) < limits.min or int(numbers.max()) > limits.max:
+            raise _unfit(numbers, (numbers < limits.min) | (numbers > limits.max), wanted, name, row_of)
+    try:
+        # The processor notes by itself that a finite number became infinite.
+        with np.errstate(over="raise"):
+            return numbers.astype(wanted)
+    except FloatingPointError:
+        with np.errstate(over="ignore"):
+            became_infinite = np.isinf(numbers.astype(wanted)) & np.isfinite(numbers)
+        raise _unfit(numbers, became_infinite, wanted, name, row_of) from None
 
 
-def whole_columns(columns: Columns) -> Columns:
-    """Return columns without option types where no value is missing."""
-    return {name: whole(layout) for name, layout in columns.items()}
+def _unfit(
+    numbers: np.ndarray, are_unfit: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]
+) -> OptionError:
+    place = int(np.argmax(are_unfit))
+    what = f"branch {name} holds {wanted}, which cannot be {numbers[place]} as in row {row_of(place)}"
+    return OptionError(what, hint="make the branch of a wider type, or leave such values out")
 
 
-def _is_array(kind: Any) -> bool:
-    if isinstance(kind, Mapping):
-        return bool(kind) and all(_is_array(member) for member in kind.values())
-    # A class of NumPy has these methods as well, and is a type.
-    has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
-    return isinstance(kind, list) or has_values
+def is_like(layout: ak.contents.Content, sample: ak.contents.Content) -> bool:
+    """Whether values have the type of a branch; lists without any elements are of every type."""
+    if layout.is_unknown or sample.is_unknown:
+        return True
+    if layout.is_option or sample.is_option:
+        return layout.is_option and sample.is_option and is_like(layout.content, sample.content)
+    if layout.is_indexed or sample.is_indexed:
+        return is_like(*(one.project() if one.is_indexed else one for one in (layout, sample)))
+    if layout.is_numpy and sample.is_numpy:
+        return bool(layout.data.dtype == sample.data.dtype and layout.data.shape[1:] == sample.data.shape[1:])
+    if layout.is_numpy or sample.is_numpy:
+        regular = [one.to_RegularArray() if one.is_numpy else one for one in (layout, sample)]
+        return not any(one.is_numpy for one in regular) and is_like(*regular)
+    if layout.is_list and sample.is_list:
+        are_regular = layout.is_regular and sample.is_regular and layout.size == sample.size
+        are_alike = are_regular if layout.is_regular or sample.is_regular else True
+        are_alike = are_alike and layout.parameter("__array__") == sample.parameter("__array__")
+        return are_alike and is_like(layout.content, sample.content)
+    if layout.is_record and sample.is_record:
+        are_alike = layout.is_tuple == sample.is_tuple and set(layout.fields) == set(sample.fields)
+        return are_alike and all(is_like(layout.content(one), sample.content(one)) for one in sample.fields)
+    return bool(layout.is_union and sample.is_union)
 
 
-def table_of(value: Any) -> tuple[Columns, Columns] | None:
-    """Return the columns that define the types of a table, or of its form, and its data; None for anything else."""
-    if isinstance(value, ak.forms.RecordForm):
-        return types_or_data(value)
-    is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
-    is_structured = getattr(getattr(value, "dtype", None), "names", None) is not None
-    if not (type(value) is dict or is_named or is_structured or is_frame(value) or is_arrow_table(value)):
-        return None
-    data = named_columns(value)
-    return whole_columns(data), data
+def is_of_arrow(value: Any) -> bool:
+    """Whether a value is of pyarrow, without importing it."""
+    return type(value).__module__ == "pyarrow.lib"
+
+
+def as_arrow(value: Any) -> Any:
+    """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
+    if isinstance(value, type | ak.Array):
+        return value
+    if hasattr(value, "to_arrow"):
+        return value.to_arrow()
+    return value.array.__arrow_array__() if hasattr(getattr(value, "dtype", None), "pyarrow_dtype") else value
+
+
+def is_arrow_table(value: Any) -> bool:
+    """Whether a value is a table of pyarrow, or one of its batches of records."""
+    return is_of_arrow(value) and hasattr(value, "column_names")
+
+
+def columns_of_table(table: Any) -> dict[str, ak.contents.Content]:
+    """The columns of a table, in their order. Raises OptionError for names that are there twice."""
+    names = table.column_names
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OptionError(f"the table has two columns {twice}", hint="rename one of them, with rename_columns")
+    return {name: layout_of_array(table.column(name), name, table.schema.field(name)) for name in names}
+
+
+def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Content:
+    """The layout of an array; ``field`` says whether its values may be missing, as they may without it.
+
+    Raises OptionError for types that awkward has no arrays of, UnsupportedBranchError for lists of records that are
+    missing.
+    """
+    # Imported here: pyarrow comes with an extra, and is there if one of its arrays is.
+    import pyarrow as pa
+
+    from branchline.reading.parquet.parquet_columns import as_type, layout_of_arrow, plain_type, why_unreadable
+
+    reason = why_unreadable(values.type)
+    if reason is not None:
+        raise OptionError(f"{name}: {reason}", hint="convert the column, or leave it out")
+    kind = plain_type(values.type, keeps_extensions=False)
+    field = pa.field(name, kind) if field is None else field.with_type(kind)
+    return ak.to_packed(layout_of_arrow(as_type(values, kind), field, is_whole=False), highlevel=False)

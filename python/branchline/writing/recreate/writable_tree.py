@@ -1,4 +1,8 @@
-"""WritableTree: a TTree or an RNTuple that is being filled."""
+"""WritableTree: a TTree or an RNTuple that is being filled.
+
+Columns may be added to a tree that has entries already. How a tree is compressed is said in Branchline's words, in
+ROOT's numbers or as uproot's objects.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from branchline import _core
 from branchline.base.limits import parse_bytes
 from branchline.errors import BranchlineWarning, NoSuchKeyError, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.layouts import misses, whole
-from branchline.writing.columns.fields import NOT_IN_NAMES, ShownField, column_of, lists_of, missing_error
+from branchline.writing.columns.columns import column_of, lists_of, missing_error
+from branchline.writing.columns.fields import NOT_IN_NAMES, ShownField
 from branchline.writing.columns.output_file import CLUSTER_BYTES, PAGE_BYTES, Layout
 from branchline.writing.recreate.values import (
     BranchValues,
@@ -29,112 +34,9 @@ from branchline.writing.recreate.values import (
     types_or_data,
 )
 
-#: Compresses better than zlib, in less time, and ROOT has it since 6.14.
+#: The default codec: compresses better than zlib, in less time, and ROOT has it since 6.14.
 USUAL = "zstd:5"
 _CALL = re.compile(r"(\w+)\((\d+)\)")
-
-
-def codec_of(compression: Any) -> str:
-    """The codec of ``"zstd:5"``, ``"ZSTD(5)"``, ``505``, ``None`` for none, or of uproot's ``uproot.ZSTD(5)``.
-
-    Raises OptionError for anything else.
-    """
-    if compression is None:
-        return "none"
-    code = getattr(compression, "code", compression)
-    if isinstance(code, int) and not isinstance(code, bool):
-        return str(code)
-    if isinstance(code, str):
-        return _CALL.sub(r"\1:\2", code.strip())
-    raise OptionError(f"{compression!r} is no compression", hint='write it like "zstd:5", "lz4", 505 or None')
-
-
-def zeros_of(layout: ak.contents.Content, count: int) -> ak.contents.Content:
-    """Return ``count`` values of a type that are 0, empty or missing. Raises UnsupportedBranchError for unions."""
-    if layout.is_indexed and not layout.is_option:
-        return zeros_of(layout.project(), count)
-    if layout.is_option:
-        missing = ak.index.Index64(np.full(count, -1, dtype="i8"))
-        return ak.contents.IndexedOptionArray(missing, layout.content[:0], parameters=layout.parameters)
-    if layout.is_numpy:
-        zeros = np.zeros((count, *layout.data.shape[1:]), layout.data.dtype)
-        return ak.contents.NumpyArray(zeros, parameters=layout.parameters)
-    if layout.is_regular:
-        content = zeros_of(layout.content, count * layout.size)
-        return ak.contents.RegularArray(content, layout.size, count, parameters=layout.parameters)
-    if layout.is_list:
-        offsets = ak.index.Index64(np.zeros(count + 1, dtype="i8"))
-        return ak.contents.ListOffsetArray(offsets, layout.content[:0], parameters=layout.parameters)
-    if layout.is_record:
-        contents = [zeros_of(content, count) for content in layout.contents]
-        fields = None if layout.is_tuple else layout.fields
-        return ak.contents.RecordArray(contents, fields, count, parameters=layout.parameters)
-    raise UnsupportedBranchError(f"values of the type {layout.form.type} have no zero", hint="give the values")
-
-
-@dataclass
-class AddedColumns:
-    """The columns of a tree, to which others are added."""
-
-    columns: dict[str, ak.contents.Content]
-    path: str
-    file_path: str
-
-    def add(self, name: str, sample: ak.contents.Content, *, is_nested: bool) -> None:
-        """Add a column, or if ``is_nested`` a member of a record by a name such as ``jet.pt``. Raises OptionError."""
-        first, _, rest = name.partition(".") if is_nested else (name, "", "")
-        if not rest:
-            if name in self.columns:
-                raise self.taken_error(name)
-            self.columns[name] = sample
-        elif first not in self.columns:
-            raise self._error(f"{first} is not found, to which {name} would belong")
-        else:
-            self.columns[first] = self._with_member(self.columns[first], rest.split("."), name, sample)
-
-    def _with_member(
-        self, record: ak.contents.Content, parts: list[str], name: str, sample: ak.contents.Content
-    ) -> ak.contents.Content:
-        if not record.is_record or record.is_tuple:
-            what = f"{name} cannot be added to what has the type {record.form.type} and is not a record"
-            raise self._error(what)
-        own, *rest = parts
-        members = {field: record.content(field) for field in record.fields}
-        if rest:
-            if own not in members:
-                raise self._error(f"{own} is not found, to which {name} would belong")
-            members[own] = self._with_member(members[own], rest, name, sample)
-        elif own in members:
-            raise self.taken_error(name)
-        else:
-            members[own] = sample
-        return ak.contents.RecordArray(list(members.values()), list(members), len(record), parameters=record.parameters)
-
-    def taken_error(self, name: str) -> OptionError:
-        """Return the error for a name that a branch has already."""
-        return self._error(f"{name} already exists")
-
-    def _error(self, what: str) -> OptionError:
-        hint = f"the columns are {', '.join(self.columns)}"
-        return OptionError(f"tree {self.path}: {what}", path=self.file_path, hint=hint)
-
-
-@dataclass(frozen=True)
-class NewTable:
-    """A tree to be made: its branches with columns of which only the types count, and how it is laid out. ``counters``
-    are the branches that count the elements of arrays; ``descriptions`` those of fields by their paths, for each
-    column; ``shown`` is None for a TTree.
-    """
-
-    name: str
-    title: str
-    layout: Layout
-    names: list[str]
-    columns: list[_core.Column]
-    counters: list[str | None]
-    descriptions: list[list[tuple[str, str]]]
-    codecs: dict[str, str]
-    shown: list[ShownField] | None
 
 
 @dataclass(slots=True)
@@ -361,56 +263,22 @@ class WritableBranch:
         self.tree.compression = {self.name: compression}
 
 
-def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
-    """Raises OptionError for texts with a zero character, at which ROOT ends the text of a leaf."""
-    for name, layout in columns.items():
-        if layout.parameter("__array__") == "string":
-            whole = lists_of(layout)
-            if not np.all(whole.content.data[: whole.offsets[-1]]):
-                what = f"tree {path}: a text of branch {name} has a zero character, at which ROOT would end it"
-                raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
+@dataclass(frozen=True)
+class NewTable:
+    """A tree to be made: its branches with columns of which only the types count, and how it is laid out. ``counters``
+    are the branches that count the elements of arrays; ``descriptions`` those of fields by their paths, for each
+    column; ``shown`` is None for a TTree.
+    """
 
-
-def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
-    """The branches or fields of these columns."""
-    for name, layout in columns.items():
-        if is_ntuple:
-            yield BranchValues(name, layout)
-        else:
-            yield from branches_of(name, layout, naming)
-
-
-def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> int:
-    """The number of entries of columns. Raises OptionError where they differ."""
-    lengths = {name: len(layout) for name, layout in columns.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} has {count}" for name, count in lengths.items())
-        raise OptionError(
-            f"tree {path}: its columns have different lengths: {shown}",
-            path=file_path,
-            hint="each column has a value or a list for each entry",
-        )
-    return next(iter(lengths.values()), 0)
-
-
-def _field_names(columns: Mapping[str, ak.contents.Content]) -> Iterator[str]:
-    """The names of fields, with those of records in them."""
-    for name, layout in columns.items():
-        yield name
-        contents = [layout]
-        while contents:
-            one = contents.pop()
-            if one.is_record and not one.is_tuple:
-                yield from _field_names(dict(zip(one.fields, one.contents, strict=True)))
-            elif one.is_union:
-                contents += one.contents
-            elif one.is_list or one.is_indexed or one.is_option:
-                contents.append(one.content)
-
-
-def layout_with(codec: str) -> Layout:
-    """Return how trees are laid out that are compressed like this."""
-    return Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
+    name: str
+    title: str
+    layout: Layout
+    names: list[str]
+    columns: list[_core.Column]
+    counters: list[str | None]
+    descriptions: list[list[tuple[str, str]]]
+    codecs: dict[str, str]
+    shown: list[ShownField] | None
 
 
 def new_table(
@@ -453,6 +321,58 @@ def new_table(
     return NewTable(name, title, layout_with(codec), names, columns_made, counters, descriptions, {}, shown)
 
 
+def layout_with(codec: str) -> Layout:
+    """Return how trees are laid out that are compressed like this."""
+    return Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
+
+
+def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
+    """Raises OptionError for texts with a zero character, at which ROOT ends the text of a leaf."""
+    for name, layout in columns.items():
+        if layout.parameter("__array__") == "string":
+            texts = lists_of(layout)
+            if not np.all(texts.content.data[: texts.offsets[-1]]):
+                what = f"tree {path}: a text of branch {name} has a zero character, at which ROOT would end it"
+                raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
+
+
+def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
+    """The branches or fields of these columns."""
+    for name, layout in columns.items():
+        if is_ntuple:
+            yield BranchValues(name, layout)
+        else:
+            yield from branches_of(name, layout, naming)
+
+
+def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> int:
+    """The number of entries of columns. Raises OptionError where they differ."""
+    lengths = {name: len(layout) for name, layout in columns.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise OptionError(
+            f"tree {path}: its columns have different lengths: {shown}",
+            path=file_path,
+            hint="each column has a value or a list for each entry",
+        )
+    return next(iter(lengths.values()), 0)
+
+
+def _field_names(columns: Mapping[str, ak.contents.Content]) -> Iterator[str]:
+    """The names of fields, with those of records in them."""
+    for name, layout in columns.items():
+        yield name
+        contents = [layout]
+        while contents:
+            one = contents.pop()
+            if one.is_record and not one.is_tuple:
+                yield from _field_names(dict(zip(one.fields, one.contents, strict=True)))
+            elif one.is_union:
+                contents += one.contents
+            elif one.is_list or one.is_indexed or one.is_option:
+                contents.append(one.content)
+
+
 def _descriptions(values: BranchValues) -> list[tuple[str, str]]:
     return list(descriptions_of(values.layout, values.name))
 
@@ -472,3 +392,88 @@ def _has_unknown(layout: ak.contents.Content) -> bool:
     if layout.is_record or layout.is_union:
         return any(_has_unknown(one) for one in layout.contents)
     return not layout.is_numpy and _has_unknown(layout.content)
+
+
+def codec_of(compression: Any) -> str:
+    """The codec of ``"zstd:5"``, ``"ZSTD(5)"``, ``505``, ``None`` for none, or of uproot's ``uproot.ZSTD(5)``.
+
+    Raises OptionError for anything else.
+    """
+    if compression is None:
+        return "none"
+    code = getattr(compression, "code", compression)
+    if isinstance(code, int) and not isinstance(code, bool):
+        return str(code)
+    if isinstance(code, str):
+        return _CALL.sub(r"\1:\2", code.strip())
+    raise OptionError(f"{compression!r} is no compression", hint='write it like "zstd:5", "lz4", 505 or None')
+
+
+@dataclass
+class AddedColumns:
+    """The columns of a tree, to which others are added."""
+
+    columns: dict[str, ak.contents.Content]
+    path: str
+    file_path: str
+
+    def add(self, name: str, sample: ak.contents.Content, *, is_nested: bool) -> None:
+        """Add a column, or if ``is_nested`` a member of a record by a name such as ``jet.pt``. Raises OptionError."""
+        first, _, rest = name.partition(".") if is_nested else (name, "", "")
+        if not rest:
+            if name in self.columns:
+                raise self.taken_error(name)
+            self.columns[name] = sample
+        elif first not in self.columns:
+            raise self._error(f"{first} is not found, to which {name} would belong")
+        else:
+            self.columns[first] = self._with_member(self.columns[first], rest.split("."), name, sample)
+
+    def _with_member(
+        self, record: ak.contents.Content, parts: list[str], name: str, sample: ak.contents.Content
+    ) -> ak.contents.Content:
+        if not record.is_record or record.is_tuple:
+            what = f"{name} cannot be added to what has the type {record.form.type} and is not a record"
+            raise self._error(what)
+        own, *rest = parts
+        members = {field: record.content(field) for field in record.fields}
+        if rest:
+            if own not in members:
+                raise self._error(f"{own} is not found, to which {name} would belong")
+            members[own] = self._with_member(members[own], rest, name, sample)
+        elif own in members:
+            raise self.taken_error(name)
+        else:
+            members[own] = sample
+        return ak.contents.RecordArray(list(members.values()), list(members), len(record), parameters=record.parameters)
+
+    def taken_error(self, name: str) -> OptionError:
+        """Return the error for a name that a branch has already."""
+        return self._error(f"{name} already exists")
+
+    def _error(self, what: str) -> OptionError:
+        hint = f"the columns are {', '.join(self.columns)}"
+        return OptionError(f"tree {self.path}: {what}", path=self.file_path, hint=hint)
+
+
+def zeros_of(layout: ak.contents.Content, count: int) -> ak.contents.Content:
+    """Return ``count`` values of a type that are 0, empty or missing. Raises UnsupportedBranchError for unions."""
+    if layout.is_indexed and not layout.is_option:
+        return zeros_of(layout.project(), count)
+    if layout.is_option:
+        missing = ak.index.Index64(np.full(count, -1, dtype="i8"))
+        return ak.contents.IndexedOptionArray(missing, layout.content[:0], parameters=layout.parameters)
+    if layout.is_numpy:
+        zeros = np.zeros((count, *layout.data.shape[1:]), layout.data.dtype)
+        return ak.contents.NumpyArray(zeros, parameters=layout.parameters)
+    if layout.is_regular:
+        content = zeros_of(layout.content, count * layout.size)
+        return ak.contents.RegularArray(content, layout.size, count, parameters=layout.parameters)
+    if layout.is_list:
+        offsets = ak.index.Index64(np.zeros(count + 1, dtype="i8"))
+        return ak.contents.ListOffsetArray(offsets, layout.content[:0], parameters=layout.parameters)
+    if layout.is_record:
+        contents = [zeros_of(content, count) for content in layout.contents]
+        fields = None if layout.is_tuple else layout.fields
+        return ak.contents.RecordArray(contents, fields, count, parameters=layout.parameters)
+    raise UnsupportedBranchError(f"values of the type {layout.form.type} have no zero", hint="give the values")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import awkward as ak
 import numpy as np
 
-from branchline.writing.columns.fields import column_of, lists_of
+from branchline.writing.columns.columns import column_of, lists_of
 from branchline.writing.recreate.values import Naming, branches_of, layout_of
 
 

@@ -14,7 +14,7 @@ import uproot
 import branchline
 from branchline.errors import UnsupportedBranchError
 from branchline.writing.objects import buffer
-from branchline.writing.objects.efficiencies import has_equal_widths
+from branchline.writing.objects.values import has_equal_widths
 
 BINS = 8_000_000
 #: Prints how much memory more a statement takes at its peak, in arrays of the bins.
