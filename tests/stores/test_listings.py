@@ -63,7 +63,7 @@ def test_folders_at_any_depth_are_listed_once(base: str, monkeypatch: pytest.Mon
         listed.append(url)
         return list_folder(url)
 
-    monkeypatch.setattr("branchline.reading.datasets.patterns.list_folder", listing)
+    monkeypatch.setattr("branchline.reading.datasets.server_files.list_folder", listing)
     for pattern in ("/**/*.root", "/**/sm*.root", "/", "/**/s*/*.bin", "/**/**/*.root"):
         listed.clear()
         Dataset.of(f"{base}{pattern}")

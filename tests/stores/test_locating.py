@@ -90,7 +90,7 @@ def test_ctrl_c_ends_the_wait_for_a_server_that_is_silent(files: int) -> None:
 def test_ctrl_c_waits_for_no_thread_that_waits_for_a_server() -> None:
     code = (
         "import time\n"
-        "from branchline.reading.datasets.patterns import in_threads\n"
+        "from branchline.reading.datasets.server_files import in_threads\n"
         "in_threads(lambda number: print(f'{number}\\n', end='', flush=True) or time.sleep(600), [1, 2])\n"
     )
     waiting = subprocess.Popen(

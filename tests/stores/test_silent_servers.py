@@ -19,7 +19,7 @@ import branchline
 from branchline._core import Store, list_folder, size_and_identity, take_troubles
 from branchline.errors import StorageError
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.datasets.patterns import with_sizes
+from branchline.reading.datasets.server_files import with_sizes
 
 CONTENT = bytes(range(250)) * 400
 

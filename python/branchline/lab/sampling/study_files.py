@@ -10,7 +10,8 @@ from pathlib import Path
 from branchline.errors import OptionError
 from branchline.lab.study import JobSettings
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.datasets.patterns import expand, with_sizes
+from branchline.reading.datasets.patterns import expand
+from branchline.reading.datasets.server_files import with_sizes
 from branchline.reading.locations import is_url
 
 

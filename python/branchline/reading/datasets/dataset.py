@@ -68,7 +68,7 @@ class Dataset:
         if not any(is_url(one.path) for one in files):
             return cls(files)
         # Imported late: local files do not need it.
-        from branchline.reading.datasets.patterns import with_sizes
+        from branchline.reading.datasets.server_files import with_sizes
 
         return cls(with_sizes(files))
 

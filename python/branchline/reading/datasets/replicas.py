@@ -13,7 +13,7 @@ from branchline.reading.bridge.hdfs_files import locate_by_hdfs
 from branchline.reading.bridge.xrootd_files import locate_by_xrootd
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
-from branchline.reading.datasets.patterns import in_threads
+from branchline.reading.datasets.server_files import in_threads
 from branchline.reading.locations import without_secrets
 
 SCHEMES = ("root", "roots", "xroot", "xroots")
