@@ -15,14 +15,8 @@ from branchline.jobs.subjob import AfterLoss, Place
 from branchline.records.sensors.record import WagonFault
 from branchline.records.sensors.record_parts import TableRecord
 from branchline.trains.subjobs.folding import FoldedResult
-from branchline.trains.tables.piece_merging import (
-    INTERRUPTED,
-    MergedTable,
-    TableMerging,
-    TableNames,
-    publish,
-    record_of,
-)
+from branchline.trains.tables.piece_merging import INTERRUPTED, MergedTable, TableMerging
+from branchline.trains.tables.publishing import TableNames, publish, record_of
 from branchline.trains.tables.table import Key, TableFile, TablePieces, found, replaced
 from branchline.trains.tables.table_folder import TABLES, TableFolder
 
