@@ -38,7 +38,6 @@ REQUESTS_IN_FLIGHT_MAX = 1024
 # XRootD servers take no more for one login.
 STREAMS_MAX = 16
 
-
 #: Headings of the command line's help: options that tune reading, and those that make it slower or fail, to compare.
 READING_OPTIONS = "How to read"
 EXPERIMENT_OPTIONS = "Experiments (other ways to read, slow or failing storage)"

@@ -1,7 +1,6 @@
 """Requests to a reader as values: made once from the arguments of a call, checked, and never changed.
 
-Options of uproot's functions are accepted where they mean nothing here, and refused where they would give something
-else.
+Options of uproot's functions that have no effect here are accepted; those that would change the result are refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Layouts of awkward: those of the engine's columns, options of which nothing is missing, and fast constructors.
+"""Awkward layouts: made of the engine's columns, freed of needless options, and built by fast constructors.
 
-A layout has the arrays of its column (`branchline._core.Column`), nothing is copied. Formats such as Parquet say of
-almost every column that values may be missing: ``whole`` drops the options of which none is.
+A layout shares the arrays of its column (`branchline._core.Column`); nothing is copied. Formats such as Parquet declare
+almost every column nullable: ``whole`` removes the options without missing values.
 
 Awkward's constructors check their arguments, which takes 23 microseconds for a list of numbers: for a file of 484
 branches as long as decompressing it. The engine has checked them already, so ``lists_of`` and the like set the same

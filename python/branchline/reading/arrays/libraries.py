@@ -1,7 +1,6 @@
-"""Arrays of awkward, NumPy, Arrow and pandas, made of awkward's layouts without a copy where that can be.
+"""Arrays of awkward, NumPy, Arrow and pandas, made of awkward's layouts without a copy where that is possible.
 
-What is in a vector, a set, a map or an object is an entry of a NumPy array of objects: a list, set or dict of Python,
-which also answers the calls that uproot's containers have.
+Entries of NumPy object arrays are Python lists, sets and dicts that also answer the calls of uproot's containers.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ import numpy as np
 from branchline.errors import NotHereError, OptionError
 from branchline.reading.arrays.layouts import array_of_record
 
-# The names that uproot takes for the same.
+# Libraries by their names, under which uproot accepts several spellings.
 LIBRARIES = {
     **dict.fromkeys(("ak", "awkward", "Awkward", "awkward1", "Awkward1"), "ak"),
     **dict.fromkeys(("np", "numpy", "NumPy", "Numpy", "NUMPY"), "np"),
     **dict.fromkeys(("pd", "pandas", "Pandas", "PANDAS"), "pd"),
     **dict.fromkeys(("arrow", "pyarrow", "pa"), "arrow"),
 }
-# Those that Branchline does not bring, with the extra that does.
+# Packages of optional libraries, and the extras that install them.
 EXTRAS = {"pd": ("pandas", "pandas"), "arrow": ("pyarrow", "parquet")}
 # Branches that belong together as records of the same name.
 NESTED = "nested"
-# The containers of C++ that are sets and maps, and the words of a C++ type.
+# C++ containers that are sets or maps, and the tokens of a C++ type.
 _SETS = frozenset({"set", "multiset", "unordered_set", "unordered_multiset"})
 _MAPS = frozenset({"map", "unordered_map"})
 _WORDS = re.compile(r"[<>,]|[^<>,]+")
 
-# Makes an entry of lists, tuples and dicts of Python.
+# Converts an entry from plain Python lists, tuples and dicts.
 Make = Callable[[Any], Any]
 
 

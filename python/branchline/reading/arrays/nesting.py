@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 LEFT_OUT = ("unreadable", "short")
 # Sets of branches whose groups are cached: the files of a dataset have the same branches.
 PLANS_KEPT = 16
+# Characters between the name of a group and that of a member.
 SEPARATORS = "_."
 # Prefix of the collections that ROOT's importer of TTrees (RNTupleImporter) makes in RNTuples.
 IMPORTED = "_collection"

@@ -3,8 +3,8 @@
 It takes a cluster's settings from ``HADOOP_CONF_DIR`` or ``HADOOP_HOME``, the user from ``HADOOP_USER_NAME`` or a
 ticket of Kerberos, and tokens from ``HADOOP_TOKEN_FILE_LOCATION``.
 
-It does not tell which machines hold the blocks of a file. ``locate_by_hdfs`` asks the NameNodes by WebHDFS: see "Get
-File Block Locations" in Hadoop's documentation.
+It does not report which machines hold the blocks of a file. ``locate_by_hdfs`` asks the NameNodes through WebHDFS; see
+"Get File Block Locations" in Hadoop's documentation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One file of a dataset: its path, tree, entry range and size, and the storage element that it lies on.
 
-It may have companions, files next to it that are read event by event with it. Its sample says what the dataset's list
-has of it: data or simulation, the cross section, and where the sum of weights is.
+Companions are files next to it that are read event by event with it. Its sample is the description in the dataset's
+list: data or simulation, the cross section, and the source of the sum of weights.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 # Formulas: ROOT computes exp of larger arguments as exp of this one.
 EXPONENT_MAX = 700.0
+# Larger numbers do not fit into an int64.
 TWO_63 = 2.0**63
 # Functions of formulas that are those of expressions.
 _AS_IN_EXPRESSIONS = """

@@ -1,4 +1,4 @@
-"""What is in a file and how it lies there: its objects, and of a tree the branches and where their baskets are."""
+"""The contents and the layout of a file: its objects, and for a tree its branches and where their baskets lie."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Makes the Histogram of a TH1, TH2, TH3, TProfile, TProfile2D or TProfile3D, and what making a histogram of any other
-class needs.
+"""Converts TH1, TH2, TH3, TProfile, TProfile2D and TProfile3D to Histograms; other classes share its helpers.
 
-Entries that ROOT had not filled yet when it wrote a histogram are in its buffer; they are filled here
-(TH1::BufferEmpty).
+Entries that were still in ROOT's buffer when a histogram was written are filled first (TH1::BufferEmpty).
 """
 
 from __future__ import annotations

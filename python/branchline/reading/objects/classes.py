@@ -15,7 +15,7 @@ from branchline.errors import NoSuchKeyError
 from branchline.reading.objects.graph import MultiGraph, graph_of
 from branchline.reading.objects.object_record import Record, hist_is_needed, made, register
 
-# Classes that inherit from one of those below and hold something else.
+# Classes that stay records although they inherit from a registered class: they hold something else.
 STAY_RECORDS = ("TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ")
 # What a TParameter holds, as files write it.
 PARAMETERS = (

@@ -1,8 +1,8 @@
 """Efficiency: a TEfficiency as its two histograms, with the efficiencies and intervals that ROOT computes of them.
 
-The functions of intervals follow their definitions. They take and give arrays with a number for each bin: ``passed`` of
-``total`` events, ``kappa`` standard deviations or the confidence ``level``; the lower and the upper ends. Those of the
-beta distribution need SciPy.
+The interval functions follow the published definitions. They take arrays with a number for each bin, ``passed`` of
+``total`` events, and either ``kappa`` standard deviations or the confidence ``level``, and return the lower and the
+upper ends. Those based on the beta distribution need SciPy.
 """
 
 from __future__ import annotations

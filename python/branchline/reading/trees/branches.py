@@ -55,7 +55,6 @@ _INTERNAL = frozenset(
 HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
 
-
 BranchT = TypeVar("BranchT", bound=BranchHandle)
 
 
