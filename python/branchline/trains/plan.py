@@ -1,6 +1,6 @@
 """What a train run will do, settled before it begins: its settings, its wagons, its sub-jobs, its workers.
 
-Before it begins, the first trees of the dataset are looked at: whether they have what the wagons name.
+The first trees of the dataset are opened beforehand, to check that they have the branches that the wagons name.
 """
 
 from __future__ import annotations

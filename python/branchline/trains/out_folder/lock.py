@@ -1,7 +1,7 @@
-"""The directory for the results of a run: locked by one run at a time, and marked until its results are whole.
+"""The directory for the results of a run: locked by one run at a time, and marked until its results are complete.
 
 A run locks the directory itself, so a run that dies leaves no lock file. From the start ``job.json`` says "running",
-and a text file says which results are missing. While the run is at work, its state is in a file for ``branchline
+and a text file says which results are missing. While the run works, ``status.json`` has its state for ``branchline
 status``. The results of sub-jobs that the directory keeps can be listed and removed.
 """
 
@@ -44,7 +44,6 @@ _REMOVED = ".removed-"
 STATUS = "status.json"
 # The state of a run of which nothing was noted yet.
 _NOTHING = TrainStatus()
-
 
 # The records that runs of this process wrote, by directory: device, inode and time tell whether one is still there.
 _written_here: dict[Path, tuple[int, int, int]] = {}

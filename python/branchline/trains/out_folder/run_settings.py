@@ -1,6 +1,4 @@
-"""The settings that every train has, wherever it runs, for checkers of types; and those of trains that are submitted to
-a batch system.
-"""
+"""Settings that every train has, for type checkers, and those of trains submitted to a batch system."""
 
 from __future__ import annotations
 

@@ -4,8 +4,7 @@ Of the module of a wagon only those statements count that the wagon can use, so 
 leaves the others as they are. Of a module that is imported all statements count. Comments, blank lines and docstrings
 do not. Of packages that are installed the version counts, and not the code.
 
-Code may also read what its source does not show, as a file or the environment: ``unknown_reads`` finds the calls that
-do so.
+``unknown_reads`` finds the calls that read something that the source does not show, such as files or the environment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A train as it was planned, and what its first sub-jobs found out, as they are kept for later processes.
 
-The user's Python files are kept with it as they were when it began, so that they can run again after the files have
-changed. They also travel with a train to workers that may not see them.
+The user's Python files are stored as they were when the train began, so that they can run again after changes. They are
+also sent to workers that may not see them.
 """
 
 from __future__ import annotations

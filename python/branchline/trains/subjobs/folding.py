@@ -1,8 +1,8 @@
 """Folds the results of neighbouring sub-jobs into one, which folds with its own neighbours in the same way.
 
-The job folds what the sub-jobs bring back by the fixed tree of neighbours, whatever the order in which they come
-(`Merger`). A worker folds the results of neighbours that it has all (`NeighbourFolding`): one result travels instead of
-twenty. Both note what each stage of the merge costs (`MergeCosts`).
+`Merger` folds what the sub-jobs bring back along a fixed tree of neighbours, in whatever order the results come.
+`NeighbourFolding` does so in a worker that has all results of a group: one result travels instead of twenty.
+`MergeCosts` records what each stage of the merge costs.
 """
 
 from __future__ import annotations

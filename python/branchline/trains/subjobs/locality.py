@@ -1,7 +1,7 @@
 """Which replica a worker reads first, and what it read at which storage element.
 
-A control room may ask for other replicas or other access while a train runs: its measures hold for sub-jobs that begin
-later.
+Measures of a control room can change that while a train runs: to avoid a replica, or to stage files. They hold for
+sub-jobs that begin later.
 """
 
 from __future__ import annotations

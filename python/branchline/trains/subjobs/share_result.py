@@ -1,6 +1,6 @@
 """What one sub-job of a train brings back: for each wagon its sum, and the records of what was read.
 
-Wagons and their outputs travel between processes by pickling: one that fails on the way stops alone.
+Wagons and their outputs are pickled to travel between processes. One that cannot be pickled stops alone.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Most cuts stay where they are when files are added, so that results of a smaller dataset can be reused: the size of a
 sub-job grows with the dataset by factors of two, and after a few sub-jobs one begins at a file that is chosen by its
-name. A run that is to be short reads the first files and events of each dataset: the same ones every time.
+name. A short run reads the first files and events of each dataset, the same ones every time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The queue of a train's sub-jobs: in the order of the dataset, each with the branches that are known by then.
 
-Each worker gets what is near to it first, and far work after a short wait.
+A worker gets nearby files first, and files far away only after a short wait (`NearFirst`).
 """
 
 from __future__ import annotations

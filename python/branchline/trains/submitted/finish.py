@@ -1,6 +1,6 @@
 """The last steps of a submitted train: neighbours are folded in stages, then the directory of results is written.
 
-Its record has the times and machines of the tasks, the tasks that started again, and what was sent again.
+The record of the train has the times and machines of its tasks, the restarted tasks, and the retries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A submitted train for its user: its status, resume and cancel. The state of any train by its directory."""
+"""A submitted train for its user: its status, resume and cancel; and the state of any train by its directory."""
 
 from __future__ import annotations
 

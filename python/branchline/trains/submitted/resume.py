@@ -1,8 +1,8 @@
 """Submits the missing units of a train again, for the user or by its last job.
 
-Nodes of some systems cannot submit. There ``python -m branchline.trains.submitted.resume OUT STEP`` does it after the
-last step, on the machine from which the train was submitted. It ends with 1 if nothing could be sent: the last step
-then runs once more, and writes what there is.
+Nodes of some batch systems cannot submit. Then ``python -m branchline.trains.submitted.resume OUT STEP`` does it after
+the last step, on the machine from which the train was submitted. It exits with 1 if nothing could be submitted: the
+last step then runs once more, and writes the results that there are.
 """
 
 from __future__ import annotations

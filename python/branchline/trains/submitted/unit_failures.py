@@ -1,6 +1,6 @@
 """Causes of units without a result: from the files of their tasks, exit codes, the batch system, and logs.
 
-They teach how units are sent again: which nodes to leave out, and where to save memory.
+They decide how units are retried: which nodes to exclude, and which units must save memory.
 """
 
 from __future__ import annotations

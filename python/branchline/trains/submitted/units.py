@@ -1,6 +1,6 @@
-"""The results of units, the nodes of the tree for which jobs write files, how units failed, and what is done.
+"""The results of units, the nodes of the tree for which jobs write files, how units failed, and which are done.
 
-All this is known by the files in the folder of the train.
+All of this is read from the files in the folder of the train.
 """
 
 from __future__ import annotations

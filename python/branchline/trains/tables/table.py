@@ -1,7 +1,7 @@
 """What a wagon returns for the rows of a table: columns of one length, and what kind of file they go to.
 
-While the train runs, the rows so far are known by the files that they are in and by their columns. Tables are found in
-what a wagon returned: in dicts and tuples, under their keys.
+While a train runs, rows are represented by the files that they are in (`TablePieces`). ``found`` and ``replaced`` look
+for tables in the output of a wagon: in dicts and tuples, under their keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`branchline test`: what every wagon costs alone, and what the whole train will cost, before anyone waits for it.
 
-Each wagon's result in the train is compared with its result alone. Where they differ, it is found out which wagon
-changed it.
+Each wagon's result in the train is compared with its result alone. If they differ, further trials find the wagon that
+changes it.
 """
 
 from __future__ import annotations

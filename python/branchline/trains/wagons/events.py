@@ -1,6 +1,6 @@
 """What a wagon gets to see of a chunk: columns that are made when they are touched, and who touched them.
 
-Varied events have other arrays for some columns, which are found by each name that leads to these columns.
+Varied events have other arrays for some columns. Each name that leads to such a column finds the new array.
 """
 
 from __future__ import annotations

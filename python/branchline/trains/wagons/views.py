@@ -1,5 +1,5 @@
-"""What wagons see of the same chunk and of each other: views, so that no wagon sees another one's changes, and what a
-wagon shares with those that require it, and with nobody else.
+"""What wagons see of a chunk and of each other: views, so that a wagon's changes stay its own, and `Shared` output, which
+only the wagons that require it get.
 """
 
 from __future__ import annotations

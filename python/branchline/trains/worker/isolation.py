@@ -35,9 +35,10 @@ from branchline.errors import WagonError
 
 #: The signals that Branchline and programs of users handle. SIGALRM comes from timers.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
-#: The error of a wagon with such a child process.
+#: The error of a wagon whose forked process returned.
 MESSAGE = "a process that it forked returned from it; end such a process with os._exit()"
-#: Modules that wagons calculate with. One that is not loaded is looked at once it is.
+
+#: Modules that wagons calculate with: their functions are restored, from when the module is loaded on.
 _MODULES = (
     "builtins",
     "math",
@@ -55,7 +56,7 @@ _MODULES = (
     "boost_histogram",
     "vector",
 )
-#: Classes of theirs that are written in Python.
+#: Classes of these modules that are written in Python.
 _CLASSES = (
     ("awkward", "Array"),
     ("awkward", "Record"),

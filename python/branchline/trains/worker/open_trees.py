@@ -1,7 +1,7 @@
-"""What a worker keeps open from one sub-job to the next.
+"""Trees and streams that stay open from one sub-job of a worker to the next.
 
-Of a file that is cut into parts a worker often gets several in turn: `KeptTree` keeps its tree open. Several sub-jobs
-can be read by one stream (`StreamPart`), so that files far away are asked for early over the borders of sub-jobs.
+A worker often gets several parts of a file in turn: `KeptTree` keeps its tree open. `StreamPart` is one of several
+sub-jobs that one stream reads, so that files far away are requested early, across the borders of sub-jobs.
 """
 
 from __future__ import annotations

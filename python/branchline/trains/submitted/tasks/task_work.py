@@ -1,6 +1,6 @@
 """A task at work: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
 
-Its queue hands out the sub-jobs without what the ledger has of them.
+Its queue hands out sub-jobs without the wagons whose results the ledger has.
 """
 
 from __future__ import annotations
