@@ -31,7 +31,6 @@ STEP_BYTES = "50 MB"
 #: Entries that are read before all others, to see which branches a selection needs.
 LEARN_ENTRIES = 1000
 
-
 Mask = npt.NDArray[np.bool_]
 
 #: Gives one truth value for each event of a record array: whether it is kept.

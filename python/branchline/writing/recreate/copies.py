@@ -1,8 +1,8 @@
 """Objects that are copied into a file: those read from another file, and those of uproot and PyROOT.
 
-Objects that were read are copied with all that ROOT keeps of them. Of a histogram that was changed the copy gets the
-differences, in ROOT's numbers. Objects of uproot and PyROOT their own package writes to a temporary file, from which
-they are copied together with the streamer infos of the class versions that it wrote.
+Objects that were read are copied with all that ROOT stores of them. A histogram that was changed is copied with its
+differences, in ROOT's numbers. uproot and PyROOT write their own objects to a temporary file, from which they are
+copied together with the streamer infos of the class versions that were written.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 names them.
 
 A script gives types, or data (`types_or_data`): mappings, arrays of awkward and NumPy, DataFrames, tables of pyarrow,
-and those of other libraries that keep theirs as Arrow. Counters of lists are made with these, or are given beside them,
-as arrays that were read are.
+and those of other libraries that keep theirs as Arrow. Counters are made from the lists, or are given beside them, as
+in arrays that were read.
 """
 
 from __future__ import annotations

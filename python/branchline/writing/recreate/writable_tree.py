@@ -1,7 +1,7 @@
 """WritableTree: a TTree or an RNTuple that is being filled.
 
-Columns may be added to a tree that has entries already. How a tree is compressed is said in Branchline's words, in
-ROOT's numbers or as uproot's objects.
+Columns can be added to a tree that has entries already. Compression is given in Branchline's words, as ROOT's numbers
+or as uproot's objects.
 """
 
 from __future__ import annotations
