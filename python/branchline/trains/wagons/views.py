@@ -1,5 +1,5 @@
-"""What wagons see of a chunk and of each other: views, so that a wagon's changes stay its own, and `Shared` output, which
-only the wagons that require it get.
+"""What wagons see of a chunk and of each other: views, so that a wagon's changes stay its own, and `Shared` output, for
+the wagons that require it alone.
 """
 
 from __future__ import annotations
