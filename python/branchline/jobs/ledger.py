@@ -27,7 +27,7 @@ LEDGER_NAME = "ledger.sqlite"
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
 # Raised when tables change, or the modules of classes that results are pickled with: a ledger of an earlier version is
 # set aside, and one of a later version refused.
-LEDGER_VERSION = 2
+LEDGER_VERSION = 3
 # Parameters of a statement, below the limit of every SQLite.
 KEYS_AT_A_TIME = 500
 

@@ -273,7 +273,7 @@ def first_tree(given: Sequence[GivenTree], access: Access, *, allow_missing: boo
     """The first tree that opens. Raises what opening raises."""
     for index, one in enumerate(given):
         try:
-            return replace(one).opened(access).tree
+            return one.opened(access).tree
         except NoSuchKeyError:
             if not allow_missing or index == len(given) - 1:
                 raise

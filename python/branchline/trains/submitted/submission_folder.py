@@ -44,7 +44,7 @@ from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.tables.table_folder import TableFolder
 
 #: The version of these files, which also changes with the modules of pickled classes. Another one is refused.
-VERSION = 5
+VERSION = 6
 # Modes of new files. No other user may write them, whatever the umask: what is pickled in them is run as code.
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
 _HEADER_MAX_BYTES = 65_536

@@ -139,11 +139,11 @@ def test_another_user_sees_the_state_and_no_secrets(tmp_path: Path, marker: Path
     ("name", "content"),
     [
         ("train.json", b"{}"),
-        ("train.json", b'{"branchline": "train", "version": 5, "id": 1}'),
+        ("train.json", b'{"branchline": "train", "version": 6, "id": 1}'),
         ("train.json", b"[" * 100_000),
         ("jobs/0.json", b'{"number": "x"}'),
         ("jobs/0.json", b"[" * 100_000),
-        ("units/0.0", b'{"branchline": "result", "version": 5, "train": "a train", "events": "many"}\n'),
+        ("units/0.0", b'{"branchline": "result", "version": 6, "train": "a train", "events": "many"}\n'),
         ("units/0.0.failed", b'{"kind": 1}'),
         ("accounts/0.0.0.exit", b"x" * 1000),
     ],
