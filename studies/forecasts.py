@@ -11,15 +11,8 @@ from docs.generate.tables import table
 
 from branchline.base.quantities import counted, percent, significant
 from branchline.lab.limits import CPU_SPREAD
-from branchline.lab.simulation.job_plan import (
-    ONE_BY_ONE,
-    Block,
-    BlockPlan,
-    KernelSettings,
-    Read,
-    ReadingAhead,
-    kernel_requests,
-)
+from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
+from branchline.lab.simulation.kernel_requests import KernelSettings, Read, kernel_requests
 from branchline.lab.simulation.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.lab.simulation.simulated_jobs import JobsPoint, JobsRequest, simulate_jobs
 from branchline.lab.studies.study_result import ArmResult, StudyResult

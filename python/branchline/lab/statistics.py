@@ -1,9 +1,14 @@
-"""Change points of a history: when its level changed, by how much, and how sure that is.
+"""Statistics of studies: ratios of paired samples, and change points of a history.
 
-A candidate is where the cumulative sum of deviations is largest (E S Page, "Continuous inspection schemes", Biometrika
-41 (1954) 100). It counts if the distributions before and behind it differ by the energy statistic, more than in nearly
-all random orders of the same values (D S Matteson and N A James, "A nonparametric approach for multiple change point
-analysis", J. Am. Stat. Assoc. 109 (2014) 334). Then both sides are searched.
+Ratios are Hodges-Lehmann estimates (J L Hodges and E L Lehmann, "Estimates of location based on rank tests", Ann. Math.
+Statist. 34 (1963) 598) with the interval of F Wilcoxon's signed-rank test, exact for any number of pairs (M Hollander
+and D A Wolfe, "Nonparametric statistical methods", section 3.3). Times are compared as logarithms: one that doubles
+counts as much as one that halves.
+
+A candidate for a change point is where the cumulative sum of deviations is largest (E S Page, "Continuous inspection
+schemes", Biometrika 41 (1954) 100). It counts if the distributions before and after it differ by the energy statistic,
+more than in nearly all random orders of the same values (D S Matteson and N A James, "A nonparametric approach for
+multiple change point analysis", J. Am. Stat. Assoc. 109 (2014) 334). Then both sides are searched.
 """
 
 from __future__ import annotations
@@ -17,15 +22,19 @@ from itertools import combinations_with_replacement
 
 from branchline.errors import OptionError
 
-#: Of fewer all are on one side of the truth by chance too often: of five in 6 % of the cases.
+#: Fewest pairs with an interval: fewer are all on one side of the truth by chance too often, five in 6 % of the cases.
 PAIRS_MIN = 6
-#: More than 95 %, which is what studies hold: one that ends when its interval is narrow ends more often when it is
-#: narrow by chance. benches/results/lab.md has how often each kind of study is wrong.
+#: Confidence level of intervals. Studies promise 95 %: one that ends when its interval is narrow ends more often when
+#: it is narrow by chance. benches/results/lab.md has how often each kind of study is wrong.
 LEVEL = 0.963
-#: A side with fewer values has no level.
+#: Fewest values on each side of a change point.
 SIDE_MIN = 5
-#: So many random orders, of which at most this part may look as different: one history in a hundred has a false change.
+#: Number of random orders, and the part of them that may look as different: one history in a hundred has a false
+#: change.
 ORDERS, SURE = 499, 0.01
+
+
+# --- ratios of pairs --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -59,16 +68,11 @@ def paired_ratio(first: Sequence[float], second: Sequence[float], level: float =
         raise OptionError("a ratio needs times above zero")
     logs = [math.log(b / a) for a, b in zip(first, second, strict=True)]
     averages = sorted((one + other) / 2 for one, other in combinations_with_replacement(logs, 2))
-    value = math.exp(_median(averages))
+    value = math.exp(statistics.median(averages))
     cut, reached = _cut(len(logs), level)
     if cut is None:
         return Ratio(value, len(logs))
     return Ratio(value, len(logs), math.exp(averages[cut]), math.exp(averages[-1 - cut]), reached)
-
-
-def _median(ordered: Sequence[float]) -> float:
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
 def _cut(pairs: int, level: float) -> tuple[int | None, float]:
@@ -95,6 +99,9 @@ def _ways(pairs: int) -> list[int]:
             longer[rank_sum + rank] += count
         ways = longer
     return ways
+
+
+# --- change points ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

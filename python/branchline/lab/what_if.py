@@ -1,4 +1,8 @@
-"""`branchline.what_if`: the forecast of some work under other conditions, in one call; and advice on it."""
+"""`branchline.what_if`: the forecast of some work under other conditions, and advice on it.
+
+The work is a job, a dataset, or a trace. A trace and jobs that run at once are simulated on a platform, or behind one
+link that all of them share; a traced program is advised as a reader of the files and branches that it has read.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from branchline.lab.advice.advise import Advised, advise, advise_without_files
 from branchline.lab.forecast.conditions import Conditions, conditions_of
 from branchline.lab.forecast.forecasting import WhatIf, changed_work
 from branchline.lab.forecast.forecasting import what_if as forecast_of
-from branchline.lab.forecast.model import Work, file_costs
+from branchline.lab.forecast.model import file_costs
 from branchline.lab.forecast.rates import OtherCodec, try_codec
 from branchline.lab.forecast.subject import Subject, is_job, job_record, subject_of
 from branchline.lab.limits import CPU_SPREAD
@@ -27,9 +31,9 @@ from branchline.records.sensors.this_process import cpu_count
 from branchline.tracing.trace import Trace, read_trace
 from branchline.tracing.trace_summary import summarise
 
-#: The storage and the link of a platform that is none but these.
+#: Names of the storage and the link of a platform that has only these.
 STORAGE, LINK = "storage", "shared by all"
-#: What a network card of a worker node passes: more than any job takes.
+#: Bandwidth of the network card of a worker node: more than any job takes.
 CARD_BYTES_PER_S = 1.25e9
 #: Conditions that need the files' layout, which a trace does not have, and their fields.
 _OF_LAYOUT = {
@@ -45,113 +49,10 @@ _OF_LAYOUT = {
     "tree-cache": "tree_cache_bytes",
     "buffer": "buffer_bytes",
 }
-
-#: A program whose reads of baskets are smaller takes them one by one.
+#: Mean size of a program's reads of baskets below which it reads them one by one.
 ONE_BY_ONE_BYTES = 256_000
-#: What is raised where files are gone, or are no longer what a job has read.
+#: Errors raised where files are gone, or are no longer those that a job has read.
 GONE = (MissingFileError, StorageError, BadFileError, NoSuchKeyError, DatasetError)
-
-
-def trace_of(location: list[str]) -> Trace | None:
-    """The trace that is named; None where something else is."""
-    if len(location) != 1 or "://" in location[0] or Path(location[0]).suffix != ".parquet":
-        return None
-    try:
-        return read_trace(Path(location[0]))
-    except BadFileError:
-        return None
-
-
-def of_trace(trace: Trace, conditions: Conditions, platform: Platform | None = None) -> JobsAtOnce:
-    """The jobs of a trace at once; one if the conditions name no number. Raises OptionError for conditions that a trace
-    cannot answer, as those of another layout.
-    """
-    wrong = [name for name, field in _OF_LAYOUT.items() if getattr(conditions, field)]
-    if wrong:
-        hint = "name the job or its files for this; a trace answers rtt, bandwidth and jobs"
-        raise OptionError(f"a trace does not know how its files lie, so it cannot answer {wrong[0]}", hint=hint)
-    plans = tuple(plans_of(trace, _storage_name(platform)))
-    return _at_once(plans, conditions, platform)
-
-
-def of_subject(
-    subject: Subject, conditions: Conditions, platform: Platform | None = None, other: OtherCodec | None = None
-) -> JobsAtOnce:
-    """Jobs at once of which each does the work of a subject in one process. Raises as `what_if` does."""
-    work, rates = changed_work(subject, conditions, other)
-    blocks: list[Block] = []
-    ahead = 0
-    storage = _storage_name(platform)
-    for piece, plan in zip(work.pieces, work.plans, strict=True):
-        costs = file_costs(piece, plan, rates)
-        cpu_s = costs.open_s + costs.decode_s + costs.wagons_s
-        calls = np.bincount(plan.call, weights=plan.size, minlength=plan.calls)
-        parts = calls / max(1.0, float(calls.sum()))
-        ranges = np.bincount(plan.call, minlength=plan.calls)
-        rows = zip(calls.tolist(), (parts * cpu_s).tolist(), ranges.tolist(), strict=True)
-        blocks += [Block(storage, size, seconds, operations) for size, seconds, operations in rows]
-        ahead = max(ahead, plan.calls_in_flight if plan.opens_ahead else 0)
-    round_trip_s = conditions.round_trip_s if conditions.round_trip_s is not None else rates.round_trip_s
-    link = replace(conditions, round_trip_s=round_trip_s)
-    if conditions.bytes_per_second is None and rates.bytes_per_second > 0:
-        link = replace(link, bytes_per_second=rates.bytes_per_second)
-    whole = BlockPlan(tuple(blocks), _reading(work, ahead), prepare_s=subject.fixed_s)
-    return _at_once((whole,), link, platform)
-
-
-def _reading(work: Work, ahead: int) -> ReadingAhead:
-    if ahead == 0:
-        return ReadingAhead(requests_in_flight=1, blocks_ahead=0, threads=work.threads)
-    return ReadingAhead(requests_in_flight=ahead, blocks_ahead=ahead, threads=work.threads)
-
-
-def _at_once(plans: tuple[BlockPlan, ...], conditions: Conditions, platform: Platform | None) -> JobsAtOnce:
-    jobs = conditions.jobs or 1
-    request = JobsRequest(platform or _one_link(conditions, jobs), plans, cpu_spread=CPU_SPREAD)
-    return jobs_at_once(request, counts_between(1, jobs))
-
-
-def _one_link(conditions: Conditions, jobs: int) -> Platform:
-    """A storage behind one link that all jobs share, and a slot for each job on nodes like this machine."""
-    if conditions.bytes_per_second is None:
-        hint = "say bandwidth=1GB/s, that of the link that all jobs share, or name a --platform"
-        raise OptionError("the bandwidth to the storage is not known", hint=hint)
-    link = Link(LINK, conditions.bytes_per_second, conditions.round_trip_s or 0.0)
-    cores = cpu_count()
-    nodes = Nodes("nodes", -(-jobs // cores), cores, CARD_BYTES_PER_S)
-    return Platform((Storage(STORAGE, links=(LINK,)),), (nodes,), links=(link,))
-
-
-def _storage_name(platform: Platform | None) -> str:
-    return platform.storages[0].name if platform and platform.storages else STORAGE
-
-
-def is_trace(location: str) -> bool:
-    """Whether a location is a trace, by its ending."""
-    return location.endswith(".parquet")
-
-
-def subject_of_trace(location: str, access: Access | None = None) -> Subject:
-    """The files and branches that a traced program has read, and the access mode that reads most as it did.
-
-    Raises OptionError for a trace without baskets, and what reading raises.
-    """
-    found = summarise(read_trace(Path(location)))
-    # Baskets that only lie between others, or in the first bytes of a file, are not what the program wants.
-    wanted = [row for row in found.branches if row.branch and row.read_bytes > row.unwanted_bytes]
-    branches = tuple(dict.fromkeys(row.branch for row in wanted))
-    trees = Counter(row.tree for row in found.branches if row.tree)
-    files = [row.file for row in found.files if row.basket_read_calls]
-    if not branches or not files:
-        raise OptionError(f"{location}: no baskets were read", hint="give a trace in which files were found")
-    totals = found.totals
-    mean = totals.basket_read_bytes / max(1, totals.basket_read_calls)
-    chosen = access or Access()
-    if chosen.mode == Access().mode and mean < ONE_BY_ONE_BYTES:
-        chosen = replace(chosen, mode="plain")
-    [(tree, _)] = trees.most_common(1)
-    subject = subject_of([f"{file}:{tree}" for file in files], branches, chosen)
-    return replace(subject, name=location)
 
 
 @dataclass(frozen=True)
@@ -199,13 +100,13 @@ def answer(
     platform: Platform | None,
 ) -> WhatIf | JobsAtOnce:
     """The forecast of a job, a dataset or a trace; a simulation of jobs at once, on a platform or behind one link."""
-    trace = trace_of(location)
+    trace = _named_trace(location)
     if trace is not None:
-        return of_trace(trace, conditions, platform)
+        return _simulate_trace(trace, conditions, platform)
     subject = subject_of(location, branches, access)
     other = try_codec(conditions.codec, subject.files, subject.laid, subject.branches) if conditions.codec else None
     if conditions.jobs is not None or platform is not None:
-        return of_subject(subject, conditions, platform, other)
+        return _simulate_subject(subject, conditions, platform, other)
     return forecast_of(subject, conditions, other)
 
 
@@ -234,3 +135,106 @@ def _unsaid(error: Exception) -> str:
         "Advice is by the record of the job alone. What another order, larger baskets or clusters, a merge or a codec "
         "would gain was tried on no file, and how baskets lie is not known."
     )
+
+
+# --- traces -----------------------------------------------------------------------------------------------------------
+
+
+def _named_trace(location: list[str]) -> Trace | None:
+    """The trace that is named; None where something else is."""
+    if len(location) != 1 or "://" in location[0] or Path(location[0]).suffix != ".parquet":
+        return None
+    try:
+        return read_trace(Path(location[0]))
+    except BadFileError:
+        return None
+
+
+def is_trace(location: str) -> bool:
+    """Whether a location is a trace, by its ending."""
+    return location.endswith(".parquet")
+
+
+def subject_of_trace(location: str, access: Access | None = None) -> Subject:
+    """The files and branches that a traced program has read, and the access mode that reads most as it did.
+
+    Raises OptionError for a trace without baskets, and what reading raises.
+    """
+    found = summarise(read_trace(Path(location)))
+    # Baskets that only lie between others, or in the first bytes of a file, are not what the program wants.
+    wanted = [row for row in found.branches if row.branch and row.read_bytes > row.unwanted_bytes]
+    branches = tuple(dict.fromkeys(row.branch for row in wanted))
+    trees = Counter(row.tree for row in found.branches if row.tree)
+    files = [row.file for row in found.files if row.basket_read_calls]
+    if not branches or not files:
+        raise OptionError(f"{location}: no baskets were read", hint="give a trace in which files were found")
+    totals = found.totals
+    mean = totals.basket_read_bytes / max(1, totals.basket_read_calls)
+    chosen = access or Access()
+    if chosen.mode == Access().mode and mean < ONE_BY_ONE_BYTES:
+        chosen = replace(chosen, mode="plain")
+    [(tree, _)] = trees.most_common(1)
+    subject = subject_of([f"{file}:{tree}" for file in files], branches, chosen)
+    return replace(subject, name=location)
+
+
+# --- jobs at once -----------------------------------------------------------------------------------------------------
+
+
+def _simulate_trace(trace: Trace, conditions: Conditions, platform: Platform | None = None) -> JobsAtOnce:
+    """The jobs of a trace at once; one if the conditions name no number. Raises OptionError for conditions that a trace
+    cannot answer, as those of another layout.
+    """
+    wrong = [name for name, field in _OF_LAYOUT.items() if getattr(conditions, field)]
+    if wrong:
+        hint = "name the job or its files for this; a trace answers rtt, bandwidth and jobs"
+        raise OptionError(f"a trace does not know how its files lie, so it cannot answer {wrong[0]}", hint=hint)
+    plans = tuple(plans_of(trace, _storage_name(platform)))
+    return _simulate(plans, conditions, platform)
+
+
+def _simulate_subject(
+    subject: Subject, conditions: Conditions, platform: Platform | None = None, other: OtherCodec | None = None
+) -> JobsAtOnce:
+    """Jobs at once of which each does the work of a subject in one process. Raises as `what_if` does."""
+    work, rates = changed_work(subject, conditions, other)
+    blocks: list[Block] = []
+    ahead = 0
+    storage = _storage_name(platform)
+    for piece, plan in zip(work.pieces, work.plans, strict=True):
+        costs = file_costs(piece, plan, rates)
+        cpu_s = costs.open_s + costs.decode_s + costs.wagons_s
+        calls = np.bincount(plan.call, weights=plan.size, minlength=plan.calls)
+        parts = calls / max(1.0, float(calls.sum()))
+        ranges = np.bincount(plan.call, minlength=plan.calls)
+        rows = zip(calls.tolist(), (parts * cpu_s).tolist(), ranges.tolist(), strict=True)
+        blocks += [Block(storage, size, seconds, operations) for size, seconds, operations in rows]
+        ahead = max(ahead, plan.calls_in_flight if plan.opens_ahead else 0)
+    round_trip_s = conditions.round_trip_s if conditions.round_trip_s is not None else rates.round_trip_s
+    link = replace(conditions, round_trip_s=round_trip_s)
+    if conditions.bytes_per_second is None and rates.bytes_per_second > 0:
+        link = replace(link, bytes_per_second=rates.bytes_per_second)
+    reading = ReadingAhead(requests_in_flight=max(1, ahead), blocks_ahead=ahead, threads=work.threads)
+    whole = BlockPlan(tuple(blocks), reading, prepare_s=subject.fixed_s)
+    return _simulate((whole,), link, platform)
+
+
+def _simulate(plans: tuple[BlockPlan, ...], conditions: Conditions, platform: Platform | None) -> JobsAtOnce:
+    jobs = conditions.jobs or 1
+    request = JobsRequest(platform or _one_link(conditions, jobs), plans, cpu_spread=CPU_SPREAD)
+    return jobs_at_once(request, counts_between(1, jobs))
+
+
+def _one_link(conditions: Conditions, jobs: int) -> Platform:
+    """A storage behind one link that all jobs share, and a slot for each job on nodes like this machine."""
+    if conditions.bytes_per_second is None:
+        hint = "say bandwidth=1GB/s, that of the link that all jobs share, or name a --platform"
+        raise OptionError("the bandwidth to the storage is not known", hint=hint)
+    link = Link(LINK, conditions.bytes_per_second, conditions.round_trip_s or 0.0)
+    cores = cpu_count()
+    nodes = Nodes("nodes", -(-jobs // cores), cores, CARD_BYTES_PER_S)
+    return Platform((Storage(STORAGE, links=(LINK,)),), (nodes,), links=(link,))
+
+
+def _storage_name(platform: Platform | None) -> str:
+    return platform.storages[0].name if platform and platform.storages else STORAGE

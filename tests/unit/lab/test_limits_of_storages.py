@@ -8,8 +8,9 @@ import pytest
 
 import branchline
 from branchline.errors import OptionError
+from branchline.lab.sampling.bare_network import host_of, own_address
 from branchline.lab.sampling.clients import ClientError, reader_of
-from branchline.lab.sampling.job import JobRequest, host_of, own_address
+from branchline.lab.sampling.job import JobRequest
 from branchline.lab.sampling.sampler import HereAtOnce
 from branchline.lab.sampling.samples import SAMPLES, SampleFile
 from branchline.lab.sampling.traces import counterparts, ranges_on, trace_path

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from branchline.lab.sampling.machine import CLOCK_STEP_TELLING_S, DISK_LOW_BYTES, Moment, Surroundings
 from branchline.lab.sampling.sampler import HereAtOnce, Turn
-from branchline.lab.sampling.samples import CLOCK_STEP_TELLING_S, DISK_LOW_BYTES, Moment, StudySample, Surroundings
+from branchline.lab.sampling.samples import StudySample
 from branchline.lab.sampling.study_files import files_of
 from branchline.lab.studies.study_result import result_of, sentences
 from branchline.lab.study import JobSettings, Study

@@ -1,5 +1,7 @@
-"""Advice: changes whose gain the model forecasts or a sample shows, the largest first, and nothing where nothing is to
-be gained.
+"""Advice on a job or a dataset: the changes that save most time, and writing the files that a piece of advice asks for.
+
+The gain of a change is measured on a sample of the files, forecast by the model, or taken from the record of the job.
+Nothing is advised where nothing is to be gained.
 """
 
 from __future__ import annotations
@@ -32,18 +34,18 @@ from branchline.records.diagnosis.figures import phase_s
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord
 
-#: The error of a time that a sample has shown, as a part, for a change by a factor of e; and by which two readings of
-#: the same differ at least.
+#: Relative error of a time measured on a sample, for a change by a factor of e; and the least relative difference
+#: between two readings of the same files.
 TRIED_ERROR, TRIED_NOISE = 0.1, 0.03
-#: Another way of reading is tried from far away, too, if the model says that this many bytes take less than this.
+#: Another access mode is tried on remote files, too, if the model forecasts less than this time for this many bytes.
 TRIED_BYTES, TRIED_FAR_S = SAMPLE_BYTES, 15.0
-#: Phases of a job that reading takes.
+#: Phases of a job that belong to reading.
 READING_PHASES = ("plan", "wait", "decompress", "decode")
-#: Kinds that the files show better than a record does.
+#: Kinds of advice for which the files are better evidence than the record of a job.
 _FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
-#: Beginnings of what is wrong with files as they lie.
+#: Kinds of advice that name a flaw of the files.
 _FLAWS_OF_FILES = ("merge", "layout", "codec", "format", "slim")
-#: Files that get larger by more than this part: it is said as a cost.
+#: Files that grow by more than this fraction: the advice names it as a cost.
 GROWS = 0.02
 
 
@@ -76,6 +78,20 @@ def advise(subject: Subject) -> list[Advised]:
 def advise_without_files(job: JobRecord) -> list[Advised]:
     """Advice for a job whose files cannot be read any more: what its record says. Nothing is tried or planned."""
     return [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in advise_job(job)]
+
+
+def advice_of(found: Sequence[Advised]) -> list[Advice]:
+    """The advice alone, for reports."""
+    return [one.advice for one in found]
+
+
+def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:
+    """Writes the files that a piece of advice asks for into a folder, and verifies them; the old ones stay.
+
+    Raises OptionError for advice that is an option and no file, or for files of one name; BadFileError if what was
+    written is not the same; and what writing raises.
+    """
+    return write_changed(advised.change, files, folder, is_verified=True)
 
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
@@ -166,17 +182,3 @@ def _between(subject: Subject, other: Subject) -> WhatIf:
 
 def _advice(proposal: Proposal, gain: Gain, now_s: float) -> Advice:
     return Advice(proposal.id, proposal.what, proposal.words, gain, proposal.cost, proposal.whom, now_s)
-
-
-def advice_of(found: Sequence[Advised]) -> list[Advice]:
-    """The advice alone, for reports."""
-    return [one.advice for one in found]
-
-
-def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:
-    """Writes the files that a piece of advice asks for into a folder, and verifies them; the old ones stay.
-
-    Raises OptionError for advice that is an option and no file, or for files of one name; BadFileError if what was
-    written is not the same; and what writing raises.
-    """
-    return write_changed(advised.change, files, folder, is_verified=True)

@@ -18,8 +18,8 @@ from typing import IO, Protocol
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.texts import printable
 from branchline.errors import OptionError
+from branchline.lab.sampling.machine import Moment, Surroundings
 from branchline.lab.sampling.page_cache import Temperature
-from branchline.lab.sampling.samples import Moment, Surroundings
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import JobRecord
 

@@ -1,6 +1,7 @@
-"""Two subjects compared: rounds in a drawn order, with the first one twice as its own control, until it is sure.
+"""Comparison of two subjects, each a command or files that are read, and its verdict in sentences.
 
-A subject is a command, or files that are read.
+Rounds run both subjects in random order, with the first one twice as its own control, until the ratio of their times is
+precise enough.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from branchline.base.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
@@ -26,9 +27,9 @@ FIRST, SECOND, CONTROL = "A", "B", "A again"
 ARMS = (FIRST, SECOND, CONTROL)
 #: Less CPU time cannot be compared: the kernel counts it in ticks.
 CPU_TELLING_S = 0.1
-#: What is less of the difference is not named.
+#: Smallest share of the difference for which a phase is named.
 _PHASE_TELLING = 0.1
-#: Files of which less is in the page cache are not warm.
+#: Least share of the bytes in the page cache for which files count as warm.
 WARM_LEAST = 0.99
 
 
@@ -137,7 +138,7 @@ def _round(plan: ComparisonPlan, number: int, draw: random.Random) -> dict[str, 
         cached = _made_cold(plan.cold) if plan.cold else None
         subject = plan.second if arm == SECOND else plan.first
         sample = subject.taken(number, position, cached, plan.wait_s)
-        found[arm] = _named(sample, arm)
+        found[arm] = replace(sample, arm=arm)
         if sample.code:
             break
     return found
@@ -150,10 +151,6 @@ def _made_cold(files: Sequence[str]) -> int:
         return sum(map(cached_bytes, files))
     except OSError as error:
         raise FailedCommandError(f"it cannot be made cold: {error.strerror}", path=str(error.filename or "")) from None
-
-
-def _named(sample: ArmRun, arm: str) -> ArmRun:
-    return ArmRun(**{**vars(sample), "arm": arm})
 
 
 def _check_same_work(found: Mapping[str, ArmRun]) -> None:
@@ -267,15 +264,12 @@ def _temperature(arm: str, found: Comparison) -> str:
     remark = next((one.remark for one in known if one.remark), "")
     if not any(one.local_bytes for one in known):
         return f"{arm}: {remark}"
-    whole, least, most = known[0].local_bytes, *_extremes([one.cached_bytes for one in known])
+    cached = [one.cached_bytes for one in known]
+    whole, least, most = known[0].local_bytes, min(cached), max(cached)
     state = "cold" if not most else "warm" if least >= WARM_LEAST * whole else "neither cold nor warm"
     held = size(most) if least == most else f"{size(least)} to {size(most)}"
     line = f"{arm} was {state}: before each run {held} of {size(whole)} were in the page cache, as mincore(2) says"
     return f"{line}; {remark}" if remark else line
-
-
-def _extremes(values: list[int]) -> tuple[int, int]:
-    return min(values), max(values)
 
 
 def _control(found: Comparison) -> str:

@@ -1,4 +1,7 @@
-"""Files as they would lie: merged, in another order, with other baskets or codecs. Nothing is read or written."""
+"""Layouts of files after a change: merged, in another order, with other baskets, clusters or codecs.
+
+Nothing is read or written: the baskets of a `LaidFile` are moved, joined or cut anew.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def in_order_of_entries(file: LaidFile) -> LaidFile:
     wanted = sorted(
         (row[2], branch, number) for branch, own in enumerate(file.extents) for number, row in enumerate(own)
     )
-    others = max(0, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES - file.wanted_bytes)
+    others = data_bytes(file) - file.wanted_bytes
     between = others // max(1, len({start for start, _, _ in wanted}))
     branches = [list(own) for own in file.extents]
     at, last = _core.HEAD_BYTES, None
@@ -82,7 +85,7 @@ def in_order_of_entries(file: LaidFile) -> LaidFile:
 
 def in_order_of_branches(file: LaidFile) -> LaidFile:
     """The baskets of each wanted branch behind each other, with those of other branches in equal parts between."""
-    others = max(0, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES - file.wanted_bytes)
+    others = data_bytes(file) - file.wanted_bytes
     between = others // max(1, len(file.extents))
     branches, at = [], _core.HEAD_BYTES
     for own in file.extents:
@@ -116,6 +119,62 @@ def borders_of(branches: Sequence[Sequence[Basket]]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(start for _, _, start, _ in largest))
 
 
+def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
+    """The file with clusters of about so many bytes of all branches, each with a basket of every branch or more."""
+    if not file.entries or not any(file.extents):
+        return file
+    entries = max(1, round(cluster_bytes * file.entries / max(1, data_bytes(file))))
+    stored_max = max(1, int(BASKET_BYTES_MAX * file.stored_per_entry / max(1e-9, file.plain_per_entry)))
+    starts = list(range(0, file.entries, entries))
+    new = [_cut(own, starts, file.entries, stored_max) for own in file.extents]
+    before, after = (sum(len(own) for own in branches) for branches in (file.extents, new))
+    placed, end = _placed(file, new, entries)
+    record = file.metadata_bytes - BASKET_RECORD_BYTES * (before - after)
+    metadata = max(int(RECORD_KEPT * file.metadata_bytes), record)
+    layout = replace(file, size_bytes=end + metadata, metadata=[[(end, metadata)]], extents=placed)
+    return replace(layout, borders=tuple(starts))
+
+
+def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max: int) -> list[Basket]:
+    """A branch in new baskets (without places): of each cluster one, or several where that is too large."""
+    stops = np.array([stop for _, _, _, stop in own], float)
+    sizes = np.cumsum([size for _, size, _, _ in own])
+    # Bytes up to an entry: those of a basket are spread evenly over its entries.
+    up_to = np.concatenate([[0.0], stops]), np.concatenate([[0.0], sizes])
+    found: list[Basket] = []
+    for start, stop in zip(starts, [*starts[1:], entries], strict=True):
+        stored = float(np.diff(np.interp([start, stop], *up_to))[0])
+        pieces = min(stop - start, max(1, -(-int(stored) // stored_max)))
+        borders = [start + (stop - start) * number // pieces for number in range(pieces + 1)]
+        held = np.interp(borders, *up_to).astype(int).tolist()
+        for number in range(pieces):
+            size = max(1, held[number + 1] - held[number])
+            found.append((0, size, borders[number], borders[number + 1]))
+    return found
+
+
+def _placed(file: LaidFile, branches: list[list[Basket]], cluster_entries: int) -> tuple[list[list[Basket]], int]:
+    """The baskets cluster by cluster: those of a TTree by their entries, the pages of an RNTuple branch after branch,
+    and those of branches that are not wanted behind them. And where they end.
+    """
+    rows = sorted(
+        (start // cluster_entries, branch if file.is_ntuple else start, branch, number)
+        for branch, own in enumerate(branches)
+        for number, (_, _, start, _) in enumerate(own)
+    )
+    others = data_bytes(file) - file.wanted_bytes
+    clusters = -(-file.entries // cluster_entries)
+    placed: list[list[Basket]] = [[] for _ in branches]
+    at, last = _core.HEAD_BYTES, 0
+    for cluster, _, branch, number in rows:
+        at += others // clusters * (cluster - last)
+        last = cluster
+        _, size, start, stop = branches[branch][number]
+        placed[branch].append((at, size, start, stop))
+        at += size
+    return placed, at + others // clusters
+
+
 def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
     """The same baskets, each ``factor`` as large, as another codec would make them."""
 
@@ -125,7 +184,7 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
     branches = [
         [(scaled(at), max(1, scaled(size)), start, stop) for at, size, start, stop in own] for own in file.extents
     ]
-    data = max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)
+    data = data_bytes(file)
     shift = scaled(data) - data
 
     def moved(record_at: int) -> int:
@@ -148,9 +207,6 @@ def at_a_server(file: LaidFile) -> LaidFile:
     return replace(file, is_at_a_server=True, is_near=False, store_gap_bytes=REMOTE_GAP_BYTES)
 
 
-_Bordered = list[tuple[int, int, int, int]]
-
-
 def clusters_of(file: LaidFile) -> int:
     """How many clusters there are at most: each has a basket of every branch."""
     return min((len(own) for own in file.extents if own), default=1)
@@ -159,59 +215,3 @@ def clusters_of(file: LaidFile) -> int:
 def data_bytes(file: LaidFile) -> int:
     """Bytes of the baskets of all branches, about."""
     return max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)
-
-
-def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
-    """The file with clusters of about so many bytes of all branches, each with a basket of every branch or more."""
-    if not file.entries or not any(file.extents):
-        return file
-    entries = max(1, round(cluster_bytes * file.entries / max(1, data_bytes(file))))
-    stored_max = max(1, int(BASKET_BYTES_MAX * file.stored_per_entry / max(1e-9, file.plain_per_entry)))
-    starts = list(range(0, file.entries, entries))
-    new = [_cut(own, starts, file.entries, stored_max) for own in file.extents]
-    before, after = (sum(len(own) for own in branches) for branches in (file.extents, new))
-    placed, end = _placed(file, new, entries)
-    record = file.metadata_bytes - BASKET_RECORD_BYTES * (before - after)
-    metadata = max(int(RECORD_KEPT * file.metadata_bytes), record)
-    layout = replace(file, size_bytes=end + metadata, metadata=[[(end, metadata)]], extents=placed)
-    return replace(layout, borders=tuple(starts))
-
-
-def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max: int) -> _Bordered:
-    """A branch in new baskets (without places): of each cluster one, or several where that is too large."""
-    stops = np.array([stop for _, _, _, stop in own], float)
-    sizes = np.cumsum([size for _, size, _, _ in own])
-    # Bytes up to an entry: those of a basket are spread evenly over its entries.
-    up_to = np.concatenate([[0.0], stops]), np.concatenate([[0.0], sizes])
-    found: _Bordered = []
-    for start, stop in zip(starts, [*starts[1:], entries], strict=True):
-        stored = float(np.diff(np.interp([start, stop], *up_to))[0])
-        pieces = min(stop - start, max(1, -(-int(stored) // stored_max)))
-        borders = [start + (stop - start) * number // pieces for number in range(pieces + 1)]
-        held = np.interp(borders, *up_to).astype(int).tolist()
-        for number in range(pieces):
-            size = max(1, held[number + 1] - held[number])
-            found.append((0, size, borders[number], borders[number + 1]))
-    return found
-
-
-def _placed(file: LaidFile, branches: list[_Bordered], cluster_entries: int) -> tuple[list[list[Basket]], int]:
-    """The baskets cluster by cluster: those of a TTree by their entries, the pages of an RNTuple branch after branch,
-    and those of branches that are not wanted behind them. And where they end.
-    """
-    rows = sorted(
-        (start // cluster_entries, branch if file.is_ntuple else start, branch, number)
-        for branch, own in enumerate(branches)
-        for number, (_, _, start, _) in enumerate(own)
-    )
-    others = data_bytes(file) - file.wanted_bytes
-    clusters = -(-file.entries // cluster_entries)
-    placed: list[list[Basket]] = [[] for _ in branches]
-    at, last = _core.HEAD_BYTES, 0
-    for cluster, _, branch, number in rows:
-        at += others // clusters * (cluster - last)
-        last = cluster
-        _, size, start, stop = branches[branch][number]
-        placed[branch].append((at, size, start, stop))
-        at += size
-    return placed, at + others // clusters

@@ -1,6 +1,8 @@
-"""Forecasts beside what was measured then, those of advice among them: kept in one file of the user, newest last.
+"""Forecasts beside what was measured afterwards, those of advice among them: kept in one file of the user, newest last.
 
-They say how right forecasts are on a machine, and make the intervals of those that come there.
+They show how good forecasts are on a machine, and give later forecasts their intervals, by split conformal prediction:
+the quantiles of the errors of held-out points hold the next one as often, whatever their distribution (Vovk et al.
+2005, section 4.1).
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from branchline.lab.limits import CHECKED_FILE_MAX_BYTES, CHECKED_KEPT, CHECKED_
 #: on a machine that other programs used, too: of an earlier run of `python -m benches forecasts`, with other points.
 #: Where the link is slow, it has most of the time; where it is fast, this machine has, and what else runs on it.
 SLOW_LINK, FAST_LINK = (-0.17, 0.2), (-0.15, 0.5)
-#: A link is fast from so many bytes a second on, or up to such a round trip.
+#: A link is fast from this many bytes per second on, or up to this round trip.
 FAST_BYTES_PER_S, NEAR_S = 50e6, 2e-3
-#: So many forecasts that were checked on this machine replace them: fewer have no 5 % quantile.
+#: Checked forecasts on this machine from which on their errors are used instead: fewer have no 5 % quantile.
 PAIRS_MIN = 20
 #: The part of the forecasts that an interval is to hold.
 HELD = 0.9
@@ -38,44 +40,6 @@ HELD = 0.9
 CHECKED_VERSION = 1
 #: A gain that was measured below this many seconds says nothing about the error of its forecast.
 GAIN_MIN_S = 0.01
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Logarithms of measured over said: the lower and the upper end of an interval, and of how many pairs they are; 0
-    for those that every installation has.
-    """
-
-    low: float
-    high: float
-    pairs: int = 0
-
-
-def usual_errors(round_trip_s: float, bytes_per_s: float) -> Errors:
-    """Those that every installation has, for such a link; 0 bytes per second are no bound."""
-    is_fast = round_trip_s <= NEAR_S or bytes_per_s >= FAST_BYTES_PER_S or bytes_per_s <= 0
-    return Errors(*(FAST_LINK if is_fast else SLOW_LINK))
-
-
-def errors_seen(logarithms: Sequence[float]) -> Errors | None:
-    """The errors of forecasts that were checked on this machine; None if there are not enough."""
-    count = len(logarithms)
-    if count < PAIRS_MIN:
-        return None
-    ordered = sorted(logarithms)
-    # With one more than there are, as the next one may lie anywhere between them.
-    rank = min(count, math.ceil((count + 1) * (1 + HELD) / 2))
-    return Errors(ordered[count - rank], ordered[rank - 1], count)
-
-
-def machine_name() -> str:
-    """By what a machine is known: its name and its processor's kind, and how many cores there are."""
-    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
-
-
-def now_text() -> str:
-    """The present moment in UTC, as ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 @dataclass(frozen=True)
@@ -259,3 +223,47 @@ def _turns() -> Iterator[None]:
 
 def _not_added(error: OSError, path: Path) -> StorageError:
     return StorageError(f"checked forecasts cannot be added: {error}", path=str(path))
+
+
+# --- intervals --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Logarithms of measured over said: the lower and the upper end of an interval, and of how many pairs they are; 0
+    for those that every installation has.
+    """
+
+    low: float
+    high: float
+    pairs: int = 0
+
+
+def usual_errors(round_trip_s: float, bytes_per_s: float) -> Errors:
+    """Those that every installation has, for such a link; 0 bytes per second are no bound."""
+    is_fast = round_trip_s <= NEAR_S or bytes_per_s >= FAST_BYTES_PER_S or bytes_per_s <= 0
+    return Errors(*(FAST_LINK if is_fast else SLOW_LINK))
+
+
+def errors_seen(logarithms: Sequence[float]) -> Errors | None:
+    """The errors of forecasts that were checked on this machine; None if there are not enough."""
+    count = len(logarithms)
+    if count < PAIRS_MIN:
+        return None
+    ordered = sorted(logarithms)
+    # With one more than there are, as the next one may lie anywhere between them.
+    rank = min(count, math.ceil((count + 1) * (1 + HELD) / 2))
+    return Errors(ordered[count - rank], ordered[rank - 1], count)
+
+
+# --- this machine -----------------------------------------------------------------------------------------------------
+
+
+def machine_name() -> str:
+    """Return the identity of this machine: its name, the kind of its processor and the number of cores."""
+    return f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
+
+
+def now_text() -> str:
+    """The present moment in UTC, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,4 +1,8 @@
-"""A model of the time of a job: its readers, each by the pipeline of the engine in simulated time."""
+"""A model of the time of a job: its readers, each by the pipeline of the engine in simulated time.
+
+`Unexplained` is the time that reading a sample took beyond the model, shared out among chunks and baskets so that it
+can be forecast for another layout.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,9 @@ EXPECTED_ROUND_TRIP_S = 0.063
 #: (it is handed from thread to thread, and to Python), and for a basket or page (it is looked up, cut out of what was
 #: read, and handed on): measured on 1500 files of a chunk each, and on files of 150 000 baskets and pages.
 CHUNK_S, BASKET_S = 1e-4, 3.5e-6
-#: A machine, as it is and with what else it does, is taken to be so many times slower than usual at most.
+#: Largest factor by which a machine, with all that it does, is taken to be slower than usual.
 SLOWEST = 5.0
-#: From this round trip on waiting is no sign of a busy machine.
+#: Round trip in seconds from which on waiting is no sign of a busy machine.
 FAR_S = 1e-3
 
 
@@ -136,6 +140,9 @@ def _files_at_first(request: PlanRequest) -> int:
     return _core.link_chosen(request.access, EXPECTED_ROUND_TRIP_S, 0.0, 0).requests_in_flight
 
 
+# --- what the model leaves unexplained --------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Unexplained:
     """Seconds of reading that the model does not know of: once in each process, for a chunk, of which each file has one
@@ -151,34 +158,6 @@ class Unexplained:
         return self.once_s + work.scale * (self.chunk_s * chunks_of(work) + self.basket_s * baskets_of(work))
 
 
-def chunks_of(work: Work) -> int:
-    """Chunks of the files that were planned."""
-    return sum(one.chunks for one in work.plans)
-
-
-def baskets_of(work: Work) -> int:
-    """Baskets and pages of the files that were planned."""
-    return sum(len(branch) for file in work.files for branch in file.extents)
-
-
-def usual_saving_s(before: Work, after: Work) -> float:
-    """The seconds of each worker of a job that fewer baskets save, or more of them take, as usual."""
-    fewer = before.scale * baskets_of(before) - after.scale * baskets_of(after)
-    return BASKET_S * fewer / max(1, after.workers)
-
-
-@dataclass(frozen=True)
-class _More:
-    """Seconds of reading some files beyond the model, with the chunks and baskets in them and the CPU time they took
-    in the model.
-    """
-
-    seconds: float
-    chunks: int
-    baskets: int
-    cpu_s: float
-
-
 def unexplained(subject: Subject, model: Callable[[Subject], tuple[Costs, Work]]) -> Unexplained:
     """What the sample of a dataset shows; nothing where not all of it was read. ``model`` has what one costs."""
     rates = subject.rates
@@ -188,8 +167,8 @@ def unexplained(subject: Subject, model: Callable[[Subject], tuple[Costs, Work]]
 
     def more(some: Sequence[LaidFile], took_s: float) -> _More:
         own = replace(subject, files=subject.files[: len(some)], laid=tuple(some), threads=1)
-        costs, work = model(own)
-        return _More(took_s - costs.wall_s, max(1, chunks_of(work)), baskets_of(work), costs.cpu_s)
+        modelled, work = model(own)
+        return _More(took_s - modelled.wall_s, max(1, chunks_of(work)), baskets_of(work), modelled.cpu_s)
 
     all_of_it = more(laid, rates.sample_s - rates.first_s)
     if not rates.alone_s:
@@ -213,9 +192,37 @@ def unexplained(subject: Subject, model: Callable[[Subject], tuple[Costs, Work]]
     return Unexplained(rates.first_s + once_s, chunk_s, basket_s)
 
 
+@dataclass(frozen=True)
+class _More:
+    """Seconds of reading some files beyond the model, with the chunks and baskets in them and the CPU time they took
+    in the model.
+    """
+
+    seconds: float
+    chunks: int
+    baskets: int
+    cpu_s: float
+
+
 def _by_usual_parts(first_s: float, more: _More) -> Unexplained:
     """Shared out among chunks and baskets as they usually cost; what is much more than that comes once."""
     usual_s = CHUNK_S * more.chunks + BASKET_S * more.baskets
     seconds = max(0.0, more.seconds)
     slower = min(SLOWEST, seconds / usual_s)
     return Unexplained(first_s + seconds - slower * usual_s, slower * CHUNK_S, slower * BASKET_S)
+
+
+def chunks_of(work: Work) -> int:
+    """Chunks of the files that were planned."""
+    return sum(one.chunks for one in work.plans)
+
+
+def baskets_of(work: Work) -> int:
+    """Baskets and pages of the files that were planned."""
+    return sum(len(branch) for file in work.files for branch in file.extents)
+
+
+def usual_saving_s(before: Work, after: Work) -> float:
+    """The seconds of each worker of a job that fewer baskets save, or more of them take, as usual."""
+    fewer = before.scale * baskets_of(before) - after.scale * baskets_of(after)
+    return BASKET_S * fewer / max(1, after.workers)

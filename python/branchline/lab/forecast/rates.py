@@ -1,4 +1,8 @@
-"""How fast a job's machine and storage are: measured in a job, or on a sample of a dataset."""
+"""The speed of a job's machine and storage: measured in a job, or on a sample of a dataset.
+
+`try_codec` and `try_clusters` measure what another codec, or other clusters, would make of some files, on the smallest
+of them.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +24,19 @@ from branchline.reading.trees.stream import ChunkStream
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
-#: Seconds of reading, at most, from which the rates of a dataset are taken.
-SAMPLE_S = 20.0
-#: Times that a sample is read, unless that takes more than so many seconds.
+#: The sample from which the rates of a dataset are taken: its files, and seconds of reading at most.
+SAMPLE_FILES, SAMPLE_S = 8, 20.0
+#: Number of readings of a sample, and seconds after which no further one begins.
 ROUNDS, ROUNDS_S = 5, 4.0
-#: Calls one after the other are measured for so many seconds, by chunks of so many bytes.
+#: Calls one after the other are measured for this many seconds, by chunks of this many bytes.
 CALLS_S, CALLS_STEP_BYTES = 0.5, 100_000
-#: A call that takes longer besides the round trip was held up by something else.
+#: A call that takes longer than this besides the round trip was held up by something else.
 CALL_S_MAX = 0.01
-#: Files of such a sample.
-SAMPLE_FILES = 8
-#: A part of the time that files may differ by where nothing is known of it.
+#: Relative spread of the times of files where nothing is known of it.
 SPREAD_UNKNOWN = 0.1
-#: A larger file is not recompressed to measure a codec: it would take minutes.
+#: Largest file that is rewritten to measure a codec: a larger one would take minutes.
 TRIED_BYTES_MAX = 300_000_000
-#: Times that both are read.
+#: Number of readings of both files when a codec or clusters are tried.
 CODEC_ROUNDS = 3
 
 
@@ -218,6 +220,9 @@ def _mean(values: Iterable[float]) -> float:
 
 def _speed(size_bytes: float, seconds: float) -> float:
     return size_bytes / seconds if size_bytes > 0 and seconds > 1e-6 else 0.0
+
+
+# --- another codec, other clusters ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

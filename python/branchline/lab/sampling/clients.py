@@ -21,7 +21,8 @@ from typing import Any
 
 from branchline.base.limits import KILL_GRACE_S, parse_bytes
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.sampling.job import Counts, JobRequest, bare_socket
+from branchline.lab.sampling.bare_network import bare_socket
+from branchline.lab.sampling.job import Counts, JobRequest
 from branchline.lab.sampling.traces import TRACED_CLIENTS, ranges_on, traced
 from branchline.lab.study import Value
 from branchline.reading.access import Access

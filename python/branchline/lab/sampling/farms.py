@@ -1,4 +1,7 @@
-"""Samples whose jobs run on a farm: a batch system, Dask, or an executor."""
+"""Samples whose jobs run on a farm: a batch system, Dask, or an executor.
+
+The outcomes of all jobs are put together as one sample (`_as_one`).
+"""
 
 from __future__ import annotations
 
@@ -25,67 +28,16 @@ from branchline.jobs.where import Terms, Where, place_on, where_of
 from branchline.lab.limits import FARM_ANSWER_GRACE_S, FARM_ANSWER_LOOK_S, FARM_LOOK_S, FARM_QUEUE_S, STUDY_JOBS_MAX
 from branchline.lab.sampling.farm_job import FarmTask, answer_path, task_path, work_on_jobs
 from branchline.lab.sampling.job import JobOutcome
+from branchline.lab.sampling.machine import Surroundings
 from branchline.lab.sampling.sampler import HereAtOnce, Taker, Turn
-from branchline.lab.sampling.samples import StudySample, Surroundings
+from branchline.lab.sampling.samples import StudySample
 from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.study import JobSettings
 
-#: A sample of which more than this part of the jobs failed is none.
+#: A sample fails if more than this part of its jobs failed.
 FAILED_MOST = 0.5
-_SUBMITTED = "submitted.json"
-#: The folder of jobs that are on a farm, in a study's directory.
-FARM = "farm"
-
-
-def as_one(found: Sequence[StudySample | str | None], turn: Turn, at: str, place: str, error: str) -> StudySample:
-    """The sample of all jobs, by number. A text says why a job has none. ``wall_s`` goes by the clocks of the machines,
-    from the first begin to the last end.
-    """
-    jobs = [_outcome(number, one) for number, one in enumerate(found)]
-    good = [one for one in jobs if not one.error]
-    if not error and len(jobs) - len(good) > FAILED_MOST * len(jobs):
-        failed = [one.error for one in jobs if one.error]
-        error = f"{len(failed)} of {len(jobs)} jobs failed: {failed[0]}"
-    samples = [one for one in found if isinstance(one, StudySample)]
-    cached = [one.cached_bytes for one in samples if one.cached_bytes is not None]
-    sizes = [one.file_bytes for one in good]
-    return StudySample(
-        turn.round,
-        turn.position,
-        turn.arm,
-        turn.kind,
-        at,
-        max((one.begin_s + one.wall_s for one in good), default=0.0) - min((one.begin_s for one in good), default=0.0),
-        jobs,
-        None if None in sizes else sum(one for one in sizes if one is not None),
-        sum(cached) if cached else None,
-        next((one.cold_remark for one in samples if one.cold_remark), ""),
-        _surroundings(samples),
-        error=error,
-        place=place,
-    )
-
-
-def _outcome(number: int, one: StudySample | str | None) -> JobOutcome:
-    if isinstance(one, StudySample):
-        outcome = one.jobs[0] if one.jobs else JobOutcome(number)
-        return dataclasses.replace(outcome, number=number, error=one.error or outcome.error)
-    return JobOutcome(number, error=one or "it did not run")
-
-
-def _surroundings(samples: Sequence[StudySample]) -> Surroundings:
-    """All notes, and what each machine received while jobs of the sample ran on it, counted once."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    for one in samples:
-        beside = one.surroundings
-        received = beside.network_bytes + beside.loopback_bytes
-        for job in one.good_jobs:
-            span = (beside.received_before_bytes, beside.received_before_bytes + received)
-            spans.setdefault(job.host, []).append(span)
-    received = sum(max(end for _, end in one) - min(begin for begin, _ in one) for one in spans.values())
-    notes = dict.fromkeys(note for one in samples for note in one.surroundings.notes)
-    most = max((one.surroundings.others_share for one in samples), default=0.0)
-    return Surroundings(others_share=most, network_bytes=received, notes=tuple(notes))
+#: The folder of jobs that are on a farm, in a study's directory; and the record of a submission in it.
+FARM, _SUBMITTED = "farm", "submitted.json"
 
 
 def taker_on(on: object, folder: Path) -> Taker:
@@ -97,17 +49,6 @@ def taker_on(on: object, folder: Path) -> Taker:
     if is_batch_system(on):
         return OnBatchSystem(str(on), folder)
     return OnWorkers(where_of(on))
-
-
-def _tasks(settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> list[FarmTask]:
-    """One for each job, with its own files and its own place."""
-    # The machines of a farm cannot make the cache of a server cold, and say so.
-    settings = replace(settings, served_from=(), servers=())
-    return [FarmTask(settings, files.of_job(number), turn, wait_s) for number in range(len(files.of_jobs))]
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
 class OnWorkers:
@@ -128,7 +69,7 @@ class OnWorkers:
             error = ""
         except BranchlineError as failure:
             found, error = {}, str(failure)
-        return as_one([found.get(number) for number in range(len(tasks))], turn, at, place_name, error)
+        return _as_one([found.get(number) for number in range(len(tasks))], turn, at, place_name, error)
 
     def _run(self, tasks: Sequence[FarmTask]) -> dict[int, StudySample | str]:
         waiting = deque(SubJob(number, f"job {number}", one, False) for number, one in enumerate(tasks))
@@ -178,7 +119,7 @@ class OnBatchSystem:
             found, error = {}, str(failure)
         if not (folder / _SUBMITTED).exists():
             shutil.rmtree(folder, ignore_errors=True)
-        return as_one([found.get(number) for number in range(len(tasks))], turn, at, self._name, error)
+        return _as_one([found.get(number) for number in range(len(tasks))], turn, at, self._name, error)
 
     def _begin(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -286,3 +227,68 @@ def _end_of(log: Path) -> str:
         return log.read_text(encoding="utf-8", errors="replace")[-500:].strip()
     except OSError:
         return ""
+
+
+def _tasks(settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> list[FarmTask]:
+    """One for each job, with its own files and its own place."""
+    # The machines of a farm cannot make the cache of a server cold, and say so.
+    settings = replace(settings, served_from=(), servers=())
+    return [FarmTask(settings, files.of_job(number), turn, wait_s) for number in range(len(files.of_jobs))]
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
+
+
+# --- the jobs of a farm as one sample ---------------------------------------------------------------------------------
+
+
+def _as_one(found: Sequence[StudySample | str | None], turn: Turn, at: str, place: str, error: str) -> StudySample:
+    """The sample of all jobs, by number. A text says why a job has none. ``wall_s`` goes by the clocks of the machines,
+    from the first begin to the last end.
+    """
+    jobs = [_outcome(number, one) for number, one in enumerate(found)]
+    good = [one for one in jobs if not one.error]
+    if not error and len(jobs) - len(good) > FAILED_MOST * len(jobs):
+        failed = [one.error for one in jobs if one.error]
+        error = f"{len(failed)} of {len(jobs)} jobs failed: {failed[0]}"
+    samples = [one for one in found if isinstance(one, StudySample)]
+    cached = [one.cached_bytes for one in samples if one.cached_bytes is not None]
+    sizes = [one.file_bytes for one in good]
+    return StudySample(
+        turn.round,
+        turn.position,
+        turn.arm,
+        turn.kind,
+        at,
+        max((one.begin_s + one.wall_s for one in good), default=0.0) - min((one.begin_s for one in good), default=0.0),
+        jobs,
+        None if None in sizes else sum(one for one in sizes if one is not None),
+        sum(cached) if cached else None,
+        next((one.cold_remark for one in samples if one.cold_remark), ""),
+        _surroundings(samples),
+        error=error,
+        place=place,
+    )
+
+
+def _outcome(number: int, one: StudySample | str | None) -> JobOutcome:
+    if isinstance(one, StudySample):
+        outcome = one.jobs[0] if one.jobs else JobOutcome(number)
+        return dataclasses.replace(outcome, number=number, error=one.error or outcome.error)
+    return JobOutcome(number, error=one or "it did not run")
+
+
+def _surroundings(samples: Sequence[StudySample]) -> Surroundings:
+    """All notes, and what each machine received while jobs of the sample ran on it, counted once."""
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for one in samples:
+        beside = one.surroundings
+        received = beside.network_bytes + beside.loopback_bytes
+        for job in one.good_jobs:
+            span = (beside.received_before_bytes, beside.received_before_bytes + received)
+            spans.setdefault(job.host, []).append(span)
+    received = sum(max(end for _, end in one) - min(begin for begin, _ in one) for one in spans.values())
+    notes = dict.fromkeys(note for one in samples for note in one.surroundings.notes)
+    most = max((one.surroundings.others_share for one in samples), default=0.0)
+    return Surroundings(others_share=most, network_bytes=received, notes=tuple(notes))

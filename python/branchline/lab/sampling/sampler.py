@@ -18,8 +18,9 @@ from branchline.errors import BranchlineError
 from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.sampling.job import JobRequest
 from branchline.lab.sampling.local_jobs import JobStarters, run_at_once
+from branchline.lab.sampling.machine import Moment, Surroundings
 from branchline.lab.sampling.page_cache import StillCachedError, cached_bytes, fuse_remark, make_cold
-from branchline.lab.sampling.samples import Moment, SampleKind, StudySample, Surroundings
+from branchline.lab.sampling.samples import SampleKind, StudySample
 from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.sampling.traces import trace_path
 from branchline.lab.study import JobSettings

@@ -1,9 +1,11 @@
-"""Many jobs of an arm: how their times spread, how much was done at each moment, and how much longer each one takes."""
+"""Many jobs of an arm: how their times spread, how much was done at each moment, and how much longer each job takes
+than the same job of the baseline, for each kind of processor.
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,82 +15,14 @@ from branchline.lab.sampling.samples import StudySample
 from branchline.lab.studies.study_pictures import COLOURS, Picture, Series, lines
 from branchline.lab.study import Study
 
-#: With fewer jobs in a sample there is nothing to see.
+#: Fewest jobs in a sample that are compared.
 JOBS_MIN = 4
-_T = TypeVar("_T")
-#: Bins of a picture, of which every so many have a text.
+#: Bins of a picture, and the number of bins from one label to the next.
 _BINS, _LABEL_EVERY = 40, 5
+_T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class JobDifferences:
-    """Of an arm beside its baseline, on one kind of processor: how many jobs were in both, and the seconds of wall and
-    of CPU time that they take more: median, and the range that holds the middle half.
-    """
-
-    arm: str
-    baseline: str
-    processor: str
-    jobs: int
-    wall: str
-    wall_middle: str
-    cpu: str
-    cpu_middle: str
-
-
-def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, list[tuple[JobOutcome, JobOutcome]]]:
-    """For each arm with enough jobs: a job that did not fail, and the job with the same files of the same round of the
-    baseline, which did not, either, and ran on the same kind of processor.
-    """
-    taken = {one.key: one for one in samples if not one.error}
-    found: dict[str, list[tuple[JobOutcome, JobOutcome]]] = {}
-    for arm in study.arms():
-        baseline = study.baseline_of(arm)
-        if baseline == arm.name or arm.settings.jobs < JOBS_MIN:
-            continue
-        pairs = [
-            (mine, theirs[mine.number])
-            for (number, kind, name), sample in taken.items()
-            if (kind, name) == ("arm", arm.name) and (other := taken.get((number, "arm", baseline))) is not None
-            for theirs in [{one.number: one for one in other.good_jobs}]
-            for mine in sample.good_jobs
-            if mine.number in theirs and mine.processor == theirs[mine.number].processor
-        ]
-        if pairs:
-            found[arm.name] = pairs
-    return found
-
-
-def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDifferences]:
-    """For each arm whose samples have enough jobs, by the kind of processor on which both of a pair ran."""
-    baselines = {one.name: study.baseline_of(one) for one in study.arms()}
-    found = []
-    for arm, pairs in pairs_of_jobs(study, samples).items():
-        for processor in dict.fromkeys(mine.processor for mine, _ in pairs):
-            own = [(mine, other) for mine, other in pairs if mine.processor == processor]
-            wall = [mine.wall_s - other.wall_s for mine, other in own]
-            cpu = [mine.cpu_s - other.cpu_s for mine, other in own]
-            found.append(
-                JobDifferences(
-                    arm, baselines[arm], processor, len(own), _median(wall), _middle(wall), _median(cpu), _middle(cpu)
-                )
-            )
-    return found
-
-
-def _median(values: Sequence[float]) -> str:
-    return _signed(statistics.median(values))
-
-
-def _middle(values: Sequence[float]) -> str:
-    if len(values) < JOBS_MIN:
-        return ""
-    low, _, high = statistics.quantiles(values, n=4)
-    return f"{_signed(low)} to {_signed(high)}"
-
-
-def _signed(seconds: float) -> str:
-    return f"{'-' if seconds < 0 else '+'}{duration(abs(seconds))}"
+# --- spreads ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -112,7 +46,7 @@ class JobSpread:
 def spreads(samples: Sequence[StudySample]) -> list[JobSpread]:
     """Of all arms that have enough jobs in a sample; of each kind of processor, too, where there are several."""
     by_arm = _by_arm(samples)
-    kinds = _kinds(job for own in by_arm.values() for one in own for job in one.good_jobs)
+    kinds = dict.fromkeys(job.processor for own in by_arm.values() for one in own for job in one.good_jobs)
     found = []
     for arm, own in by_arm.items():
         jobs = [job for one in own for job in one.jobs]
@@ -122,11 +56,6 @@ def spreads(samples: Sequence[StudySample]) -> list[JobSpread]:
             if sum(not one.error for one in alike) >= JOBS_MIN:
                 found.append(_spread(arm, kind, alike, ""))
     return found
-
-
-def _kinds(jobs: Iterable[JobOutcome]) -> list[str]:
-    """The kinds of their processors."""
-    return list(dict.fromkeys(one.processor for one in jobs))
 
 
 def _by_arm(samples: Sequence[StudySample]) -> dict[str, list[StudySample]]:
@@ -167,6 +96,83 @@ def _spread(arm: str, processor: str, jobs: Sequence[JobOutcome], network: str) 
     )
 
 
+# --- differences of the same job in two arms --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobDifferences:
+    """Of an arm beside its baseline, on one kind of processor: how many jobs were in both, and the seconds of wall and
+    of CPU time that they take more: median, and the range that holds the middle half.
+    """
+
+    arm: str
+    baseline: str
+    processor: str
+    jobs: int
+    wall: str
+    wall_middle: str
+    cpu: str
+    cpu_middle: str
+
+
+def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDifferences]:
+    """For each arm whose samples have enough jobs, by the kind of processor on which both of a pair ran."""
+    baselines = {one.name: study.baseline_of(one) for one in study.arms()}
+    found = []
+    for arm, pairs in pairs_of_jobs(study, samples).items():
+        for processor in dict.fromkeys(mine.processor for mine, _ in pairs):
+            own = [(mine, other) for mine, other in pairs if mine.processor == processor]
+            wall = [mine.wall_s - other.wall_s for mine, other in own]
+            cpu = [mine.cpu_s - other.cpu_s for mine, other in own]
+            found.append(
+                JobDifferences(
+                    arm, baselines[arm], processor, len(own), _median(wall), _middle(wall), _median(cpu), _middle(cpu)
+                )
+            )
+    return found
+
+
+def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, list[tuple[JobOutcome, JobOutcome]]]:
+    """For each arm with enough jobs: a job that did not fail, and the job with the same files of the same round of the
+    baseline, which did not, either, and ran on the same kind of processor.
+    """
+    taken = {one.key: one for one in samples if not one.error}
+    found: dict[str, list[tuple[JobOutcome, JobOutcome]]] = {}
+    for arm in study.arms():
+        baseline = study.baseline_of(arm)
+        if baseline == arm.name or arm.settings.jobs < JOBS_MIN:
+            continue
+        pairs = [
+            (mine, theirs[mine.number])
+            for (number, kind, name), sample in taken.items()
+            if (kind, name) == ("arm", arm.name) and (other := taken.get((number, "arm", baseline))) is not None
+            for theirs in [{one.number: one for one in other.good_jobs}]
+            for mine in sample.good_jobs
+            if mine.number in theirs and mine.processor == theirs[mine.number].processor
+        ]
+        if pairs:
+            found[arm.name] = pairs
+    return found
+
+
+def _median(values: Sequence[float]) -> str:
+    return _signed(statistics.median(values))
+
+
+def _middle(values: Sequence[float]) -> str:
+    if len(values) < JOBS_MIN:
+        return ""
+    low, _, high = statistics.quantiles(values, n=4)
+    return f"{_signed(low)} to {_signed(high)}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else '+'}{duration(abs(seconds))}"
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
 def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
     """Wall and CPU times of jobs, what was done at each moment of the last round, and differences of the same job."""
     by_arm = _by_arm(samples)
@@ -179,7 +185,7 @@ def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
         _over_time(by_arm),
     ]
     for what, seconds in (("wall", _wall_s), ("CPU", _cpu_s)):
-        found = _differences(study, samples, seconds)
+        found = _seconds_more(study, samples, seconds)
         if found:
             made.append(_histogram(f"The same job: {what} time more than in the baseline", found))
     return made
@@ -209,9 +215,10 @@ def _cpu_s(job: JobOutcome) -> float:
     return job.cpu_s
 
 
-def _differences(
+def _seconds_more(
     study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
 ) -> dict[str, list[float]]:
+    """Seconds that jobs take more than in the baseline, by arm; empty where nothing differs."""
     pairs = pairs_of_jobs(study, samples)
     found = _by_kind(pairs, lambda pair: seconds(pair[0]) - seconds(pair[1]), lambda pair: pair[0].processor)
     every = [one for values in found.values() for one in values]

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from branchline.lab.sampling.job import host_of, own_address
+from branchline.lab.sampling.bare_network import host_of, own_address
 from branchline.lab.sampling.samples import SampleKind
 from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.sampling.traces import counterparts

@@ -1,4 +1,4 @@
-"""study.html: the report of a study, one file without network, and its samples as Parquet."""
+"""study.html: the report of a study, one file without network; and its samples as Parquet, a row for each job."""
 
 from __future__ import annotations
 
@@ -33,96 +33,9 @@ from branchline.lab.study import Study
 from branchline.records.result_files.job_files import table_of
 
 PAGE, TABLE = "study.html", "samples.parquet"
-#: With fewer numbers, or fewer names, a picture says no more than the table.
+#: Fewest levels that are numbers, or fewest levels of any kind, for a picture against a factor: with fewer it says no
+#: more than the table.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
-
-
-def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
-    """Writes the table. Raises StorageError."""
-    import pyarrow.parquet
-
-    schema = _schema()
-    rows = [row for one in samples for row in _rows(one)]
-    columns = {name: [row[name] for row in rows] for name in schema.names}
-    with whole_file(path) as temporary:
-        pyarrow.parquet.write_table(table_of(columns, schema), temporary, compression="zstd")
-
-
-def _schema() -> Any:
-    import pyarrow
-
-    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
-    return pyarrow.schema(
-        [
-            ("round", whole),
-            ("position", whole),
-            ("kind", text),
-            ("arm", text),
-            ("at", text),
-            ("session", whole),
-            ("sample_wall_s", number),
-            ("file_bytes", whole),
-            ("cached_bytes", whole),
-            ("cold_remark", text),
-            ("others_share", number),
-            ("network_bytes", whole),
-            ("loopback_bytes", whole),
-            ("notes", text),
-            ("sample_error", text),
-            ("job", whole),
-            ("begin_s", number),
-            ("wall_s", number),
-            ("cpu_s", number),
-            ("events", whole),
-            ("bytes_read", whole),
-            ("read_calls", whole),
-            ("disk_bytes", whole),
-            ("host", text),
-            ("processor", text),
-            ("error", text),
-        ]
-    )
-
-
-def _rows(one: StudySample) -> list[dict[str, object]]:
-    beside = one.surroundings
-    common = {
-        "round": one.round,
-        "position": one.position,
-        "kind": one.kind,
-        "arm": one.arm,
-        "at": one.at,
-        "session": one.session,
-        "sample_wall_s": one.wall_s,
-        "file_bytes": one.file_bytes,
-        "cached_bytes": one.cached_bytes,
-        "cold_remark": one.cold_remark,
-        "others_share": beside.others_share,
-        "network_bytes": beside.network_bytes,
-        "loopback_bytes": beside.loopback_bytes,
-        "notes": "; ".join(beside.notes),
-        "sample_error": one.error,
-    }
-    own = (
-        "begin_s",
-        "wall_s",
-        "cpu_s",
-        "events",
-        "bytes_read",
-        "read_calls",
-        "disk_bytes",
-        "host",
-        "processor",
-        "error",
-    )
-    jobs = [{"job": job.number, **{name: getattr(job, name) for name in own}} for job in one.jobs]
-    return [{**common, **job} for job in jobs or [{"job": None, **dict.fromkeys(own)}]]
-
-
-def kept_result(folder: Path) -> StudyResult:
-    """What the samples in a study's directory say. Raises OptionError."""
-    kept = load_kept(folder)
-    return result_of(kept.study, kept.seed, SampleFile(folder / SAMPLES).read())
 
 
 def write_report(folder: Path) -> Path:
@@ -132,7 +45,7 @@ def write_report(folder: Path) -> Path:
     found = result_of(kept.study, kept.seed, samples)
     write_samples(folder / TABLE, samples)
     per_job = differences(kept.study, samples)
-    rows = [_row(one) for one in found.arms]
+    rows = [_arm_row(one) for one in found.arms]
     page = _environment().get_template(PAGE)
     html = page.render(
         study=kept.study,
@@ -165,7 +78,13 @@ def write_report(folder: Path) -> Path:
     return path
 
 
-def _row(one: ArmResult) -> dict[str, object]:
+def kept_result(folder: Path) -> StudyResult:
+    """What the samples in a study's directory say. Raises OptionError."""
+    kept = load_kept(folder)
+    return result_of(kept.study, kept.seed, SampleFile(folder / SAMPLES).read())
+
+
+def _arm_row(one: ArmResult) -> dict[str, object]:
     """An arm as texts of a table."""
     return {
         "name": one.name,
@@ -306,3 +225,88 @@ def _environment() -> jinja2.Environment:
 def _clean(value: object) -> object:
     """Names and errors come from outside: no control characters, not without end."""
     return value if not isinstance(value, str) or isinstance(value, Markup) else printable(value[:4000])
+
+
+# --- the table of samples ---------------------------------------------------------------------------------------------
+
+
+def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
+    """Writes the table. Raises StorageError."""
+    import pyarrow.parquet
+
+    schema = _sample_schema()
+    rows = [row for one in samples for row in _sample_rows(one)]
+    columns = {name: [row[name] for row in rows] for name in schema.names}
+    with whole_file(path) as temporary:
+        pyarrow.parquet.write_table(table_of(columns, schema), temporary, compression="zstd")
+
+
+def _sample_schema() -> Any:
+    import pyarrow
+
+    text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()
+    return pyarrow.schema(
+        [
+            ("round", whole),
+            ("position", whole),
+            ("kind", text),
+            ("arm", text),
+            ("at", text),
+            ("session", whole),
+            ("sample_wall_s", number),
+            ("file_bytes", whole),
+            ("cached_bytes", whole),
+            ("cold_remark", text),
+            ("others_share", number),
+            ("network_bytes", whole),
+            ("loopback_bytes", whole),
+            ("notes", text),
+            ("sample_error", text),
+            ("job", whole),
+            ("begin_s", number),
+            ("wall_s", number),
+            ("cpu_s", number),
+            ("events", whole),
+            ("bytes_read", whole),
+            ("read_calls", whole),
+            ("disk_bytes", whole),
+            ("host", text),
+            ("processor", text),
+            ("error", text),
+        ]
+    )
+
+
+def _sample_rows(one: StudySample) -> list[dict[str, object]]:
+    beside = one.surroundings
+    common = {
+        "round": one.round,
+        "position": one.position,
+        "kind": one.kind,
+        "arm": one.arm,
+        "at": one.at,
+        "session": one.session,
+        "sample_wall_s": one.wall_s,
+        "file_bytes": one.file_bytes,
+        "cached_bytes": one.cached_bytes,
+        "cold_remark": one.cold_remark,
+        "others_share": beside.others_share,
+        "network_bytes": beside.network_bytes,
+        "loopback_bytes": beside.loopback_bytes,
+        "notes": "; ".join(beside.notes),
+        "sample_error": one.error,
+    }
+    own = (
+        "begin_s",
+        "wall_s",
+        "cpu_s",
+        "events",
+        "bytes_read",
+        "read_calls",
+        "disk_bytes",
+        "host",
+        "processor",
+        "error",
+    )
+    jobs = [{"job": job.number, **{name: getattr(job, name) for name in own}} for job in one.jobs]
+    return [{**common, **job} for job in jobs or [{"job": None, **dict.fromkeys(own)}]]

@@ -1,4 +1,7 @@
-"""Pictures of a study as SVG: lines against the levels of a factor, and intervals of ratios. Numbers in, markup out."""
+"""Pictures of a study as SVG: lines against the levels of a factor, intervals of ratios, and offset against time.
+
+Lines and intervals are drawn from numbers; offsets are those of the reads in the trace of the first job of an arm.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,17 @@ from branchline.records.report.charts import nice_ticks, tick_text
 
 COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
+#: Height of a row of intervals.
 _ROW = 26
-#: Half of the line of a limit that stands alone.
+#: Half the length of the line of a limit that stands alone.
 _LONE = 24
-#: Texts of ratios that are nearer to each other would touch.
+#: Least distance of the texts of ratios, which would touch otherwise.
 _TICKS_APART = 32
-#: More lines in one picture cannot be told apart.
+#: Lines in one picture: more cannot be told apart.
 SERIES_MAX = 9
-#: More arms would make the page longer than people look.
+#: Pictures of offsets: more would make the page longer than people look.
 ARMS_MAX = 8
-#: More lie on each other.
+#: Reads in a picture of offsets: more lie on each other.
 READS_MAX = 3000
 
 
@@ -106,25 +110,24 @@ def is_number(level: str) -> bool:
     return level.removeprefix("-")[:1].isdigit()
 
 
-def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> Picture:
-    """Upright lines at their times, with horizontal lines at ``borders``."""
-    right = max((one.at for one in rows), default=0.0) or 1.0
-    top = max([one.end for one in rows] + list(borders), default=0.0) or 1.0
-
-    def x(value: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
-
-    def y(value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
-
-    parts = [_line(_LEFT, y(one), _WIDTH - _RIGHT, y(one), "grid") for one in borders]
-    parts += [_text(_LEFT - 8, y(one) + 4, tick_text(one), "end") for one in nice_ticks(top) if one <= top]
-    parts += [
-        _text(x(one), _HEIGHT - _BOTTOM + 18, tick_text(one), "middle") for one in nice_ticks(right) if one <= right
-    ]
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
-    parts += [_line(x(one.at), y(one.begin), x(one.at), y(one.end), "read") for one in rows]
-    return Picture(title, unit, _svg(_HEIGHT, title, parts), [])
+def _curve(points: Sequence[tuple[float, float] | None], one: Series, joined: Sequence[bool]) -> list[Markup]:
+    """A line through the points of numbers; a limit at another level is a short line of its own."""
+    path, is_begun = "", False
+    for point, is_joined in zip(points, joined, strict=True):
+        if point is None or not is_joined:
+            is_begun = False
+        if point is None:
+            continue
+        left, right = (point[0] - _LONE, point[0] + _LONE) if one.is_limit and not is_joined else (point[0], None)
+        path += f"{'L' if is_begun else 'M'}{left:.1f} {point[1]:.1f}"
+        path += f"L{right:.1f} {point[1]:.1f}" if right is not None else ""
+        is_begun = is_joined
+    dash = Markup(' stroke-dasharray="6 5"') if one.is_limit else Markup("")
+    drawn = [Markup('<path d="{}" class="curve" stroke="{}"{}/>').format(path, one.colour, dash)]
+    if not one.is_limit:
+        dot = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>')
+        drawn += [dot.format(*point, one.colour) for point in points if point is not None]
+    return drawn
 
 
 def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> Picture:
@@ -167,24 +170,66 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return inside
 
 
-def _curve(points: Sequence[tuple[float, float] | None], one: Series, joined: Sequence[bool]) -> list[Markup]:
-    """A line through the points of numbers; a limit at another level is a short line of its own."""
-    path, is_begun = "", False
-    for point, is_joined in zip(points, joined, strict=True):
-        if point is None or not is_joined:
-            is_begun = False
-        if point is None:
-            continue
-        left, right = (point[0] - _LONE, point[0] + _LONE) if one.is_limit and not is_joined else (point[0], None)
-        path += f"{'L' if is_begun else 'M'}{left:.1f} {point[1]:.1f}"
-        path += f"L{right:.1f} {point[1]:.1f}" if right is not None else ""
-        is_begun = is_joined
-    dash = Markup(' stroke-dasharray="6 5"') if one.is_limit else Markup("")
-    drawn = [Markup('<path d="{}" class="curve" stroke="{}"{}/>').format(path, one.colour, dash)]
-    if not one.is_limit:
-        dot = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="3.5" fill="{}"/>')
-        drawn += [dot.format(*point, one.colour) for point in points if point is not None]
-    return drawn
+def _short(name: str) -> str:
+    return name if len(name) <= 44 else f"{name[:41]}..."
+
+
+def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> Picture:
+    """Upright lines at their times, with horizontal lines at ``borders``."""
+    right = max((one.at for one in rows), default=0.0) or 1.0
+    top = max([one.end for one in rows] + list(borders), default=0.0) or 1.0
+
+    def x(value: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * value / right
+
+    def y(value: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / top
+
+    parts = [_line(_LEFT, y(one), _WIDTH - _RIGHT, y(one), "grid") for one in borders]
+    parts += [_text(_LEFT - 8, y(one) + 4, tick_text(one), "end") for one in nice_ticks(top) if one <= top]
+    parts += [
+        _text(x(one), _HEIGHT - _BOTTOM + 18, tick_text(one), "middle") for one in nice_ticks(right) if one <= right
+    ]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
+    parts += [_line(x(one.at), y(one.begin), x(one.at), y(one.end), "read") for one in rows]
+    return Picture(title, unit, _svg(_HEIGHT, title, parts), [])
+
+
+def offset_pictures(study: Study, folder: Path) -> list[Picture]:
+    """A picture for each of the first arms that have a trace."""
+    made: list[Picture] = []
+    for arm in study.arms():
+        path = trace_path(folder, arm.name, 0)
+        try:
+            reads = reads_of(path) if path.exists() else []
+        except BranchlineError:
+            continue  # It is left of a killed job.
+        if reads and len(made) < ARMS_MAX:
+            made.append(_offset_picture(arm.name, reads))
+    return made
+
+
+def offset_remark(study: Study, folder: Path) -> str:
+    """How many of the arms that could have a picture have one, if not all."""
+    arms = [one.name for one in study.arms() if one.settings.client in TRACED_CLIENTS]
+    shown = min(ARMS_MAX, sum(trace_path(folder, one, 0).exists() for one in arms))
+    if shown == len(arms):
+        return ""
+    return f"{shown} of {counted(len(arms), 'arm')} are shown: those that there was time to record, up to {ARMS_MAX}."
+
+
+def _offset_picture(arm: str, reads: Sequence[Reads]) -> Picture:
+    """Files stand above each other, in the order in which they were first read."""
+    found, borders, begin = [], [], 0
+    for one in reads:
+        for second, offset, size in zip(one.seconds.tolist(), one.offsets.tolist(), one.sizes.tolist(), strict=True):
+            found.append(Span(second, (begin + offset) / 1e6, (begin + offset + size) / 1e6))
+        begin += int((one.offsets + one.sizes).max())
+        borders.append(begin / 1e6)
+    step = -(-len(found) // READS_MAX)
+    some = f", of {step} one is drawn" if step > 1 else ""
+    unit = f"MB; {counted(len(found), 'read')}{some}; lines part {counted(len(reads), 'file')}"
+    return spans(f"Offset against time: {arm}", unit, found[::step], borders, "seconds since the first read")
 
 
 def _svg(height: float, title: str, parts: Sequence[Markup]) -> Markup:
@@ -199,44 +244,3 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> Markup:
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> Markup:
     shown = escape(text)
     return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(kind, x, y, anchor, shown)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 44 else f"{name[:41]}..."
-
-
-def offset_pictures(study: Study, folder: Path) -> list[Picture]:
-    """A picture for each of the first arms that have a trace."""
-    made: list[Picture] = []
-    for arm in study.arms():
-        path = trace_path(folder, arm.name, 0)
-        try:
-            reads = reads_of(path) if path.exists() else []
-        except BranchlineError:
-            continue  # It is left of a killed job.
-        if reads and len(made) < ARMS_MAX:
-            made.append(_picture(arm.name, reads))
-    return made
-
-
-def offset_remark(study: Study, folder: Path) -> str:
-    """How many of the arms that could have a picture have one, if not all."""
-    arms = [one.name for one in study.arms() if one.settings.client in TRACED_CLIENTS]
-    shown = min(ARMS_MAX, sum(trace_path(folder, one, 0).exists() for one in arms))
-    if shown == len(arms):
-        return ""
-    return f"{shown} of {counted(len(arms), 'arm')} are shown: those that there was time to record, up to {ARMS_MAX}."
-
-
-def _picture(arm: str, reads: Sequence[Reads]) -> Picture:
-    """Files stand above each other, in the order in which they were first read."""
-    found, borders, begin = [], [], 0
-    for one in reads:
-        for second, offset, size in zip(one.seconds.tolist(), one.offsets.tolist(), one.sizes.tolist(), strict=True):
-            found.append(Span(second, (begin + offset) / 1e6, (begin + offset + size) / 1e6))
-        begin += int((one.offsets + one.sizes).max())
-        borders.append(begin / 1e6)
-    step = -(-len(found) // READS_MAX)
-    some = f", of {step} one is drawn" if step > 1 else ""
-    unit = f"MB; {counted(len(found), 'read')}{some}; lines part {counted(len(reads), 'file')}"
-    return spans(f"Offset against time: {arm}", unit, found[::step], borders, "seconds since the first read")

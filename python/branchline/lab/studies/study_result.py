@@ -1,4 +1,6 @@
-"""What the samples of a study say: rates, ratios to the baseline with intervals, and shares of the limit."""
+"""What the samples of a study say: rates, ratios to the baseline with intervals, and shares of the limit; and the same
+in sentences: the control first, then the answer, then what disturbs it.
+"""
 
 from __future__ import annotations
 
@@ -331,18 +333,20 @@ def answer(found: StudyResult) -> str:
 
 def sentences(found: StudyResult) -> list[str]:
     """The control, the answer, and what disturbs it."""
-    lines = [_control(one.name, one.time) for one in found.controls]
+    lines = [_control_sentence(one.name, one.time) for one in found.controls]
     lines.append(answer(found))
     lines += [
-        f"{one.name}: left out {counted(one.lost, 'time')}: {_most(one.errors)}" for one in found.arms if one.lost
+        f"{one.name}: left out {counted(one.lost, 'time')}: {_most_frequent(one.errors)}"
+        for one in found.arms
+        if one.lost
     ]
     lines += [
-        f"{one.name}: its control was left out {counted(one.lost, 'time')}: {_most(one.errors)}"
+        f"{one.name}: its control was left out {counted(one.lost, 'time')}: {_most_frequent(one.errors)}"
         for one in found.controls
         if one.lost
     ]
     lines += [
-        f"{one.name}: {counted(one.failed_jobs, 'job')} failed: {_most(one.errors)}"
+        f"{one.name}: {counted(one.failed_jobs, 'job')} failed: {_most_frequent(one.errors)}"
         for one in found.arms
         if one.failed_jobs
     ]
@@ -383,7 +387,7 @@ def _beside(one: ArmResult) -> str:
     return f"{one.name}: {speed} ({shown_ratio(one.time)} the time of {one.baseline}; {speed_of(one)})"
 
 
-def _control(name: str, time: Ratio | None) -> str:
+def _control_sentence(name: str, time: Ratio | None) -> str:
     if time is None:
         return f"control: {name} was not measured twice in any round"
     line = f"control: {name} takes {shown_ratio(time)} its own time"
@@ -392,5 +396,5 @@ def _control(name: str, time: Ratio | None) -> str:
     return line
 
 
-def _most(errors: dict[str, int]) -> str:
+def _most_frequent(errors: dict[str, int]) -> str:
     return max(errors, key=lambda one: errors[one]) if errors else "it failed"

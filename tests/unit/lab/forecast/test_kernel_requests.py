@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from branchline.lab.simulation.job_plan import PAGE, KernelSettings, Read, kernel_requests
+from branchline.lab.simulation.kernel_requests import PAGE, KernelSettings, Read, kernel_requests
 
 SIZE = 331 * PAGE - 1520
 #: Since this release ext4 keeps folios.
