@@ -1,6 +1,7 @@
-"""A piece of advice: what is, what to change, what that gains and costs, and for whom it is.
+"""A piece of advice: the present state, the change, what that gains and costs, and for whom it is.
 
-Only `records/diagnosis` and `lab/advice` make them. Reports and pages show what they are handed.
+An idea becomes advice where it saves enough: `chosen` and `best` apply the rules that all kinds of advice share. Only
+`records/diagnosis` and `lab/advice` make advice. Reports and pages show what they are handed.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from branchline.base.quantities import duration
 ADVICE_VERSION = 1
 #: For whom advice is.
 ANALYST, MANAGER, SITE = "analyst", "data manager", "site"
-#: A smaller part of the time is not worth a sentence.
+#: Least part of the time that is worth a sentence.
 GAIN_MIN = 0.03
-#: Pieces of advice at most: more are not followed.
+#: Most pieces of advice: more are not followed.
 PIECES_MAX = 5
 #: The error of a time that was estimated from the record of a job alone, as a part, for a change by a factor of e.
 RECORD_ERROR = 0.25
 #: Half the width of a 90 % interval of a normal distribution, in standard deviations.
 NINETY = 1.645
-#: Files that a command names each; more are patterns, of so many folders.
+#: Most files that a command names one by one, and most folders for which it has a pattern each.
 NAMED_MAX, FOLDERS_MAX = 8, 3
-#: A folder below the one in which the command is run.
+#: The option that keeps copies of what is read, in a folder below the one in which the command is run.
 CACHE_OPTION = "--cache-dir branchline-cache"
 
 

@@ -1,6 +1,8 @@
-"""Advice for a job from its record alone: no file is opened, so that the report of a job may have it at once.
+"""Advice for a job from its record alone: no file is opened, so that the report of a job has it at once.
 
-`branchline advise JOB` looks at the files too, and plans their requests.
+The record shows workers that start or wait in vain, files and ways of reading that made the job slow, clusters that are
+too large (their baskets are unpacked again and again, or by one worker), and costly wagons and results. `branchline
+advise JOB` looks at the files too, and plans their requests.
 """
 
 from __future__ import annotations
@@ -34,48 +36,58 @@ from branchline.records.diagnosis.figures import (
 )
 from branchline.records.sensors.record import FileRecord, JobRecord, StorageRecord
 
-#: Clusters that a rewrite makes, as bytes in the file and as an option.
-CLUSTER_BYTES = 30_000_000
-CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // 1_000_000} MB'"
-#: Chunks end within baskets, which are then unpacked for both: up to this it is usual.
-UNPACKED_AGAIN = 1.5
-#: A file in so many parts is large enough to keep all workers busy, if it can be cut.
-PARTS_MIN = 3
-#: The busiest worker has all of a file if the file took this part of its time, or up to that.
-ALL_OF_IT = (0.7, 1.2)
-#: ... and others had nothing to do for this part of the time.
-IDLE_MIN = 0.1
+#: Jobs of which less than this went into the data say nothing about what would help with more.
+MEANINGFUL_DATA_S = 0.5
+#: Lost workers for each sub-job: above it the times of a job say nothing about those of the next.
+LOST_SHARE = 0.01
+
+#: Seconds to start a worker: Python, awkward, hist and the user's imports.
+WORKER_START_S = 1.0
+#: A wagon that waits uses less of its core than this.
+WAITS = 0.5
+
+ZSTD = "zstd:5"
+#: Codecs that take longer to decompress than zstd, in their usual spelling.
+SLOW_CODECS = ("zlib", "LZMA", "CS")
 #: Decompressed bytes per second on one core of a server, measured with the demo's collisions.
 ZSTD_BYTES_PER_S = 1.0e9
 #: Bytes per second that one core compresses with zstd at level 5, measured with the same data.
 COMPRESS_BYTES_PER_S = 60e6
-ZSTD = "zstd:5"
-#: Codecs that take longer to decompress than zstd, in their usual spelling.
-SLOW_CODECS = ("zlib", "LZMA", "CS")
 #: The average file is small below this: opening takes longer than reading, above all over a network.
 SMALL_FILE_BYTES = 20_000_000
-#: ... if there are so many.
+#: Fewest small files that are worth a merge.
 SMALL_FILES_MIN = 10
 #: Size of the files that small ones should be merged into.
 MERGED_FILE_BYTES = 100_000_000
 #: Calls of a wagon that are shorter are mostly the fixed cost of a call.
 SHORT_CALL_S = 0.02
-#: Of the time of such calls this part is saved by larger ones.
+#: Part of the time of such calls that larger ones save.
 CALL_COST_SHARE = 0.8
 #: Read calls smaller than this pay more for the journey than for the bytes, on most storage.
 SMALL_CALL_BYTES = 256_000
-#: Bytes of a read that is planned; a file takes some more for its metadata.
+#: Bytes of a read that is planned, and reads of the metadata of a file.
 PLANNED_CALL_BYTES, METADATA_CALLS = 4_000_000, 3
+#: Mean size of small baskets.
+SMALL_BASKET_BYTES = 4_000
 #: Storage that delivers less than this within a call is slower than a disk.
 SLOW_BYTES_PER_S = 50e6
 #: What a local disk delivers.
 DISK_BYTES_PER_S = 400e6
 #: A smaller part of the bytes lies between the wanted ones anyway.
 UNWANTED_SHARE = 0.2
-#: Baskets below this are small; so large are those that are written anew.
-SMALL_BASKET_BYTES = 4_000
-#: Seconds to start a worker: Python, awkward, hist and the user's imports.
-WORKER_START_S = 1.0
+
+#: Clusters that a rewrite makes, as bytes in the file and as an option.
+CLUSTER_BYTES = 30_000_000
+CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // 1_000_000} MB'"
+#: Chunks end within baskets, which are then unpacked for both: up to this factor it is usual.
+UNPACKED_AGAIN = 1.5
+#: A file in this many parts is large enough to keep all workers busy, if it can be cut.
+PARTS_MIN = 3
+#: The busiest worker has all of a file if the file took a part of its time between these, ...
+ALL_OF_IT = (0.7, 1.2)
+#: ... and if the others had nothing to do for this part of the time.
+IDLE_MIN = 0.1
+
 #: Approximate seconds for writing results and records without pictures.
 RECORDS_S = 1.0
 #: Pictures are wanted: they are only worth a sentence where writing takes this part of the time.
@@ -84,231 +96,6 @@ PICTURES_SHARE = 0.3
 HEAVY_SHARE = 0.75
 #: Adding up histograms takes this part of the time of adding up large arrays, at most.
 SMALL_OUTPUTS = 0.1
-#: A wagon that waits uses less of its core than this.
-WAITS = 0.5
-#: Lost workers for each sub-job: above it the times of a job say nothing about those of the next.
-LOST_SHARE = 0.01
-#: Jobs of which less than this went into the data say nothing about what would help with more.
-MEANINGFUL_DATA_S = 0.5
-
-
-def cluster_ideas(job: JobRecord) -> Iterator[Idea]:
-    """The idea to make clusters smaller, by the record alone: what is unpacked is more than all of a file."""
-    words = too_large_words(job, {one.path: one.size_bytes or 0 for one in job.files})
-    if words is None:
-        return
-    paths = [one.path for one in job.dataset] or [one.path for one in job.files]
-    change = f"branchline merge {inputs_words(paths)} -o clusters.root {CLUSTER_OPTION} --verify"
-    stored = size(sum(one.size_bytes or 0 for one in job.files))
-    cost = f"{stored} are read and written, once, with CPU to compress"
-    wanted = {one.path: one.size_bytes or 0 for one in job.files}
-    yield Idea("layout-clusters", words, change, seconds_unpacked_once(job, wanted), cost, MANAGER)
-
-
-def too_large_words(job: JobRecord, wanted: Mapping[str, int]) -> str | None:
-    """What shows that clusters are too large, in words; None if nothing does. ``wanted`` are the bytes of each file
-    that a job needs, or more.
-    """
-    said = []
-    times = unpacked_times(job, wanted)
-    if times > UNPACKED_AGAIN:
-        said.append(f"baskets are unpacked {times:.2g} times each: they are larger than what memory has room for")
-    one = unshared_file(job)
-    if one is not None:
-        said.append(
-            f"{counted(one.subjobs, 'sub-job')} were to share {one.path}, and one worker read all of it: it has too "
-            f"few clusters to be cut, and workers waited {percent(phase_s(job, 'idle'), job.wall_s)} of the time"
-        )
-    return "; ".join(said) or None
-
-
-def unpacked_times(job: JobRecord, wanted: Mapping[str, int]) -> float:
-    """How often baskets were unpacked, of those files of which any was unpacked more often than once."""
-    again = [one for one in job.files if one.compressed_bytes > UNPACKED_AGAIN * wanted.get(one.path, 0) > 0]
-    return sum(one.compressed_bytes for one in again) / max(1, sum(wanted[one.path] for one in again))
-
-
-def unshared_file(job: JobRecord) -> FileRecord | None:
-    """The file that was cut into parts, all of which one worker had: the others found no border in it."""
-    busiest_s = max((row.wall_s - row.idle - row.start for row in job.worker_phases), default=0.0)
-    longest = max(job.files, key=lambda one: one.wall_s, default=None)
-    if len(job.worker_phases) < 2 or longest is None or longest.subjobs < PARTS_MIN or busiest_s <= 0:
-        return None
-    part = longest.wall_s / busiest_s
-    is_alone = ALL_OF_IT[0] <= part <= ALL_OF_IT[1] and phase_s(job, "idle") > IDLE_MIN * job.wall_s
-    return longest if is_alone else None
-
-
-def seconds_unpacked_once(job: JobRecord, wanted: Mapping[str, int]) -> float:
-    """The wall time if each basket were unpacked once, and workers shared the files that one had alone."""
-    rows = job.worker_phases
-    if not rows:
-        return job.wall_s
-    unpacked = sum(one.compressed_bytes for one in job.files)
-    more = sum(
-        one.compressed_bytes - wanted[one.path]
-        for one in job.files
-        if one.compressed_bytes > UNPACKED_AGAIN * wanted.get(one.path, 0) > 0
-    )
-    part = 1 - more / max(1, unpacked)
-    busy_s = [
-        row.plan + row.wagons + row.merge + row.other + row.decode + part * (row.wait + row.decompress) for row in rows
-    ]
-    outside_s = job.wall_s - rows[0].wall_s
-    then_s = sum(busy_s) / len(rows) if unshared_file(job) else max(busy_s)
-    return min(job.wall_s, outside_s + max(row.start for row in rows) + then_s)
-
-
-def reading_ideas(job: JobRecord) -> Iterator[Idea]:
-    """Ideas on files, codecs, requests and places, by what reading took."""
-    yield from _codec(job)
-    yield from _small_files(job)
-    yield from _requests(job)
-    yield from _copies(job)
-    yield from _places(job)
-
-
-def _inputs(job: JobRecord) -> str:
-    return inputs_words([one.path for one in job.dataset] or [one.path for one in job.files])
-
-
-def _stored_bytes(job: JobRecord) -> int:
-    return sum(one.size_bytes or 0 for one in job.files)
-
-
-def _codec(job: JobRecord) -> Iterator[Idea]:
-    sums: dict[str, list[float]] = {}
-    for branch in job.branches:
-        each = sums.setdefault(codec_name(branch.codec), [0.0, 0.0])
-        each[0] += branch.decompress_s
-        each[1] += branch.plain_bytes
-    total_s = sum(seconds for seconds, _ in sums.values())
-    slow = {name: own for name, own in sums.items() if name in SLOW_CODECS and own[0] > 0 and own[1] > 0}
-    if not slow or total_s <= 0:
-        return
-    codec, (spent_s, plain) = max(slow.items(), key=lambda item: item[1][0])
-    kept = plain / ZSTD_BYTES_PER_S / spent_s
-    share = spent_s / total_s
-    then_s = job.wall_s - phase_s(job, "decompress") * share * max(0.0, 1 - kept)
-    what = f"decompressing {codec} takes {percent(share * phase_s(job, 'decompress'), job.wall_s)} of the time, "
-    what += f"at {rate(plain, spent_s)} a core"
-    what += f", while other programs had {others_cores(job):.2g} cores" if others_cores(job) else ""
-    stored = _stored_bytes(job)
-    factor = job.totals.plain_bytes / max(1, job.totals.compressed_bytes)
-    cpu_s = stored * factor / COMPRESS_BYTES_PER_S
-    cost = f"{size(stored)} are written anew, once, with {duration(cpu_s, 2)} of CPU; the files grow a little"
-    change = f"branchline recompress {_inputs(job)} -o zstd.root --codec {ZSTD}"
-    yield Idea("codec", what, change, then_s, cost, MANAGER)
-
-
-def _small_files(job: JobRecord) -> Iterator[Idea]:
-    files = files_read(job)
-    stored = sum(one.size_bytes or 0 for one in files)
-    if len(files) < SMALL_FILES_MIN or stored / len(files) > SMALL_FILE_BYTES:
-        return
-    into = max(1, math.ceil(stored / MERGED_FILE_BYTES))
-    left = into / len(files)
-    saved_s = phase_s(job, "plan") * (1 - left)
-    chunks, wagons_s = sum(one.chunks for one in job.wagons), sum(one.seconds for one in job.wagons)
-    what = f"{counted(len(files), 'file')} of {size(stored / len(files))} on average"
-    if small_chunks(job) and wagons_s < SHORT_CALL_S * chunks:
-        saved_s += (phase_s(job, "wagons") + phase_s(job, "other")) * (1 - left) * CALL_COST_SHARE
-        what += f" make {small_chunks(job)}"
-    if job.totals.read_calls and job.totals.bytes_read / job.totals.read_calls < SMALL_CALL_BYTES:
-        saved_s += phase_s(job, "wait") * (1 - left)
-    what += f"; opening them takes {percent(phase_s(job, 'plan'), job.wall_s)} of the time"
-    change = f"branchline merge {_inputs(job)} -o merged.root --max-size '{size(MERGED_FILE_BYTES)}' --verify"
-    cost = f"{size(stored)} are read and written, once"
-    yield Idea("merge", what, change, job.wall_s - saved_s, cost, MANAGER)
-
-
-def _slowest(job: JobRecord) -> StorageRecord | None:
-    found = max(job.storage_elements, key=lambda one: one.fetch_s, default=None)
-    return found if found and found.read_calls and found.fetch_s > 0 else None
-
-
-def _requests(job: JobRecord) -> Iterator[Idea]:
-    """Many small requests, by the access mode, by a client's buffer or by small baskets."""
-    slowest = _slowest(job)
-    if slowest is None or phase_s(job, "wait") <= 0:
-        return
-    calls = slowest.read_calls
-    each = slowest.bytes_read / calls
-    wanted = METADATA_CALLS * max(1, slowest.files) + slowest.bytes_read / PLANNED_CALL_BYTES
-    what = f"{counted(calls, 'read call')} of {size(each)} to {slowest.name}, {duration(slowest.fetch_s / calls)} each"
-    # Of a call the journey is what larger calls save, the transfer is not.
-    transfer_s = slowest.bytes_read / DISK_BYTES_PER_S
-    trips = max(0.0, 1 - transfer_s / slowest.fetch_s) * max(0.0, 1 - wanted / calls)
-    then_s = job.wall_s - phase_s(job, "wait") * trips
-    if job.access.read_ahead is not None:
-        asked = max(1, job.totals.bytes_asked)
-        what += f", through a buffer of {size(job.access.read_ahead)}: {size(slowest.bytes_read)} for {size(asked)}"
-        fewer = 1 - min(1.0, asked / max(1, slowest.bytes_read))
-        then_s = min(then_s, job.wall_s - phase_s(job, "wait") * fewer)
-        yield Idea("access-read-ahead", what, "run without --read-ahead", then_s, "nothing", ANALYST)
-    elif job.access.mode in ("plain", "cache"):
-        yield Idea("access-planned", what, "--access planned", then_s, "nothing", ANALYST)
-    elif each < SMALL_CALL_BYTES and _mean_basket(job) < SMALL_BASKET_BYTES:
-        what += f"; the {count(job.totals.baskets)} baskets have {size(_mean_basket(job))} on average"
-        change = f"branchline merge {_inputs(job)} -o larger.root --basket-size '256 kB' --verify"
-        cost = f"{size(_stored_bytes(job))} are read and written, once, with CPU to compress"
-        yield Idea("layout-baskets", what, change, then_s, cost, MANAGER)
-
-
-def _mean_basket(job: JobRecord) -> float:
-    return job.totals.compressed_bytes / job.totals.baskets if job.totals.baskets else math.inf
-
-
-def _copies(job: JobRecord) -> Iterator[Idea]:
-    """Copies of the data: of the wanted branches alone, or at a nearer or faster place."""
-    slowest, wait_s = _slowest(job), phase_s(job, "wait")
-    if slowest is None:
-        return
-    read, unwanted = delivered_bytes(job), unwanted_bytes(job)
-    if read and unwanted > UNWANTED_SHARE * read:
-        what = f"{percent(unwanted, read)} of the {size(read)} read are of branches that no wagon wants"
-        names = names_words(one.name for one in job.branches)
-        change = f"branchline slim {_inputs(job)} -o slim.root --branches {names}"
-        change += tree_words(one.tree for one in job.dataset)
-        cost = f"about {size(job.totals.compressed_bytes)} of space, and one reading of the files, once"
-        yield Idea("slim", what, change, job.wall_s - wait_s * unwanted / read, cost, MANAGER)
-    speed = slowest.bytes_read / slowest.fetch_s
-    is_remote = "://" in slowest.name
-    # What is read in a bad way is to be read well first: a copy would only hide that.
-    is_planned = job.access.mode in ("planned", "prefetch") and job.access.read_ahead is None
-    if job.access.cache_dir or not is_planned or not (is_remote or speed < SLOW_BYTES_PER_S):
-        return
-    what = f"{slowest.name} gives {rate(slowest.bytes_read, slowest.fetch_s)} within a call, and waiting for it takes "
-    what += f"{percent(wait_s, job.wall_s)} of the time"
-    then_s = job.wall_s - wait_s * (1 - min(1.0, speed / DISK_BYTES_PER_S))
-    if is_remote:
-        cost = f"{size(read)} of a disk; the first run takes as long as now"
-        yield Idea("near-cache", what, CACHE_OPTION, then_s, cost, ANALYST)
-    else:
-        cost = f"{size(_stored_bytes(job))} of a faster disk, copied once"
-        yield Idea("near-copy", what, "copy the files to a faster disk and run there", then_s, cost, MANAGER)
-
-
-def _places(job: JobRecord) -> Iterator[Idea]:
-    """Workers that read from elsewhere what comes much faster where it is local."""
-    near = [one for one in job.sites if one.nearness != "elsewhere" and one.fetch_s > 0 and one.bytes_read]
-    far = [one for one in job.sites if one.nearness == "elsewhere" and one.fetch_s > 0 and one.bytes_read]
-    if not near or not far:
-        return
-    near_speed, far_speed = (
-        sum(one.bytes_read for one in each) / sum(one.fetch_s for one in each) for each in (near, far)
-    )
-    fetch_s = sum(one.fetch_s for one in (*near, *far))
-    lost = sum(one.fetch_s for one in far) * max(0.0, 1 - far_speed / near_speed) / fetch_s
-    element = max(far, key=lambda one: one.fetch_s).storage_element
-    what = f"{counted(sum(one.files for one in far), 'file')} came from elsewhere, as from {element}, at "
-    what += f"{size(far_speed)}/s, and local ones at {size(near_speed)}/s"
-    change = f"branchline locate {_inputs(job)} > located.json"
-    then_s = job.wall_s - phase_s(job, "wait") * lost
-    cost = (
-        "one question to the servers for each file, once; run with located.json then: workers near the files get them"
-    )
-    yield Idea("replicas", what, change, then_s, cost, MANAGER)
 
 
 def advise_job(job: JobRecord) -> list[Advice]:
@@ -327,10 +114,23 @@ def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
     return chosen(_joined(jobs), now_s)
 
 
+def _joined(jobs: Sequence[JobRecord]) -> Iterator[Idea]:
+    own_s = sum(phase_s(job, "wagons") + phase_s(job, "merge") + phase_s(job, "write") for job in jobs)
+    others_s = [job.wall_s - phase_s(job, "wagons") - phase_s(job, "merge") - phase_s(job, "write") for job in jobs]
+    read = sum(job.totals.bytes_read + job.totals.cached_bytes for job in jobs)
+    what = f"{count(len(jobs))} jobs read the same {counted(len(jobs[0].dataset), 'file')}, {size(read)} together"
+    files = ", ".join(dict.fromkeys(one.path for job in jobs for one in job.sources))
+    change = f"run the wagons of all in one train{': import those of ' if files else ''}{files}"
+    change += " into one file" if files else ""
+    # The longest reading is what all of them need; branches that only others want come on top.
+    then_s = own_s + max(others_s)
+    yield Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
+
+
 def _ideas(job: JobRecord) -> Iterator[Idea]:
     kinds: list[Callable[[JobRecord], Iterator[Idea]]] = [_fewer_workers, _pictures]
     if job.wall_s - phase_s(job, "start") - phase_s(job, "write") >= MEANINGFUL_DATA_S:
-        kinds += [_workers, _threads, reading_ideas, cluster_ideas, _heavy_wagon, _outputs, _balance, _cores]
+        kinds += [_workers, _threads, _reading, _clusters, _heavy_wagon, _outputs, _balance, _cores]
     for ideas in kinds:
         yield from ideas(job)
 
@@ -440,6 +240,251 @@ def _cores(job: JobRecord) -> Iterator[Idea]:
     yield Idea("cores", what, change, job.wall_s - saved_s, "a place with free cores, each time", SITE)
 
 
+def _balance(job: JobRecord) -> Iterator[Idea]:
+    busy_s = sorted(row.wall_s - row.idle for row in job.worker_phases)
+    if len(busy_s) < 2 or 0 < job.subjobs < job.workers:
+        return
+    spread = f"the busiest of {len(busy_s)} workers had work for {duration(busy_s[-1])}, the least busy for "
+    spread += duration(busy_s[0])
+    then_s = job.wall_s - phase_s(job, "idle")
+    longest = long_file(job, busy_s[-1])
+    # Whoever has a file that cannot be cut, and whenever: it stays with one worker.
+    if longest is None or _unshared_file(job) is not None:
+        return
+    name = name_text(str(longest.path).rpartition("/")[2])
+    if learns(job, longest):
+        what = f"the branches were learned on {name} for {duration(longest.wall_s)} while other workers waited"
+        change = f"--branches {names_words(one.name for one in job.branches)}"
+        yield Idea("branches", what, change, then_s, "nothing", ANALYST)
+        return
+    what = f"{spread}: {duration(longest.wall_s)} of it went into {name} alone"
+    change = f"list {name} first, or give it in parts of entries: --step-size with fewer entries"
+    yield Idea("balance", what, change, then_s, "nothing", ANALYST)
+
+
+# --- files, codecs, requests and places -------------------------------------------------------------------------------
+
+
+def _reading(job: JobRecord) -> Iterator[Idea]:
+    """Ideas on files, codecs, requests and places, by what reading took."""
+    yield from _codec(job)
+    yield from _small_files(job)
+    yield from _requests(job)
+    yield from _copies(job)
+    yield from _places(job)
+
+
+def _codec(job: JobRecord) -> Iterator[Idea]:
+    sums: dict[str, list[float]] = {}
+    for branch in job.branches:
+        each = sums.setdefault(codec_name(branch.codec), [0.0, 0.0])
+        each[0] += branch.decompress_s
+        each[1] += branch.plain_bytes
+    total_s = sum(seconds for seconds, _ in sums.values())
+    slow = {name: own for name, own in sums.items() if name in SLOW_CODECS and own[0] > 0 and own[1] > 0}
+    if not slow or total_s <= 0:
+        return
+    codec, (spent_s, plain) = max(slow.items(), key=lambda item: item[1][0])
+    kept = plain / ZSTD_BYTES_PER_S / spent_s
+    share = spent_s / total_s
+    then_s = job.wall_s - phase_s(job, "decompress") * share * max(0.0, 1 - kept)
+    what = f"decompressing {codec} takes {percent(share * phase_s(job, 'decompress'), job.wall_s)} of the time, "
+    what += f"at {rate(plain, spent_s)} a core"
+    what += f", while other programs had {others_cores(job):.2g} cores" if others_cores(job) else ""
+    stored = _stored_bytes(job)
+    factor = job.totals.plain_bytes / max(1, job.totals.compressed_bytes)
+    cpu_s = stored * factor / COMPRESS_BYTES_PER_S
+    cost = f"{size(stored)} are written anew, once, with {duration(cpu_s, 2)} of CPU; the files grow a little"
+    change = f"branchline recompress {_inputs(job)} -o zstd.root --codec {ZSTD}"
+    yield Idea("codec", what, change, then_s, cost, MANAGER)
+
+
+def _small_files(job: JobRecord) -> Iterator[Idea]:
+    files = files_read(job)
+    stored = sum(one.size_bytes or 0 for one in files)
+    if len(files) < SMALL_FILES_MIN or stored / len(files) > SMALL_FILE_BYTES:
+        return
+    into = max(1, math.ceil(stored / MERGED_FILE_BYTES))
+    left = into / len(files)
+    saved_s = phase_s(job, "plan") * (1 - left)
+    chunks, wagons_s = sum(one.chunks for one in job.wagons), sum(one.seconds for one in job.wagons)
+    what = f"{counted(len(files), 'file')} of {size(stored / len(files))} on average"
+    if small_chunks(job) and wagons_s < SHORT_CALL_S * chunks:
+        saved_s += (phase_s(job, "wagons") + phase_s(job, "other")) * (1 - left) * CALL_COST_SHARE
+        what += f" make {small_chunks(job)}"
+    if job.totals.read_calls and job.totals.bytes_read / job.totals.read_calls < SMALL_CALL_BYTES:
+        saved_s += phase_s(job, "wait") * (1 - left)
+    what += f"; opening them takes {percent(phase_s(job, 'plan'), job.wall_s)} of the time"
+    change = f"branchline merge {_inputs(job)} -o merged.root --max-size '{size(MERGED_FILE_BYTES)}' --verify"
+    cost = f"{size(stored)} are read and written, once"
+    yield Idea("merge", what, change, job.wall_s - saved_s, cost, MANAGER)
+
+
+def _requests(job: JobRecord) -> Iterator[Idea]:
+    """Many small requests, by the access mode, by a client's buffer or by small baskets."""
+    slowest = _slowest(job)
+    if slowest is None or phase_s(job, "wait") <= 0:
+        return
+    calls = slowest.read_calls
+    each = slowest.bytes_read / calls
+    wanted = METADATA_CALLS * max(1, slowest.files) + slowest.bytes_read / PLANNED_CALL_BYTES
+    what = f"{counted(calls, 'read call')} of {size(each)} to {slowest.name}, {duration(slowest.fetch_s / calls)} each"
+    # Of a call the journey is what larger calls save, the transfer is not.
+    transfer_s = slowest.bytes_read / DISK_BYTES_PER_S
+    trips = max(0.0, 1 - transfer_s / slowest.fetch_s) * max(0.0, 1 - wanted / calls)
+    then_s = job.wall_s - phase_s(job, "wait") * trips
+    if job.access.read_ahead is not None:
+        asked = max(1, job.totals.bytes_asked)
+        what += f", through a buffer of {size(job.access.read_ahead)}: {size(slowest.bytes_read)} for {size(asked)}"
+        fewer = 1 - min(1.0, asked / max(1, slowest.bytes_read))
+        then_s = min(then_s, job.wall_s - phase_s(job, "wait") * fewer)
+        yield Idea("access-read-ahead", what, "run without --read-ahead", then_s, "nothing", ANALYST)
+    elif job.access.mode in ("plain", "cache"):
+        yield Idea("access-planned", what, "--access planned", then_s, "nothing", ANALYST)
+    elif each < SMALL_CALL_BYTES and _mean_basket(job) < SMALL_BASKET_BYTES:
+        what += f"; the {count(job.totals.baskets)} baskets have {size(_mean_basket(job))} on average"
+        change = f"branchline merge {_inputs(job)} -o larger.root --basket-size '256 kB' --verify"
+        cost = f"{size(_stored_bytes(job))} are read and written, once, with CPU to compress"
+        yield Idea("layout-baskets", what, change, then_s, cost, MANAGER)
+
+
+def _mean_basket(job: JobRecord) -> float:
+    return job.totals.compressed_bytes / job.totals.baskets if job.totals.baskets else math.inf
+
+
+def _copies(job: JobRecord) -> Iterator[Idea]:
+    """Copies of the data: of the wanted branches alone, or at a nearer or faster place."""
+    slowest, wait_s = _slowest(job), phase_s(job, "wait")
+    if slowest is None:
+        return
+    read, unwanted = delivered_bytes(job), unwanted_bytes(job)
+    if read and unwanted > UNWANTED_SHARE * read:
+        what = f"{percent(unwanted, read)} of the {size(read)} read are of branches that no wagon wants"
+        names = names_words(one.name for one in job.branches)
+        change = f"branchline slim {_inputs(job)} -o slim.root --branches {names}"
+        change += tree_words(one.tree for one in job.dataset)
+        cost = f"about {size(job.totals.compressed_bytes)} of space, and one reading of the files, once"
+        yield Idea("slim", what, change, job.wall_s - wait_s * unwanted / read, cost, MANAGER)
+    speed = slowest.bytes_read / slowest.fetch_s
+    is_remote = "://" in slowest.name
+    # What is read in a bad way is to be read well first: a copy would only hide that.
+    is_planned = job.access.mode in ("planned", "prefetch") and job.access.read_ahead is None
+    if job.access.cache_dir or not is_planned or not (is_remote or speed < SLOW_BYTES_PER_S):
+        return
+    what = f"{slowest.name} gives {rate(slowest.bytes_read, slowest.fetch_s)} within a call, and waiting for it takes "
+    what += f"{percent(wait_s, job.wall_s)} of the time"
+    then_s = job.wall_s - wait_s * (1 - min(1.0, speed / DISK_BYTES_PER_S))
+    if is_remote:
+        cost = f"{size(read)} of a disk; the first run takes as long as now"
+        yield Idea("near-cache", what, CACHE_OPTION, then_s, cost, ANALYST)
+    else:
+        cost = f"{size(_stored_bytes(job))} of a faster disk, copied once"
+        yield Idea("near-copy", what, "copy the files to a faster disk and run there", then_s, cost, MANAGER)
+
+
+def _places(job: JobRecord) -> Iterator[Idea]:
+    """Workers that read from elsewhere what comes much faster where it is local."""
+    near = [one for one in job.sites if one.nearness != "elsewhere" and one.fetch_s > 0 and one.bytes_read]
+    far = [one for one in job.sites if one.nearness == "elsewhere" and one.fetch_s > 0 and one.bytes_read]
+    if not near or not far:
+        return
+    near_speed, far_speed = (
+        sum(one.bytes_read for one in each) / sum(one.fetch_s for one in each) for each in (near, far)
+    )
+    fetch_s = sum(one.fetch_s for one in (*near, *far))
+    lost = sum(one.fetch_s for one in far) * max(0.0, 1 - far_speed / near_speed) / fetch_s
+    element = max(far, key=lambda one: one.fetch_s).storage_element
+    what = f"{counted(sum(one.files for one in far), 'file')} came from elsewhere, as from {element}, at "
+    what += f"{size(far_speed)}/s, and local ones at {size(near_speed)}/s"
+    change = f"branchline locate {_inputs(job)} > located.json"
+    then_s = job.wall_s - phase_s(job, "wait") * lost
+    cost = (
+        "one question to the servers for each file, once; run with located.json then: workers near the files get them"
+    )
+    yield Idea("replicas", what, change, then_s, cost, MANAGER)
+
+
+def _slowest(job: JobRecord) -> StorageRecord | None:
+    found = max(job.storage_elements, key=lambda one: one.fetch_s, default=None)
+    return found if found and found.read_calls and found.fetch_s > 0 else None
+
+
+def _inputs(job: JobRecord) -> str:
+    return inputs_words([one.path for one in job.dataset] or [one.path for one in job.files])
+
+
+def _stored_bytes(job: JobRecord) -> int:
+    return sum(one.size_bytes or 0 for one in job.files)
+
+
+# --- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def _clusters(job: JobRecord) -> Iterator[Idea]:
+    """The idea to make clusters smaller, by the record alone: what is unpacked is more than all of a file."""
+    wanted = {one.path: one.size_bytes or 0 for one in job.files}
+    words = too_large_words(job, wanted)
+    if words is None:
+        return
+    change = f"branchline merge {_inputs(job)} -o clusters.root {CLUSTER_OPTION} --verify"
+    cost = f"{size(_stored_bytes(job))} are read and written, once, with CPU to compress"
+    yield Idea("layout-clusters", words, change, seconds_unpacked_once(job, wanted), cost, MANAGER)
+
+
+def too_large_words(job: JobRecord, wanted: Mapping[str, int]) -> str | None:
+    """What shows that clusters are too large, in words; None if nothing does. ``wanted`` are the bytes of each file
+    that a job needs, or more.
+    """
+    said = []
+    times = unpacked_times(job, wanted)
+    if times > UNPACKED_AGAIN:
+        said.append(f"baskets are unpacked {times:.2g} times each: they are larger than what memory has room for")
+    one = _unshared_file(job)
+    if one is not None:
+        said.append(
+            f"{counted(one.subjobs, 'sub-job')} were to share {one.path}, and one worker read all of it: it has too "
+            f"few clusters to be cut, and workers waited {percent(phase_s(job, 'idle'), job.wall_s)} of the time"
+        )
+    return "; ".join(said) or None
+
+
+def unpacked_times(job: JobRecord, wanted: Mapping[str, int]) -> float:
+    """How often baskets were unpacked, of those files of which any was unpacked more often than once."""
+    again = [one for one in job.files if one.compressed_bytes > UNPACKED_AGAIN * wanted.get(one.path, 0) > 0]
+    return sum(one.compressed_bytes for one in again) / max(1, sum(wanted[one.path] for one in again))
+
+
+def _unshared_file(job: JobRecord) -> FileRecord | None:
+    """The file that was cut into parts, all of which one worker had: the others found no border in it."""
+    busiest_s = max((row.wall_s - row.idle - row.start for row in job.worker_phases), default=0.0)
+    longest = max(job.files, key=lambda one: one.wall_s, default=None)
+    if len(job.worker_phases) < 2 or longest is None or longest.subjobs < PARTS_MIN or busiest_s <= 0:
+        return None
+    part = longest.wall_s / busiest_s
+    is_alone = ALL_OF_IT[0] <= part <= ALL_OF_IT[1] and phase_s(job, "idle") > IDLE_MIN * job.wall_s
+    return longest if is_alone else None
+
+
+def seconds_unpacked_once(job: JobRecord, wanted: Mapping[str, int]) -> float:
+    """The wall time if each basket were unpacked once, and workers shared the files that one had alone."""
+    rows = job.worker_phases
+    if not rows:
+        return job.wall_s
+    unpacked = sum(one.compressed_bytes for one in job.files)
+    more = sum(
+        one.compressed_bytes - wanted[one.path]
+        for one in job.files
+        if one.compressed_bytes > UNPACKED_AGAIN * wanted.get(one.path, 0) > 0
+    )
+    part = 1 - more / max(1, unpacked)
+    busy_s = [
+        row.plan + row.wagons + row.merge + row.other + row.decode + part * (row.wait + row.decompress) for row in rows
+    ]
+    outside_s = job.wall_s - rows[0].wall_s
+    then_s = sum(busy_s) / len(rows) if _unshared_file(job) else max(busy_s)
+    return min(job.wall_s, outside_s + max(row.start for row in rows) + then_s)
+
+
 # --- wagons and results -----------------------------------------------------------------------------------------------
 
 
@@ -476,38 +521,3 @@ def _outputs(job: JobRecord) -> Iterator[Idea]:
     if kinds == {"histogram"}:
         change = "fill histograms with fewer bins or axes, or with sparse ones where most bins stay empty"
     yield Idea("outputs", what, change, job.wall_s - (1 - SMALL_OUTPUTS) * spent_s, "a change of the wagon", ANALYST)
-
-
-def _joined(jobs: Sequence[JobRecord]) -> Iterator[Idea]:
-    own_s = sum(phase_s(job, "wagons") + phase_s(job, "merge") + phase_s(job, "write") for job in jobs)
-    others_s = [job.wall_s - phase_s(job, "wagons") - phase_s(job, "merge") - phase_s(job, "write") for job in jobs]
-    read = sum(job.totals.bytes_read + job.totals.cached_bytes for job in jobs)
-    what = f"{count(len(jobs))} jobs read the same {counted(len(jobs[0].dataset), 'file')}, {size(read)} together"
-    files = ", ".join(dict.fromkeys(one.path for job in jobs for one in job.sources))
-    change = f"run the wagons of all in one train{': import those of ' if files else ''}{files}"
-    change += " into one file" if files else ""
-    # The longest reading is what all of them need; branches that only others want come on top.
-    then_s = own_s + max(others_s)
-    yield Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
-
-
-def _balance(job: JobRecord) -> Iterator[Idea]:
-    busy_s = sorted(row.wall_s - row.idle for row in job.worker_phases)
-    if len(busy_s) < 2 or 0 < job.subjobs < job.workers:
-        return
-    spread = f"the busiest of {len(busy_s)} workers had work for {duration(busy_s[-1])}, the least busy for "
-    spread += duration(busy_s[0])
-    then_s = job.wall_s - phase_s(job, "idle")
-    longest = long_file(job, busy_s[-1])
-    # Whoever has a file that cannot be cut, and whenever: it stays with one worker.
-    if longest is None or unshared_file(job) is not None:
-        return
-    name = name_text(str(longest.path).rpartition("/")[2])
-    if learns(job, longest):
-        what = f"the branches were learned on {name} for {duration(longest.wall_s)} while other workers waited"
-        change = f"--branches {names_words(one.name for one in job.branches)}"
-        yield Idea("branches", what, change, then_s, "nothing", ANALYST)
-        return
-    what = f"{spread}: {duration(longest.wall_s)} of it went into {name} alone"
-    change = f"list {name} first, or give it in parts of entries: --step-size with fewer entries"
-    yield Idea("balance", what, change, then_s, "nothing", ANALYST)

@@ -1,6 +1,7 @@
-"""What is to be done about what is found at sites, at storage, in jobs and in trials of wagons: one sentence for each.
+"""Remedies for what is found at sites, at storage, in jobs and in trials of wagons.
 
-Rooms that find what is wrong show these; what they propose with a gain is in `corrections`.
+A sentence for each finding, and corrections: actions on a storage, a way or a job that was found to be slow or to fail,
+each with its estimated gain. The control room shows and proposes these.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ MANY_BRANCHES = "name only those that it needs, in its attribute branches"
 SLOWER_THAN_READING = "look for loops over events in Python; work on whole arrays instead"
 WAITING_WAGON = "read no files and wait for no servers in process()"
 
+
+# --- corrections ------------------------------------------------------------------------------------------------------
 
 # Kinds of corrections; jobs know the first two.
 AVOID_ELEMENT, STAGE_ELEMENT = AVOID, STAGE

@@ -1,6 +1,7 @@
 """Pictures of histograms with one axis of numbers, written as SVG without matplotlib, in a thousandth of a second.
 
-They look as those of ``pictures``, which draws all others: loading matplotlib takes longer than a short job.
+They look like those of `matplotlib_pictures`, which draws all others: loading matplotlib takes longer than a short job.
+Formulas in labels (``$p_T$ [GeV]``) are taken apart into pieces of one size, slant and height each.
 """
 
 from __future__ import annotations
@@ -31,14 +32,33 @@ from branchline.records.pictures.meaning import (
 from branchline.records.result_files.job_files import PICTURES
 from branchline.writing.objects.forms import axis_label, is_category
 
+# Points: the picture, the frame in it, and the sizes of letters.
+_WIDTH, _HEIGHT = 576.0, 432.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 86.0, 550.0, 30.0, 376.0
+_LABEL, _NUMBER, _SMALL, _BOLD = 18.0, 15.0, 14.0, 18.0
+# More numbers at an axis than these would touch each other.
+_X_TICKS_MAX, _Y_TICKS_MAX, _DECADES_MAX = 8, 9, 12
+# Histograms with more bins are drawn by matplotlib.
+_BINS_MAX = 2000
+# Numbers from these powers of ten on have the power written beside the axis.
+_POWER_LOW, _POWER_HIGH = -4, 5
+# Lengths of marks at the frame.
+_TICK, _MINOR_TICK = 9.0, 5.0
+# Finer steps than this part of a number need more digits than fit.
+_DIGITS_MAX = 5
+_LINE, _REMARK = "#1b3a5c", "#a01f18"
+_FONTS = "TeX Gyre Heros, Helvetica, Arial, DejaVu Sans, sans-serif"
+
+# Letters of a label.
 _LENGTH_MAX = 60
 # A letter of Helvetica takes about this part of its height; those of East Asia are as wide as high.
 _LETTER_WIDTH = 0.56
 # A text that is too long for its place is made smaller down to this part of its size, then cut.
 _SMALLEST = 0.65
+# Indices and powers, as parts of the size of the letters that they stand at; and how deep formulas may be nested.
 _INDEX_SIZE, _LOWERED, _RAISED = 0.7, -0.22, 0.38
 _DEPTH_MAX = 4
-
+# Commands of formulas.
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
     "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -79,161 +99,11 @@ _SYMBOLS = {
 _UPRIGHT = ("mathrm", "text", "rm", "mathregular")
 _ACCENTS = {"bar": "\N{COMBINING MACRON}", "overline": "\N{COMBINING MACRON}", "hat": "\N{COMBINING CIRCUMFLEX ACCENT}"}
 _TOKEN = re.compile(r"\\([A-Za-z]+|.)|(.)", re.DOTALL)
-# Points: the picture, and the frame in it.
-_WIDTH, _HEIGHT = 576.0, 432.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 86.0, 550.0, 30.0, 376.0
-_LABEL, _NUMBER, _SMALL, _BOLD = 18.0, 15.0, 14.0, 18.0
-# More numbers at an axis than these would touch each other.
-_X_TICKS_MAX, _Y_TICKS_MAX, _DECADES_MAX = 8, 9, 12
-_BINS_MAX = 2000
-# Numbers from these powers of ten on have the power written beside the axis.
-_POWER_LOW, _POWER_HIGH = -4, 5
-_TICK, _MINOR_TICK = 9.0, 5.0
-# Finer steps than this part of a number need more digits than fit.
-_DIGITS_MAX = 5
-_LINE, _REMARK = "#1b3a5c", "#a01f18"
-_FONTS = "TeX Gyre Heros, Helvetica, Arial, DejaVu Sans, sans-serif"
-
-
-@dataclass(frozen=True)
-class Letters:
-    """Letters with their size and height as parts of the text's size."""
-
-    text: str
-    size: float = 1.0
-    raised: float = 0.0
-    is_italic: bool = False
-
-
-@dataclass(frozen=True)
-class Words:
-    """A text of several pieces."""
-
-    pieces: tuple[Letters, ...]
-
-    @classmethod
-    def plain(cls, text: str) -> Words:
-        """A text without formulas."""
-        return cls((Letters(text),) if text else ())
-
-    @classmethod
-    def raised(cls, text: str) -> Words:
-        """A power."""
-        return cls((Letters(text, _INDEX_SIZE, _RAISED),))
-
-    def then(self, other: Words) -> Words:
-        """Both, one behind the other."""
-        return Words((*self.pieces, *other.pieces))
-
-    def width(self, size: float) -> float:
-        """About how long it is, in the unit of the size of its letters."""
-        return sum(size * one.size * _width(one.text) for one in self.pieces)
-
-    def within(self, room: float, size: float) -> tuple[Words, float]:
-        """The text and the size of its letters, smaller or cut where there is too little room."""
-        width = self.width(size)
-        if width <= room:
-            return self, size
-        size *= max(_SMALLEST, room / width)
-        width = self.width(size)
-        if width <= room * 1.001:
-            return self, size
-        whole = "".join(one.text for one in self.pieces)
-        return Words.plain(one_line(whole, max(4, int(len(whole) * room / width)))), size
-
-
-def _width(text: str) -> float:
-    return sum(
-        0.0 if unicodedata.combining(one) else 1.0 if unicodedata.east_asian_width(one) in "WF" else _LETTER_WIDTH
-        for one in text
-    )
-
-
-def words_of(written: str) -> Words | None:
-    """A user's text; None if there is a formula in it, or perhaps one, that is not simple."""
-    shown = one_line(written, 10 * _LENGTH_MAX if "$" in written else _LENGTH_MAX)
-    if "$" not in shown:
-        return Words.plain(shown)
-    parts = shown.split("$")
-    if len(parts) % 2 == 0 or "\\$" in shown:
-        return None
-    pieces: list[Letters] = []
-    for number, part in enumerate(parts):
-        if number % 2 == 0:
-            pieces += [Letters(part)] if part else []
-            continue
-        formula = _Formula(part).pieces()
-        if formula is None:
-            return None
-        pieces += formula
-    return Words(tuple(pieces))
-
-
-class _NotSimpleError(Exception):
-    """A formula has something that is not known here."""
-
-
-class _Formula:
-    """Takes a formula apart."""
-
-    def __init__(self, written: str) -> None:
-        self._tokens = [(one.group(1), one.group(2)) for one in _TOKEN.finditer(written)]
-        self._place = 0
-
-    def pieces(self) -> list[Letters] | None:
-        """The pieces of all of it, None if it is not simple or empty."""
-        try:
-            found = self._until_end(Letters(""), depth=0)
-        except _NotSimpleError:
-            return None
-        return found if found and self._place == len(self._tokens) else None
-
-    def _until_end(self, style: Letters, depth: int) -> list[Letters]:
-        """Up to the end, or to the brace that closes."""
-        found: list[Letters] = []
-        while self._place < len(self._tokens) and self._tokens[self._place][1] != "}":
-            found += self._next(style, depth)
-        return found
-
-    def _next(self, style: Letters, depth: int) -> list[Letters]:
-        if self._place >= len(self._tokens) or depth > _DEPTH_MAX:
-            raise _NotSimpleError
-        command, letter = self._tokens[self._place]
-        self._place += 1
-        if command is not None:
-            return self._command(command, style, depth)
-        if letter in "_^":
-            height = (_LOWERED if letter == "_" else _RAISED) * style.size
-            inner = replace(style, size=style.size * _INDEX_SIZE, raised=style.raised + height)
-            return self._next(inner, depth + 1)
-        if letter == "{":
-            found = self._until_end(style, depth + 1)
-            if self._place >= len(self._tokens):
-                raise _NotSimpleError
-            self._place += 1
-            return found
-        if letter in "}&#~":
-            raise _NotSimpleError
-        if letter == " ":
-            return []
-        return [replace(style, text="\N{MINUS SIGN}" if letter == "-" else letter, is_italic=letter.isalpha())]
-
-    def _command(self, command: str, style: Letters, depth: int) -> list[Letters]:
-        if command in _UPRIGHT:
-            return [replace(one, is_italic=False) for one in self._next(style, depth + 1)]
-        if command in _ACCENTS:
-            found = self._next(style, depth + 1)
-            if len(found) != 1:
-                raise _NotSimpleError
-            return [replace(found[0], text=found[0].text + _ACCENTS[command])]
-        if command not in _SYMBOLS:
-            raise _NotSimpleError
-        return [replace(style, text=_SYMBOLS[command])]
 
 
 def write_light_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
     """Draw a histogram to ``pictures/<path>.svg``. Return the path relative to ``out_dir``, or None for a histogram
-    that has to be drawn by ``pictures``. Raises StorageError.
+    that `matplotlib_pictures` has to draw. Raises StorageError.
     """
     drawn = light_picture(histogram, title)
     if drawn is None:
@@ -268,7 +138,7 @@ def light_picture(histogram: Any, title: Title) -> str | None:
     return _svg([*_axes(x, y), *_contents(bars, edges, x, y), *written])
 
 
-# --- scales --------------------------------------------------------------------------------------------------------
+# --- scales -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -341,7 +211,7 @@ def _number(value: float, digits: int) -> str:
     return written.replace("-", "\N{MINUS SIGN}") if float(written) else written.lstrip("-")
 
 
-# --- what is drawn -------------------------------------------------------------------------------------------------
+# --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -413,7 +283,15 @@ def _of_power(label: str) -> Words:
     return words.then(Words.raised(power.replace("-", "\N{MINUS SIGN}"))) if is_power else words
 
 
-# --- words ---------------------------------------------------------------------------------------------------------
+def _svg(parts: Iterable[str]) -> str:
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
+        f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+# --- labels and titles ------------------------------------------------------------------------------------------------
 
 
 def _written(histogram: Any, axis: Any, edges: numpy.ndarray, title: Title) -> list[str] | None:
@@ -463,9 +341,140 @@ def _text(words: Words, x: float, y: float, size: float, anchor: str, style: str
     )
 
 
-def _svg(parts: Iterable[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
-        f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
-        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+# --- formulas ---------------------------------------------------------------------------------------------------------
+
+
+def words_of(written: str) -> Words | None:
+    """A user's text; None if there is a formula in it, or perhaps one, that is not simple."""
+    shown = one_line(written, 10 * _LENGTH_MAX if "$" in written else _LENGTH_MAX)
+    if "$" not in shown:
+        return Words.plain(shown)
+    parts = shown.split("$")
+    if len(parts) % 2 == 0 or "\\$" in shown:
+        return None
+    pieces: list[Letters] = []
+    for number, part in enumerate(parts):
+        if number % 2 == 0:
+            pieces += [Letters(part)] if part else []
+            continue
+        formula = _Formula(part).pieces()
+        if formula is None:
+            return None
+        pieces += formula
+    return Words(tuple(pieces))
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text of several pieces."""
+
+    pieces: tuple[Letters, ...]
+
+    @classmethod
+    def plain(cls, text: str) -> Words:
+        """A text without formulas."""
+        return cls((Letters(text),) if text else ())
+
+    @classmethod
+    def raised(cls, text: str) -> Words:
+        """A power."""
+        return cls((Letters(text, _INDEX_SIZE, _RAISED),))
+
+    def then(self, other: Words) -> Words:
+        """Both, one behind the other."""
+        return Words((*self.pieces, *other.pieces))
+
+    def width(self, size: float) -> float:
+        """About how long it is, in the unit of the size of its letters."""
+        return sum(size * one.size * _width(one.text) for one in self.pieces)
+
+    def within(self, room: float, size: float) -> tuple[Words, float]:
+        """The text and the size of its letters, smaller or cut where there is too little room."""
+        width = self.width(size)
+        if width <= room:
+            return self, size
+        size *= max(_SMALLEST, room / width)
+        width = self.width(size)
+        if width <= room * 1.001:
+            return self, size
+        whole = "".join(one.text for one in self.pieces)
+        return Words.plain(one_line(whole, max(4, int(len(whole) * room / width)))), size
+
+
+@dataclass(frozen=True)
+class Letters:
+    """Letters with their size and height as parts of the text's size."""
+
+    text: str
+    size: float = 1.0
+    raised: float = 0.0
+    is_italic: bool = False
+
+
+def _width(text: str) -> float:
+    return sum(
+        0.0 if unicodedata.combining(one) else 1.0 if unicodedata.east_asian_width(one) in "WF" else _LETTER_WIDTH
+        for one in text
     )
+
+
+class _Formula:
+    """Takes a formula apart."""
+
+    def __init__(self, written: str) -> None:
+        self._tokens = [(one.group(1), one.group(2)) for one in _TOKEN.finditer(written)]
+        self._place = 0
+
+    def pieces(self) -> list[Letters] | None:
+        """The pieces of all of it, None if it is not simple or empty."""
+        try:
+            found = self._until_end(Letters(""), depth=0)
+        except _NotSimpleError:
+            return None
+        return found if found and self._place == len(self._tokens) else None
+
+    def _until_end(self, style: Letters, depth: int) -> list[Letters]:
+        """Up to the end, or to the brace that closes."""
+        found: list[Letters] = []
+        while self._place < len(self._tokens) and self._tokens[self._place][1] != "}":
+            found += self._next(style, depth)
+        return found
+
+    def _next(self, style: Letters, depth: int) -> list[Letters]:
+        if self._place >= len(self._tokens) or depth > _DEPTH_MAX:
+            raise _NotSimpleError
+        command, letter = self._tokens[self._place]
+        self._place += 1
+        if command is not None:
+            return self._command(command, style, depth)
+        if letter in "_^":
+            height = (_LOWERED if letter == "_" else _RAISED) * style.size
+            inner = replace(style, size=style.size * _INDEX_SIZE, raised=style.raised + height)
+            return self._next(inner, depth + 1)
+        if letter == "{":
+            found = self._until_end(style, depth + 1)
+            if self._place >= len(self._tokens):
+                raise _NotSimpleError
+            self._place += 1
+            return found
+        if letter in "}&#~":
+            raise _NotSimpleError
+        if letter == " ":
+            return []
+        return [replace(style, text="\N{MINUS SIGN}" if letter == "-" else letter, is_italic=letter.isalpha())]
+
+    def _command(self, command: str, style: Letters, depth: int) -> list[Letters]:
+        if command in _UPRIGHT:
+            return [replace(one, is_italic=False) for one in self._next(style, depth + 1)]
+        if command in _ACCENTS:
+            found = self._next(style, depth + 1)
+            if len(found) != 1:
+                raise _NotSimpleError
+            return [replace(found[0], text=found[0].text + _ACCENTS[command])]
+        if command not in _SYMBOLS:
+            raise _NotSimpleError
+        return [replace(style, text=_SYMBOLS[command])]
+
+
+class _NotSimpleError(Exception):
+    """A formula has something that is not known here."""

@@ -1,4 +1,9 @@
-"""Who worked on a job and when: processes over time, machines, tasks that started again, sub-jobs that failed."""
+"""Who worked on a job and when: processes over time, machines, tasks that started again, sub-jobs that failed; and what
+the workers at each site read from each storage element, local and remote.
+
+The table of sites has the form of figure 5 of L Betev et al., "Performance optimisations for distributed analysis in
+ALICE" (2014).
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,16 @@ from branchline.records.report.charts import Chart, Spans, at_work_chart
 from branchline.records.report.outcomes import merge_stages_text
 from branchline.records.sensors.record import ActivitySpan, FailureGroup, JobRecord, SiteReading, WorkerPhases
 
-#: As in the profiles of the ALICE study: processing, stages of merging, the last merge.
+#: Colours as in the profiles of the ALICE study: processing, stages of merging, the last merge.
 _PROCESSING, _STAGES, _LAST = "#4a9273", ("#4f7cac", "#7a9cc6", "#2f5d8a"), "#d9822b"
+#: Files that the sentence on a failure names.
 FILES_NAMED_MAX = 3
+#: Rows and columns of the table of sites.
 SITES_SHOWN_MAX = 40
 ELEMENTS_SHOWN_MAX = 8
+#: Values of ``nearness`` that count as local.
 LOCAL = ("host", "site")
-# Phases in which a worker waits: for data, or for work.
+#: Phases in which a worker waits: for data, or for work.
 _WAITING = ("wait", "idle")
 
 
@@ -81,6 +89,17 @@ def restarted_sentences(job: JobRecord) -> list[str]:
     ]
 
 
+def retry_sentences(job: JobRecord) -> list[str]:
+    """What was sent again, and why."""
+    sentences = []
+    for one in job.retries:
+        causes = "; ".join(f"{counted(number, 'sub-job')}: {cause}" for cause, number in one.causes.items())
+        nodes = f", without {', '.join(one.excluded_nodes)}" if one.excluded_nodes else ""
+        who = "by branchline resume" if one.is_by_user else "by the last job"
+        sentences.append(f"{counted(one.subjobs, 'sub-job')} after {one.sent_s:.0f} s {who}{nodes} ({causes})")
+    return sentences
+
+
 def failure_sentence(group: FailureGroup) -> str:
     """Return how many sub-jobs failed in the same way, and their files."""
     more = len(group.files) - FILES_NAMED_MAX
@@ -96,35 +115,7 @@ def _seconds(job: JobRecord, *, merging: bool) -> float:
     return sum(one.end_s - one.begin_s for one in job.activity if (one.stage > 0) == merging)
 
 
-def retry_sentences(job: JobRecord) -> list[str]:
-    """What was sent again, and why."""
-    sentences = []
-    for one in job.retries:
-        causes = "; ".join(f"{counted(number, 'sub-job')}: {cause}" for cause, number in one.causes.items())
-        nodes = f", without {', '.join(one.excluded_nodes)}" if one.excluded_nodes else ""
-        who = "by branchline resume" if one.is_by_user else "by the last job"
-        sentences.append(f"{counted(one.subjobs, 'sub-job')} after {one.sent_s:.0f} s {who}{nodes} ({causes})")
-    return sentences
-
-
-class ReadCell(NamedTuple):
-    """Some of the files that a site read: how many, their share of the site's, and their speed; empty if none."""
-
-    files: str = ""
-    share: str = ""
-    speed: str = ""
-
-
-class SiteRow(NamedTuple):
-    """What the workers at a site did; ``by_element`` is in the order of the table's elements."""
-
-    name: str
-    workers: str
-    efficiency: str
-    every: ReadCell
-    local: ReadCell
-    remote: ReadCell
-    by_element: list[ReadCell]
+# --- sites and storage elements ---------------------------------------------------------------------------------------
 
 
 class SiteTable(NamedTuple):
@@ -139,13 +130,33 @@ class SiteTable(NamedTuple):
     elements_hidden: int = 0
 
 
+class SiteRow(NamedTuple):
+    """What the workers at a site did; ``by_element`` is in the order of the table's elements."""
+
+    name: str
+    workers: str
+    efficiency: str
+    every: ReadCell
+    local: ReadCell
+    remote: ReadCell
+    by_element: list[ReadCell]
+
+
+class ReadCell(NamedTuple):
+    """Some of the files that a site read: how many, their share of the site's, and their speed; empty if none."""
+
+    files: str = ""
+    share: str = ""
+    speed: str = ""
+
+
 def site_table(job: JobRecord) -> SiteTable:
     """Return the table; it has no rows where every file was on the worker's own machine."""
     if all(one.nearness == "host" for one in job.sites) and len({one.site for one in job.sites}) < 2:
         return SiteTable([], [])
     elements, sites = _most_read(job.sites, "storage_element"), _most_read(job.sites, "site")
     shown = elements[:ELEMENTS_SHOWN_MAX]
-    rows = [_row(site, job, shown) for site in sites[:SITES_SHOWN_MAX]]
+    rows = [_site_row(site, job, shown) for site in sites[:SITES_SHOWN_MAX]]
     return SiteTable(shown, rows, len(sites) - len(rows), len(elements) - len(shown))
 
 
@@ -158,7 +169,7 @@ def _most_read(readings: Iterable[SiteReading], name: str) -> list[str]:
     return sorted(size_bytes, key=lambda key: (-size_bytes[key], key))
 
 
-def _row(site: str, job: JobRecord, elements: Sequence[str]) -> SiteRow:
+def _site_row(site: str, job: JobRecord, elements: Sequence[str]) -> SiteRow:
     read = [one for one in job.sites if one.site == site]
     workers = [one for one in job.worker_phases if one.site == site]
     files_count = sum(one.files for one in read)

@@ -1,4 +1,6 @@
-"""The lines that the terminal prints about a job, with the figures and the sentence of its page."""
+"""The summary of a job: the lines that the terminal prints at its end, with the figures and the sentence of its page;
+and its conditions (command, data, machine, settings and versions) as rows of the report.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,54 @@ from branchline.records.report.troubles import (
 from branchline.records.sensors.record import JobRecord, LinkRecord, MissingCompanion
 from branchline.records.sensors.record_parts import SampleRecord
 
-# Settings of reading up to this are counts, above they are bytes.
+#: Largest setting of reading that is a count; larger ones are bytes.
 SETTING_COUNT_MAX = 1024
+
+
+def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
+    """Return lines on the end of the job, its events, time and rates, what limits it and what would help most, reused
+    results, failures, and events that companions lack.
+    """
+    events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
+    of_all = f" of {count(expected)}" if expected > events else ""
+    ended = f"{job.status}: {count(events)}{of_all} events in {duration(wall_s)}"
+    if wall_s > 0:
+        ended += f", {significant(events / wall_s)} events/s, {rate(job.totals.bytes_read, wall_s)} read from storage"
+    lines = [ended, diagnosis(job)] if events else [ended]
+    lines += [_most_helpful(advice)] if advice else []
+    lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
+    only = first_only(job)
+    return [
+        *lines,
+        *warning_sentences(job),
+        *([f"Read: {only}."] if only else []),
+        *sample_sentences(job),
+        *table_sentences(job),
+        *(f"{one}." for one in reuse_sentences(job)),
+        *lost_sentences(job),
+        *memory_sentences(job),
+        *repeated_sentences(job),
+        *trouble_sentences(job),
+        *(f"{one}." for one in (*job.left_out, *left_out_sentences(job))),
+        *map(_missing_in, job.companions_missing),
+    ]
+
+
+def _most_helpful(advice: Sequence[Advice]) -> str:
+    """Return the first advice in a line, and how many there are on the page."""
+    first, others = advice[0], len(advice) - 1
+    more = f" {counted(others, 'other change')} would help too." if others else ""
+    return f"What would help most: {first.change}, since {first.what}; it {first.gain_words()}.{more}"
+
+
+def _missing_in(companion: MissingCompanion) -> str:
+    """Return the sentence on the events that a companion lacks."""
+    missing, first = companion.events_missing, companion.first or []
+    more = ", ..." if missing > len(first) else ""
+    return f"{companion.name} lacks {counted(missing, 'event')}: {', '.join(first)}{more}"
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
 
 
 def conditions(job: JobRecord) -> list[tuple[str, str]]:
@@ -68,8 +116,8 @@ def _access(job: JobRecord) -> str:
 
 def _chosen(link: LinkRecord) -> str:
     """The link to a storage element, and the prefetching that was chosen for it."""
-    rate = link.bytes_per_second
-    bandwidth = f"bandwidth {size(rate)}/s" if rate else "bandwidth not measured (too few bytes)"
+    speed = link.bytes_per_second
+    bandwidth = f"bandwidth {size(speed)}/s" if speed else "bandwidth not measured (too few bytes)"
     found = f"{link.name}: round trip {duration(link.round_trip_s)}, {bandwidth}"
     requests = link.requests_in_flight
     if not requests:
@@ -113,46 +161,3 @@ def _sample(sample: SampleRecord) -> str:
     if sample.factor is not None and not sample.is_data:
         text += f", factor {sample.factor:.4g} for {sample.luminosity_per_fb:g} / fb"
     return f"{text} ({sample.note})" if sample.note else text
-
-
-def summary(job: JobRecord, advice: Sequence[Advice] = ()) -> list[str]:
-    """Return lines on the end of the job, its events, time and rates, what limits it and what would help most, reused
-    results, failures, and events that companions lack.
-    """
-    events, expected, wall_s = job.events, (job.events_expected or 0), job.wall_s
-    of_all = f" of {count(expected)}" if expected > events else ""
-    ended = f"{job.status}: {count(events)}{of_all} events in {duration(wall_s)}"
-    if wall_s > 0:
-        ended += f", {significant(events / wall_s)} events/s, {rate(job.totals.bytes_read, wall_s)} read from storage"
-    lines = [ended, diagnosis(job)] if events else [ended]
-    lines += [_most(advice)] if advice else []
-    lines += [f"{line}." for line in (local_copies(job), *remarks(job)) if line]
-    only = first_only(job)
-    return [
-        *lines,
-        *warning_sentences(job),
-        *([f"Read: {only}."] if only else []),
-        *sample_sentences(job),
-        *table_sentences(job),
-        *(f"{one}." for one in reuse_sentences(job)),
-        *lost_sentences(job),
-        *memory_sentences(job),
-        *repeated_sentences(job),
-        *trouble_sentences(job),
-        *(f"{one}." for one in (*job.left_out, *left_out_sentences(job))),
-        *map(_missing_in, job.companions_missing),
-    ]
-
-
-def _most(advice: Sequence[Advice]) -> str:
-    """Return the first advice in a line, and how many there are on the page."""
-    first, others = advice[0], len(advice) - 1
-    more = f" {counted(others, 'other change')} would help too." if others else ""
-    return f"What would help most: {first.change}, since {first.what}; it {first.gain_words()}.{more}"
-
-
-def _missing_in(companion: MissingCompanion) -> str:
-    """Return the sentence on the events that a companion lacks."""
-    missing, first = companion.events_missing, companion.first or []
-    more = ", ..." if missing > len(first) else ""
-    return f"{companion.name} lacks {counted(missing, 'event')}: {', '.join(first)}{more}"

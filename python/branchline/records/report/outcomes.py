@@ -11,11 +11,14 @@ from branchline.records.diagnosis.figures import partial_note
 from branchline.records.sensors.record import CutflowRecord, JobRecord, MergeStage
 from branchline.records.sensors.record_parts import TableRecord
 
-# Wagons that are named; the others are counted.
+#: Wagons that a sentence names; the others are counted.
 NAMES_SHOWN_MAX = 5
-# Files of a table that are named; job.json has all of them.
+#: Tables, and columns of a table, that are named; job.json has all of them.
 TABLES_SHOWN_MAX = 40
 COLUMNS_SHOWN_MAX = 6
+
+
+# --- cutflows ---------------------------------------------------------------------------------------------------------
 
 
 class CutRow(NamedTuple):
@@ -69,32 +72,7 @@ def _part(number: int, of: int) -> str:
     return f"{significant(100 * number / of)} %" if of else "-"
 
 
-def merge_stages_text(stages: Iterable[MergeStage]) -> str:
-    """Return what each stage folded and how long that took; empty without stages."""
-    return "; ".join(
-        f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
-        for one in stages
-    )
-
-
-def reuse_sentences(job: JobRecord) -> list[str]:
-    """Return how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
-    sentences = []
-    if any(one.subjobs_reused for one in job.wagons):
-        taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} taken from earlier runs"
-        ran = [(one.name, job.subjobs_done - one.subjobs_reused) for one in job.wagons]
-        ran = [(name, subjobs) for name, subjobs in ran if subjobs > 0]
-        named = ", ".join(f"{name} in {count(subjobs)}" for name, subjobs in ran[:NAMES_SHOWN_MAX])
-        more = f" and {len(ran) - NAMES_SHOWN_MAX} more" if len(ran) > NAMES_SHOWN_MAX else ""
-        sentences.append(f"{taken}; {f'wagons that ran: {named}{more}' if ran else 'nothing had to run'}")
-    unknown = [one for one in job.wagons if one.not_reusable]
-    sentences += [
-        f"wagon {one.name} runs each time: its results cannot be reused, since {one.not_reusable}"
-        for one in unknown[:NAMES_SHOWN_MAX]
-    ]
-    if len(unknown) > NAMES_SHOWN_MAX:
-        sentences.append(f"results of {len(unknown) - NAMES_SHOWN_MAX} more wagons cannot be reused")
-    return [*sentences, *job.reuse_notes]
+# --- tables -----------------------------------------------------------------------------------------------------------
 
 
 class TableRow(NamedTuple):
@@ -157,3 +135,34 @@ def _merging(table: TableRecord) -> str:
         return pieces
     stages = counted(table.merge_stages, "stage")
     return f"{pieces} in {stages}, {size(table.merge_bytes)} copied in {duration(table.merge_s)}"
+
+
+# --- merges and earlier runs ------------------------------------------------------------------------------------------
+
+
+def merge_stages_text(stages: Iterable[MergeStage]) -> str:
+    """Return what each stage folded and how long that took; empty without stages."""
+    return "; ".join(
+        f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
+        for one in stages
+    )
+
+
+def reuse_sentences(job: JobRecord) -> list[str]:
+    """Return how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
+    sentences = []
+    if any(one.subjobs_reused for one in job.wagons):
+        taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} taken from earlier runs"
+        ran = [(one.name, job.subjobs_done - one.subjobs_reused) for one in job.wagons]
+        ran = [(name, subjobs) for name, subjobs in ran if subjobs > 0]
+        named = ", ".join(f"{name} in {count(subjobs)}" for name, subjobs in ran[:NAMES_SHOWN_MAX])
+        more = f" and {len(ran) - NAMES_SHOWN_MAX} more" if len(ran) > NAMES_SHOWN_MAX else ""
+        sentences.append(f"{taken}; {f'wagons that ran: {named}{more}' if ran else 'nothing had to run'}")
+    unknown = [one for one in job.wagons if one.not_reusable]
+    sentences += [
+        f"wagon {one.name} runs each time: its results cannot be reused, since {one.not_reusable}"
+        for one in unknown[:NAMES_SHOWN_MAX]
+    ]
+    if len(unknown) > NAMES_SHOWN_MAX:
+        sentences.append(f"results of {len(unknown) - NAMES_SHOWN_MAX} more wagons cannot be reused")
+    return [*sentences, *job.reuse_notes]

@@ -1,4 +1,4 @@
-"""report.html: one file without network, drawn from the job's record and the pictures next to it."""
+"""report.html: one file without network, drawn from a job's record, with advice in words and the pictures inside it."""
 
 from __future__ import annotations
 
@@ -33,82 +33,11 @@ _INSIDE_NUMBER = re.compile(r"(?<=[\d<]) (?=\d|%|[kMGTP]?B\b|ms\b|s\b|min\b|h\b)
 _THIN_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
-class AdviceRow(NamedTuple):
-    """A piece of advice: its gain and interval in per cent, the times without and with it, and its sentences."""
-
-    gain: str
-    interval: str
-    times: str
-    what: str
-    change: str
-    cost: str
-    whom: str
-
-
-def advice_rows(advice: Sequence[Advice]) -> list[AdviceRow]:
-    """Return the rows, in the order of the advice."""
-    return [_row(one) for one in advice]
-
-
-def _row(one: Advice) -> AdviceRow:
-    gain = one.gain
-    return AdviceRow(
-        gain=f"{100 * gain.value:.0f} % less time",
-        interval=f"{100 * gain.low:.0f} to {100 * gain.high:.0f} %",
-        times=f"about {one.then_words()} instead of {duration(one.now_s)}",
-        what=f"{one.what[:1].upper()}{one.what[1:]}.",
-        change=one.change,
-        cost=one.cost,
-        whom=one.whom,
-    )
-
-
-class Picture(NamedTuple):
-    """One picture: whose histogram it shows, its file, its content as a data URI, and what it lacks."""
-
-    wagon: str
-    name: str
-    file: str
-    source: Markup
-    partial: str
-
-
-class Gallery(NamedTuple):
-    """The pictures on the page, and how many more are only files next to it."""
-
-    shown: list[Picture]
-    beside_count: int
-
-
-def gallery(job: JobRecord, out_dir: Path) -> Gallery:
-    """Return the first pictures of the job, read from ``out_dir``."""
-    drawn = [(result, result.picture) for result in job.results if result.picture]
-    shown: list[Picture] = []
-    room_bytes = INLINE_BYTES_MAX
-    for result, picture in drawn[:INLINE_MAX]:
-        try:
-            content = (out_dir / picture).read_bytes()
-        except OSError:
-            continue
-        room_bytes -= len(content)
-        if room_bytes < 0:
-            break
-        # Base64 has no letter that means something in HTML.
-        source = Markup("data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii"))  # noqa: S704
-        shown.append(Picture(result.wagon, result.key, picture, source, partial_note(job, result.wagon)))
-    return Gallery(shown, len(drawn) - len(shown))
-
-
 def write_page(out_dir: Path, job: JobRecord, advice: Sequence[Advice] = ()) -> Path:
     """Write ``report.html`` into ``out_dir``. Raises StorageError."""
     path = out_dir / PAGE
     write_whole(path, page_html(job, out_dir, advice).encode("utf-8"))
     return path
-
-
-def load_template() -> None:
-    """Compile the page's template, a tenth of a second the first time."""
-    _environment().get_template(PAGE)
 
 
 def page_html(job: JobRecord, out_dir: Path, advice: Sequence[Advice] = ()) -> str:
@@ -117,6 +46,11 @@ def page_html(job: JobRecord, out_dir: Path, advice: Sequence[Advice] = ()) -> s
     """
     template = _environment().get_template(PAGE)
     return template.render(page_content(job)._asdict(), advice=advice_rows(advice), pictures=gallery(job, out_dir))
+
+
+def load_template() -> None:
+    """Compile the page's template, a tenth of a second the first time."""
+    _environment().get_template(PAGE)
 
 
 @cache
@@ -154,3 +88,73 @@ def _clean(value: object) -> object:
     if len(value) > TEXT_LENGTH_MAX:
         value = value[: TEXT_LENGTH_MAX - 3] + "..."
     return printable(value)
+
+
+# --- advice -----------------------------------------------------------------------------------------------------------
+
+
+class AdviceRow(NamedTuple):
+    """A piece of advice: its gain and interval in per cent, the times without and with it, and its sentences."""
+
+    gain: str
+    interval: str
+    times: str
+    what: str
+    change: str
+    cost: str
+    whom: str
+
+
+def advice_rows(advice: Sequence[Advice]) -> list[AdviceRow]:
+    """Return the rows, in the order of the advice."""
+    return [
+        AdviceRow(
+            gain=f"{100 * one.gain.value:.0f} % less time",
+            interval=f"{100 * one.gain.low:.0f} to {100 * one.gain.high:.0f} %",
+            times=f"about {one.then_words()} instead of {duration(one.now_s)}",
+            what=f"{one.what[:1].upper()}{one.what[1:]}.",
+            change=one.change,
+            cost=one.cost,
+            whom=one.whom,
+        )
+        for one in advice
+    ]
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+class Picture(NamedTuple):
+    """One picture: whose histogram it shows, its file, its content as a data URI, and what it lacks."""
+
+    wagon: str
+    name: str
+    file: str
+    source: Markup
+    partial: str
+
+
+class Gallery(NamedTuple):
+    """The pictures on the page, and how many more are only files next to it."""
+
+    shown: list[Picture]
+    beside_count: int
+
+
+def gallery(job: JobRecord, out_dir: Path) -> Gallery:
+    """Return the first pictures of the job, read from ``out_dir``."""
+    drawn = [(result, result.picture) for result in job.results if result.picture]
+    shown: list[Picture] = []
+    room_bytes = INLINE_BYTES_MAX
+    for result, picture in drawn[:INLINE_MAX]:
+        try:
+            content = (out_dir / picture).read_bytes()
+        except OSError:
+            continue
+        room_bytes -= len(content)
+        if room_bytes < 0:
+            break
+        # Base64 has no letter that means something in HTML.
+        source = Markup("data:image/svg+xml;base64," + base64.b64encode(content).decode("ascii"))  # noqa: S704
+        shown.append(Picture(result.wagon, result.key, picture, source, partial_note(job, result.wagon)))
+    return Gallery(shown, len(drawn) - len(shown))

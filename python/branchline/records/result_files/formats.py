@@ -3,7 +3,7 @@
 ``results/<wagon>.json`` holds the wagon's numbers, texts, lists and dicts as they were. Where a part has a file of its
 own, ``{"file": "results/..."}`` stands in its place: histograms as UHI JSON, NumPy arrays as ``.npz``, awkward arrays
 and data frames as Parquet. ``hist.Hist(json.load(file, object_hook=uhi.io.json.object_hook))`` reads a histogram
-back, ``branchline.load`` everything.
+back; ``read_part``, which ``branchline.load`` uses, reads every part as what the wagon returned.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from branchline.records.result_files.outputs import ARRAY, COLUMNS, HISTOGRAM, T
 from branchline.records.result_files.result_forms import form_of, made_again
 from branchline.records.sensors.record_parts import ResultRecord
 
+#: The folder of results.
+RESULTS = "results"
 #: Above this many cells a histogram is stored as zipped .npy; JSON would be ten times as large and slow.
 JSON_CELLS_MAX = 1_000_000
-
-RESULTS = "results"
 #: What awkward, pandas and pyarrow raise for columns that Parquet has no type for.
 _NOT_PARQUET = (TypeError, ValueError, NotImplementedError, AssertionError)
+#: Options of awkward for JSON, the same for writing and reading.
 AWKWARD_JSON: Any = {
     "nan_string": "nan",
     "posinf_string": "inf",
@@ -46,6 +47,9 @@ class Written(NamedTuple):
     files: list[str]
     format: str
     note: str | None = None
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
 
 
 def write_part(out_dir: Path, part: Part) -> Written:
@@ -185,6 +189,9 @@ def _arrow_table(value: Any) -> Any:
     return pyarrow.Table.from_pandas(frame)
 
 
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
 def part_form(part: Part) -> Any:
     """Return what ``read_part`` must know of a part besides its format: its class, and labels that are no texts."""
     value = part.value
@@ -197,11 +204,11 @@ def part_form(part: Part) -> Any:
         labels = [value.name] if name == "Series" else list(value.columns) if name == "DataFrame" else []
         if all(type(one) is str for one in labels):
             return name
-        return {"type": name, "labels": _plain(labels), "form": form_of(labels)}
+        return {"type": name, "labels": _plain_labels(labels), "form": form_of(labels)}
     return None
 
 
-def _plain(labels: list[Any]) -> list[Any]:
+def _plain_labels(labels: list[Any]) -> list[Any]:
     plain: list[Any] = take_apart("", labels, lambda part: repr(part.value), ())
     return plain
 
@@ -237,7 +244,7 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _histogram(_: Path, path: Path, row: ResultRecord) -> Any:
+def _read_histogram(_: Path, path: Path, row: ResultRecord) -> Any:
     require("uhi")
     import uhi.io.json
 
@@ -245,7 +252,7 @@ def _histogram(_: Path, path: Path, row: ResultRecord) -> Any:
     return _of_uhi(content, row)
 
 
-def _zipped_histogram(_: Path, path: Path, row: ResultRecord) -> Any:
+def _read_zipped_histogram(_: Path, path: Path, row: ResultRecord) -> Any:
     require("uhi")
     import uhi.io.zip
 
@@ -262,14 +269,14 @@ def _of_uhi(content: Any, row: ResultRecord) -> Any:
     return hist.Hist(content)
 
 
-def _array(_: Path, path: Path, _row: ResultRecord) -> Any:
+def _read_array(_: Path, path: Path, _row: ResultRecord) -> Any:
     with numpy.load(path, allow_pickle=False) as arrays:
         if "mask" in arrays:
             return numpy.ma.MaskedArray(arrays["values"], arrays["mask"])
         return arrays["values"]
 
 
-def _parquet(_: Path, path: Path, row: ResultRecord) -> Any:
+def _read_parquet(_: Path, path: Path, row: ResultRecord) -> Any:
     require("pyarrow")
     if row.kind == COLUMNS:
         return awkward.from_parquet(str(path))
@@ -279,7 +286,7 @@ def _parquet(_: Path, path: Path, row: ResultRecord) -> Any:
     return table if row.form == "Table" else _labelled(table.to_pandas(), row.form)
 
 
-def _json_table(_: Path, path: Path, row: ResultRecord) -> Any:
+def _read_json_table(_: Path, path: Path, row: ResultRecord) -> Any:
     require("pandas")
     import pandas
 
@@ -303,22 +310,22 @@ def _no_part(name: str) -> Any:
     raise KeyError(name)
 
 
-def _record(_: Path, path: Path, _row: ResultRecord) -> Any:
+def _read_record(_: Path, path: Path, _row: ResultRecord) -> Any:
     return awkward.from_json(path.read_text(encoding="utf-8"), **AWKWARD_JSON)
 
 
-def _buffers(out_dir: Path, path: Path, _row: ResultRecord) -> Any:
+def _read_buffers(out_dir: Path, path: Path, _row: ResultRecord) -> Any:
     content = read_json(path)
     with numpy.load(out_dir / content["buffers"], allow_pickle=False) as buffers:
         return awkward.from_buffers(content["form"], content["length"], dict(buffers))
 
 
 _READERS: dict[str, Callable[[Path, Path, ResultRecord], Any]] = {
-    "UHI JSON": _histogram,
-    "UHI zip": _zipped_histogram,
-    "NumPy arrays": _array,
-    "Parquet": _parquet,
-    "JSON": _record,
-    "JSON table": _json_table,
-    "awkward buffers": _buffers,
+    "UHI JSON": _read_histogram,
+    "UHI zip": _read_zipped_histogram,
+    "NumPy arrays": _read_array,
+    "Parquet": _read_parquet,
+    "JSON": _read_record,
+    "JSON table": _read_json_table,
+    "awkward buffers": _read_buffers,
 }

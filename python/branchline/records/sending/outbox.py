@@ -1,4 +1,6 @@
-"""The reports of this process that wait: on disk, or in memory where the disk does not take them."""
+"""Reports that wait to be sent: those of this process, on disk, or in memory where the disk does not take them; and
+those that jobs left on disk that are gone, because they were killed or the control room was away at their end.
+"""
 
 from __future__ import annotations
 
@@ -11,59 +13,6 @@ from branchline.base.limits import REPORT_FAILURES_IN_A_ROW, SPOOL_MEMORY_BYTES
 from branchline.errors import StorageError
 from branchline.records.sending.client import Fate, Sender
 from branchline.records.sending.spool import Spool, Spooled, SpooledSource, SpoolFullError
-
-
-@dataclass(eq=False)
-class Waiting:
-    """A report that is to be sent, with the readings of files in it: on disk, or as its body."""
-
-    number: int
-    readings: int = 0
-    is_last: bool = False
-    on_disk: Spooled | None = None
-    in_memory: bytes = b""
-
-
-@dataclass
-class Tally:
-    """What became of reports. ``why_refused`` and ``why_waiting`` are the reasons of the server, or for it;
-    ``damaged`` counts those that the disk gave back no more.
-    """
-
-    taken: int = 0
-    refused: int = 0
-    damaged: int = 0
-    why_refused: str = ""
-    why_waiting: str = ""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was tried."""
-        return not (self.taken or self.refused or self.damaged or self.why_waiting)
-
-    def add(self, later: Tally) -> None:
-        """Adds what was tried later; whether reports wait is as it was then."""
-        self.taken += later.taken
-        self.refused += later.refused
-        self.damaged += later.damaged
-        self.why_refused = later.why_refused or self.why_refused
-        if not later.is_empty:
-            self.why_waiting = later.why_waiting
-
-
-@dataclass
-class Losses:
-    """What neither the disk nor the memory took."""
-
-    reports: int = 0
-    readings: int = 0
-    why: str = ""
-
-    def add(self, readings: int, why: str) -> None:
-        """One more."""
-        self.reports += 1
-        self.readings += readings
-        self.why = why
 
 
 class Outbox:
@@ -180,13 +129,60 @@ class Outbox:
             self._source.close()
 
 
-def send_spooled(
-    source: SpooledSource, reports: Iterable[Spooled], sender: Sender, goes_on: Callable[[], bool]
-) -> Tally:
-    """Sends reports that another process left, the oldest first; the source is locked."""
-    outbox = Outbox(source)
-    outbox._waiting = [Waiting(one.number, on_disk=one) for one in reports]
-    return outbox.send(sender, goes_on)
+@dataclass(eq=False)
+class Waiting:
+    """A report that is to be sent, with the readings of files in it: on disk, or as its body."""
+
+    number: int
+    readings: int = 0
+    is_last: bool = False
+    on_disk: Spooled | None = None
+    in_memory: bytes = b""
+
+
+@dataclass
+class Tally:
+    """What became of reports. ``why_refused`` and ``why_waiting`` are the reasons of the server, or for it;
+    ``damaged`` counts those that the disk gave back no more.
+    """
+
+    taken: int = 0
+    refused: int = 0
+    damaged: int = 0
+    why_refused: str = ""
+    why_waiting: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was tried."""
+        return not (self.taken or self.refused or self.damaged or self.why_waiting)
+
+    def add(self, later: Tally) -> None:
+        """Adds what was tried later; whether reports wait is as it was then."""
+        self.taken += later.taken
+        self.refused += later.refused
+        self.damaged += later.damaged
+        self.why_refused = later.why_refused or self.why_refused
+        if not later.is_empty:
+            self.why_waiting = later.why_waiting
+
+
+@dataclass
+class Losses:
+    """What neither the disk nor the memory took."""
+
+    reports: int = 0
+    readings: int = 0
+    why: str = ""
+
+    def add(self, readings: int, why: str) -> None:
+        """One more."""
+        self.reports += 1
+        self.readings += readings
+        self.why = why
+
+
+# --- what other processes left ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -216,11 +212,11 @@ def send_left(spool: Spool, sender: Sender, goes_on: Callable[[], bool] = lambda
         elif found.sent.why_waiting or not goes_on():
             found.waiting += len(source.reports())
         else:
-            _send(source, sender, goes_on, found)
+            _send_source(source, sender, goes_on, found)
     return found
 
 
-def _send(source: SpooledSource, sender: Sender, goes_on: Callable[[], bool], found: SentReports) -> None:
+def _send_source(source: SpooledSource, sender: Sender, goes_on: Callable[[], bool], found: SentReports) -> None:
     try:
         if not source.lock():
             return
@@ -228,7 +224,16 @@ def _send(source: SpooledSource, sender: Sender, goes_on: Callable[[], bool], fo
         found.sent.why_waiting = f"the folder {source.folder} cannot be locked: {error.strerror}"
         return
     try:
-        found.sent.add(send_spooled(source, source.reports(), sender, goes_on))
+        found.sent.add(_send_spooled(source, source.reports(), sender, goes_on))
         found.waiting += len(source.reports())
     finally:
         source.close()
+
+
+def _send_spooled(
+    source: SpooledSource, reports: Iterable[Spooled], sender: Sender, goes_on: Callable[[], bool]
+) -> Tally:
+    """Sends reports that another process left, the oldest first; the source is locked."""
+    outbox = Outbox(source)
+    outbox._waiting = [Waiting(one.number, on_disk=one) for one in reports]
+    return outbox.send(sender, goes_on)

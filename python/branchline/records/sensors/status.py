@@ -1,4 +1,6 @@
-"""The state of a train, the same on every place: what `branchline status`, the progress line and callbacks get."""
+"""The state of a train, the same on every place: what `branchline status`, the progress line and callbacks get; and the
+same in words, for a terminal and a notebook.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ STATUS_VERSION = 1
 DIED = "died"
 #: No task of a submitted train waits or runs, and its results were not written.
 STOPPED = "stopped"
-#: Of storage elements in a line.
+#: Storage elements whose rates stand in a progress line.
 ELEMENTS_SHOWN_MAX = 4
 
 

@@ -1,4 +1,4 @@
-"""The measured links to storage elements, and what reading chose for them."""
+"""Counts of each process for storage elements: the measured links and what reading chose for them, and failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measurements of this process: CPU time, peak memory, host."""
+"""CPU time, peak memory and host of this process, and the versions of what the results of a job depend on."""
 
 from __future__ import annotations
 
