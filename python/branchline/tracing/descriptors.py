@@ -2,7 +2,7 @@
 
 A descriptor leads to an open file, which has a position of its own; `dup` and `fork` make more descriptors of the
 same open file, a second `open` of the same path makes another one. Threads share their table of descriptors, a forked
-process gets a copy of it.
+process gets a copy of it. Reads are kept as columns, since a long job has too many of them for objects in memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from branchline.tracing.strace_lines import OPENS, Call, descriptor, flags
 from branchline.tracing.trace import Codes, Numbers
 
+#: The columns of `Reads`.
 _NUMBERS = ("thread", "process", "descriptor", "offset", "size_bytes", "got_bytes", "begin_ns", "end_ns")
 _TEXTS = ("name", "path", "error")
+#: Calls that read from a file.
 _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
 #: Calls that copy from one descriptor to another inside the kernel: which of the arguments are the source, the offset
 #: in it, and the length.
@@ -98,25 +100,6 @@ class Reads:
         """The files that were read."""
         found = self.codes("path")
         return {found.texts[number] for number in np.unique(found.indices)}
-
-
-@dataclass
-class OpenFile:
-    """An open file: its path, and where the next read begins; None where that is not known."""
-
-    path: str
-    position: int | None
-
-
-@dataclass
-class _Table:
-    """The descriptors of a process, and those that close when it starts another program."""
-
-    files: dict[int, OpenFile] = field(default_factory=dict)
-    closes: set[int] = field(default_factory=set)
-
-    def copy(self) -> _Table:
-        return _Table(dict(self.files), set(self.closes))
 
 
 @dataclass
@@ -335,6 +318,25 @@ _CHANGES: dict[str, Callable[[Follower, Call, _Table], None]] = {
     "write": Follower._write,
     "io_uring_setup": Follower._ring,
 }
+
+
+@dataclass
+class OpenFile:
+    """An open file: its path, and where the next read begins; None where that is not known."""
+
+    path: str
+    position: int | None
+
+
+@dataclass
+class _Table:
+    """The descriptors of a process, and those that close when it starts another program."""
+
+    files: dict[int, OpenFile] = field(default_factory=dict)
+    closes: set[int] = field(default_factory=set)
+
+    def copy(self) -> _Table:
+        return _Table(dict(self.files), set(self.closes))
 
 
 def _mark(table: _Table, number: int, *, closes: bool) -> None:

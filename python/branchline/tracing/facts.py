@@ -1,4 +1,6 @@
-"""The main facts of a trace, as sentences."""
+"""The summary of a trace: totals; rows by kind of piece, file, branch, event, size and activity; and its main facts as
+sentences.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,33 @@ from dataclasses import asdict, dataclass
 from branchline.base.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.trace import TracedJob
 
-#: The least shares that get a sentence.
+#: Least shares of bytes read again, of unwanted bytes, and of calls for up to ``SMALL_BYTES`` that get a sentence.
 AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
-#: Branches with most calls that a sentence names.
+#: Branches that the sentence on those with most calls names.
 NAMED_BRANCHES = 3
+
+
+# --- the numbers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A trace in numbers, and its job."""
+
+    job: TracedJob
+    totals: Totals
+    kinds: list[KindRow]
+    files: list[FileRow]
+    branches: list[BranchRow]
+    events: list[EventRow]
+    sizes: list[SizeRow]
+    spans: list[SpanRow]
+
+    def as_json(self) -> dict[str, object]:
+        """All of it as plain numbers, texts and lists."""
+        plain = asdict(self)
+        del plain["job"]
+        return {"about": self.job.to_json(), **plain}
 
 
 @dataclass(frozen=True)
@@ -110,24 +135,7 @@ class SpanRow:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Summary:
-    """A trace in numbers, and its job."""
-
-    job: TracedJob
-    totals: Totals
-    kinds: list[KindRow]
-    files: list[FileRow]
-    branches: list[BranchRow]
-    events: list[EventRow]
-    sizes: list[SizeRow]
-    spans: list[SpanRow]
-
-    def as_json(self) -> dict[str, object]:
-        """All of it as plain numbers, texts and lists."""
-        plain = asdict(self)
-        del plain["job"]
-        return {"about": self.job.to_json(), **plain}
+# --- the sentences ----------------------------------------------------------------------------------------------------
 
 
 def headline(found: Summary) -> list[str]:

@@ -1,4 +1,8 @@
-"""The map of a ROOT file: header, directories, records of trees, every basket and page, and free space."""
+"""The map of a ROOT file: header, directories, records of trees, every basket and page, and free space.
+
+`with_parts` lays the requests of a trace on such maps: which branch and basket, or which other piece of its file, each
+byte of a request hit.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +24,17 @@ from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
 from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Group, Numbers, Trace, codes, numbers
 
+#: Kinds of pieces.
+HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
+TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "free", "gap"
+METADATA = "RNTuple metadata"
+#: Parts of a request beyond the mapped end of a file, or at an unknown offset.
+UNKNOWN = "unknown"
 MAGIC = b"root"
 #: Size of the header that ROOT writes.
 HEADER_BYTES = 100
 #: Where the first record begins at the latest: ROOT writes 100.
 BEGIN_MAX = 1 << 16
-HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
-TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "free", "gap"
-METADATA = "RNTuple metadata"
 #: Most records of a file that are walked; of a file with more only the trees are mapped.
 RECORDS_MAX = 5_000_000
 #: Bytes of the shortest record, and of the numbers of the longest key.
@@ -35,27 +42,13 @@ MINIMUM, KEY_SIZE = 18, 38
 _NOT_ZERO = re.compile(rb"[^\0]")
 _DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
 _NTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
-#: Parts of a request beyond the mapped end of a file, or at an unknown offset.
-UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Record:
-    """A record of the file, from its key: TFile::Map of ROOT lists the same."""
-
-    offset: int
-    size: int
-    class_name: str
-    name: str
-    title: str
-    directory: int
 
 
 @dataclass
 class FileMap:
     """Pieces of a file in its order, without overlaps. ``tree`` and ``branch`` are numbers into ``names``; -1 is none.
 
-    ``what`` is one of the words above. Of an object, ``tree`` is its name and class.
+    ``what`` is a number into ``whats``, the kinds of pieces. Of an object, ``tree`` is its name and class.
     """
 
     path: str
@@ -79,18 +72,6 @@ class FileMap:
         return np.nonzero(self.what == self.whats.index(what))[0] if what in self.whats else np.empty(0, "i8")
 
 
-def is_root_file(path: str) -> bool:
-    """True for a local file that begins as ROOT files do."""
-    try:
-        with Path(path).open("rb") as file:
-            head = file.read(12)
-    except OSError:
-        return False
-    # Other files begin with these letters too, such as a list of users.
-    begin = struct.unpack(">i", head[8:])[0] if len(head) == 12 else 0
-    return head[:4] == MAGIC and head[4] == 0 and 0 < begin <= BEGIN_MAX
-
-
 def map_file(path: str) -> FileMap:
     """The map of a file. The bytes of what cannot be read are gaps.
 
@@ -103,6 +84,15 @@ def map_file(path: str) -> FileMap:
     elif pieces:
         pieces.append(_Piece(0, HEADER_BYTES, HEADER))
     return _assembled(path, size, pieces)
+
+
+def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
+    """The map of a file that is not opened: its header and these baskets; the rest are gaps."""
+    pieces = [
+        _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
+        for one in {one.offset: one for one in baskets}.values()
+    ]
+    return _assembled(path, size, [_Piece(0, min(HEADER_BYTES, size), HEADER), *pieces])
 
 
 @dataclass(frozen=True)
@@ -119,13 +109,16 @@ class Named:
     what: str = BASKET
 
 
-def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
-    """The map of a file that is not opened: its header and these baskets; the rest are gaps."""
-    pieces = [
-        _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
-        for one in {one.offset: one for one in baskets}.values()
-    ]
-    return _assembled(path, size, [_Piece(0, min(HEADER_BYTES, size), HEADER), *pieces])
+def is_root_file(path: str) -> bool:
+    """True for a local file that begins as ROOT files do."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(12)
+    except OSError:
+        return False
+    # Other files begin with these letters too, such as a list of users.
+    begin = struct.unpack(">i", head[8:])[0] if len(head) == 12 else 0
+    return head[:4] == MAGIC and head[4] == 0 and 0 < begin <= BEGIN_MAX
 
 
 @dataclass(frozen=True)
@@ -138,6 +131,37 @@ class _Piece:
     basket: int = -1
     entry_start: int = -1
     entry_stop: int = -1
+
+
+def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
+    """The pieces in the order of the file, with gaps between them; of two at one offset the first is kept."""
+    laid: list[_Piece] = []
+    at = 0
+    for piece in sorted(pieces, key=lambda piece: piece.offset):
+        if piece.offset < at or piece.size <= 0 or piece.offset + piece.size > size:
+            continue
+        if piece.offset > at:
+            laid.append(_Piece(at, piece.offset - at, GAP))
+        laid.append(piece)
+        at = piece.offset + piece.size
+    if at < size:
+        laid.append(_Piece(at, size - at, GAP))
+    names: dict[str, int] = {}
+    whats: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return names.setdefault(text, len(names)) if text else -1
+
+    rows = [
+        (one.offset, one.size, whats.setdefault(one.what, len(whats)), number(one.tree), number(one.branch), one.basket,
+         one.entry_start, one.entry_stop)
+        for one in laid
+    ]  # fmt: skip
+    columns = np.array(rows, "i8").reshape(-1, 8).T
+    return FileMap(path, size, list(names), list(whats), *columns)
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
 
 
 def _of_trees(path: str) -> tuple[int, list[_Piece]]:
@@ -165,6 +189,21 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
         number = seen[branch] = seen.get(branch, -1) + 1
         pieces.append(_Piece(offset, size, what, tree.path, paths[branch], number, start, stop))
     return pieces
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of the file, from its key: TFile::Map of ROOT lists the same."""
+
+    offset: int
+    size: int
+    class_name: str
+    name: str
+    title: str
+    directory: int
 
 
 def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
@@ -273,13 +312,13 @@ def _with_records(pieces: list[_Piece], found: list[Record], path: str) -> list[
         low, high = np.searchsorted(starts, (record.offset, record.offset + record.size))
         at = record.offset
         for start in starts[low:high].tolist():
-            whole.append(_part(named, at, start))
+            whole.append(_cut_piece(named, at, start))
             at = max(at, start + by_offset[start].size)
-        whole.append(_part(named, at, record.offset + record.size))
+        whole.append(_cut_piece(named, at, record.offset + record.size))
     return [piece for piece in whole if piece.size > 0]
 
 
-def _part(piece: _Piece, start: int, stop: int) -> _Piece:
+def _cut_piece(piece: _Piece, start: int, stop: int) -> _Piece:
     return _Piece(start, stop - start, piece.what, piece.tree, piece.branch)
 
 
@@ -319,32 +358,7 @@ def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, 
     return _Piece(at, size, OBJECT, f"{path} ({record.class_name})")
 
 
-def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
-    """The pieces in the order of the file, with gaps between them; of two at one offset the first is kept."""
-    laid: list[_Piece] = []
-    at = 0
-    for piece in sorted(pieces, key=lambda piece: piece.offset):
-        if piece.offset < at or piece.size <= 0 or piece.offset + piece.size > size:
-            continue
-        if piece.offset > at:
-            laid.append(_Piece(at, piece.offset - at, GAP))
-        laid.append(piece)
-        at = piece.offset + piece.size
-    if at < size:
-        laid.append(_Piece(at, size - at, GAP))
-    names: dict[str, int] = {}
-    whats: dict[str, int] = {}
-
-    def number(text: str) -> int:
-        return names.setdefault(text, len(names)) if text else -1
-
-    rows = [
-        (one.offset, one.size, whats.setdefault(one.what, len(whats)), number(one.tree), number(one.branch), one.basket,
-         one.entry_start, one.entry_stop)
-        for one in laid
-    ]  # fmt: skip
-    columns = np.array(rows, "i8").reshape(-1, 8).T
-    return FileMap(path, size, list(names), list(whats), *columns)
+# --- parts of requests ------------------------------------------------------------------------------------------------
 
 
 def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = None) -> Trace:

@@ -1,4 +1,4 @@
-"""A trace: its rows, their columns, and the Parquet file that holds them.
+"""A trace: its rows, their columns, the job that was traced, and the Parquet file that holds all of it.
 
 A trace is one table. The ``kind`` of a row is *file*, for a file that was read; *request*, for bytes of it; *part*, the
 piece of the file that a request hit; *extent*, a basket or page that was decompressed or decoded; or *span*, a time in
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -68,60 +68,6 @@ SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class TracedJob:
-    """The command that was traced, the ``program`` that recorded it (branchline or strace), the host, when it began
-    (nanoseconds since 1970) and how long it took. ``processes`` is how many were recorded, ``exit_code`` that of the
-    command, both None where they are not known. ``notes`` are sentences on what the trace does not hold.
-    """
-
-    command: str = "a job"
-    program: str = ""
-    host: str = ""
-    started_unix_ns: int = 0
-    wall_ns: int = 0
-    processes: int | None = None
-    exit_code: int | None = None
-    notes: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, object]:
-        """The facts that are known, as numbers and texts."""
-        facts = {name: getattr(self, name) for name in _FIELDS}
-        return {name: list(value) if name == "notes" else value for name, value in facts.items() if value is not None}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, object]) -> TracedJob:
-        """The job that ``to_json`` wrote; facts that are missing have their defaults, others are left out.
-
-        Raises ValueError or TypeError for facts of other types.
-        """
-        usual = cls()
-        notes = plain.get("notes", ())
-        if not isinstance(notes, list | tuple):
-            raise TypeError("notes are no list")
-        return cls(
-            command=str(plain.get("command", usual.command)),
-            program=str(plain.get("program", usual.program)),
-            host=str(plain.get("host", usual.host)),
-            started_unix_ns=_number(plain.get("started_unix_ns")) or 0,
-            wall_ns=_number(plain.get("wall_ns")) or 0,
-            processes=_number(plain.get("processes")),
-            exit_code=_number(plain.get("exit_code")),
-            notes=tuple(str(note) for note in notes),
-        )
-
-
-def _number(value: object) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int | float | str):
-        raise TypeError(f"{value!r} is no number")
-    return int(value)
-
-
-_FIELDS = tuple(TracedJob.__dataclass_fields__)
-
-
 Numbers = npt.NDArray[np.int64]
 
 
@@ -178,6 +124,57 @@ class Group:
         """The columns that these rows have, without their kind."""
         found = {name: getattr(self, name) for name, _, _ in COLUMNS if name != "kind"}
         return {name: values for name, values in found.items() if values is not None}
+
+
+@dataclass(frozen=True)
+class TracedJob:
+    """The command that was traced, the ``program`` that recorded it (branchline or strace), the host, when it began
+    (nanoseconds since 1970) and how long it took. ``processes`` is how many were recorded, ``exit_code`` that of the
+    command, both None where they are not known. ``notes`` are sentences on what the trace does not hold.
+    """
+
+    command: str = "a job"
+    program: str = ""
+    host: str = ""
+    started_unix_ns: int = 0
+    wall_ns: int = 0
+    processes: int | None = None
+    exit_code: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The facts that are known, as numbers and texts."""
+        facts = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: list(value) if name == "notes" else value for name, value in facts.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, object]) -> TracedJob:
+        """The job that ``to_json`` wrote; facts that are missing have their defaults, others are left out.
+
+        Raises ValueError or TypeError for facts of other types.
+        """
+        usual = cls()
+        notes = plain.get("notes", ())
+        if not isinstance(notes, list | tuple):
+            raise TypeError("notes are no list")
+        return cls(
+            command=str(plain.get("command", usual.command)),
+            program=str(plain.get("program", usual.program)),
+            host=str(plain.get("host", usual.host)),
+            started_unix_ns=_number(plain.get("started_unix_ns")) or 0,
+            wall_ns=_number(plain.get("wall_ns")) or 0,
+            processes=_number(plain.get("processes")),
+            exit_code=_number(plain.get("exit_code")),
+            notes=tuple(str(note) for note in notes),
+        )
+
+
+def _number(value: object) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"{value!r} is no number")
+    return int(value)
 
 
 @dataclass(frozen=True)

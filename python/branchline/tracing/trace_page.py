@@ -1,4 +1,8 @@
-"""trace.html: a trace in one file without network, with pictures that zoom down to one basket."""
+"""trace.html: a trace in one file without network, with pictures that zoom down to one basket.
+
+The data of the pictures are columns, small enough for millions of rows in one page (`packed`). Of very many spans and
+requests the strips below the picture need no more than what was done in each moment, and get that.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,8 @@ from branchline.tracing.facts import BranchRow, FileRow, SizeRow, Summary, Total
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 from branchline.tracing.trace_summary import Parts, Requests, summarise
 
+#: Rows of a table.
+TABLE_ROWS_MAX = 1000
 #: Most parts that are drawn: those with most bytes.
 PARTS_MAX = 2_000_000
 #: Branches with a colour of their own.
@@ -31,30 +37,133 @@ ROWS_MAX, MOMENTS = 100_000, 20_000
 BARS_MAX = 400
 #: Times are multiples of a power of ten of nanoseconds, this many of which are the whole time at most.
 TICKS_MAX = 1_000_000_000
-
-
 #: Columns of whole numbers by their names, each ``packed``.
 Columns = dict[str, str]
-#: Rows of a table.
-TABLE_ROWS_MAX = 1000
+
+
+def write_page(trace: Trace, path: Path) -> None:
+    """Writes the page. Raises StorageError."""
+    found = summarise(trace)
+    content = {
+        "title": f"Trace of {trace.job.command}",
+        "command": trace.job.command,
+        "headline": headline(found),
+        "remarks": remarks(found),
+        "notes": trace.notes,
+        "facts": facts(found.totals),
+        "tables": tables(found),
+        "data": [data_text(trace, found)],
+    }
+    write_whole(path, environment().get_template("trace.html").render(content).encode("utf-8"))
+
+
+def facts(totals: Totals) -> list[tuple[str, str]]:
+    """The numbers at the top of the page, each with its label."""
+    return [
+        (count(totals.read_calls), "read calls"),
+        (size(totals.read_bytes), "read"),
+        (count(totals.basket_read_calls), f"calls for baskets and pages, {size(totals.basket_read_bytes)}"),
+        (size(totals.again_bytes), "read again"),
+        (size(totals.unwanted_bytes), "read and not used"),
+        (count(totals.seeks), f"seeks, {count(totals.seeks_back)} backwards"),
+        (duration(totals.reading_s), f"with a request in flight, of {duration(totals.wall_s)}"),
+        (significant(totals.in_flight_mean, 2), "requests in flight, on average while reading"),
+    ]
 
 
 @dataclass(frozen=True)
-class DrawnFile:
-    """A file of the trace, and its size in bytes as far as it is known."""
+class PageTable:
+    """A table of a page: its ``name`` for styles, the heads of its columns, the rows that are shown, and how many more
+    there are.
+    """
 
     name: str
-    size: int
+    title: str
+    heads: tuple[str, ...]
+    rows: list[list[Cell]]
+    left_out: int
+
+    @classmethod
+    def of(cls, name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> PageTable:
+        """A table of at most ``TABLE_ROWS_MAX`` of these rows."""
+        return cls(name, title, heads, rows[:TABLE_ROWS_MAX], max(len(rows) - TABLE_ROWS_MAX, 0))
 
 
 @dataclass(frozen=True)
-class DrawnEvents:
-    """Calls and bytes of the events of a file, by its number; ``joined`` neighbours are one bar."""
+class Cell:
+    """A cell of a table: its text, and the number that it is sorted by."""
 
-    file: int
-    joined: int
-    read_calls: list[int]
-    read_bytes: list[int]
+    text: str
+    value: float | None = None
+
+
+def tables(found: Summary) -> list[PageTable]:
+    """The tables of files, of kinds of pieces, and of branches."""
+    read = ("calls", "bytes", "read again", "not used")
+    files = [
+        [Cell(row.file), _bytes(row.size_bytes), *_read(row), _part(row), _count(row.basket_read_calls),
+         _bytes(row.basket_read_bytes), _count(row.seeks), _seconds(row.reading_s)]
+        for row in found.files
+    ]  # fmt: skip
+    kinds = [
+        [Cell(row.what), _count(row.read_calls), _bytes(row.read_bytes),
+         _bytes(row.read_bytes - row.distinct_bytes)]
+        for row in found.kinds
+    ]  # fmt: skip
+    branches = [
+        [Cell(row.branch), Cell(row.tree), *_read(row), _count(row.baskets), _seconds(row.reading_s)]
+        for row in found.branches
+    ]
+    return [
+        PageTable.of("files", "Files",
+               ("file", "size", *read, "of the file", "basket calls", "bytes of these", "seeks", "reading"), files),
+        PageTable.of("kinds", "What was read", ("what", "calls that begin there", "bytes", "read again"), kinds),
+        PageTable.of("branches", "Branches", ("branch", "tree", *read, "baskets", "reading"), branches),
+    ]  # fmt: skip
+
+
+def _read(row: FileRow | BranchRow) -> list[Cell]:
+    again = row.read_bytes - row.distinct_bytes
+    return [_count(row.read_calls), _bytes(row.read_bytes), _bytes(again), _bytes(row.unwanted_bytes)]
+
+
+def _part(row: FileRow) -> Cell:
+    whole = row.size_bytes or 0
+    return Cell(percent(row.distinct_bytes, whole), row.distinct_bytes / whole if whole else 0)
+
+
+def _count(value: int) -> Cell:
+    return Cell(count(value), value)
+
+
+def _bytes(value: int | None) -> Cell:
+    return Cell("-", 0) if value is None else Cell(size(value), value)
+
+
+def _seconds(value: float) -> Cell:
+    return Cell(duration(value), value)
+
+
+def data_text(trace: Trace, found: Summary) -> Markup:
+    """The data of the pictures, as JSON that is safe in a page."""
+    text = json.dumps(asdict(picture_data(trace, found)), separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """The templates, in which every text is escaped unless it is marked."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("branchline.tracing", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=lambda value: printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+# --- the data of the pictures -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,6 +182,24 @@ class PictureData:
     spans: Columns
     sizes: list[SizeRow]
     events: list[DrawnEvents]
+
+
+@dataclass(frozen=True)
+class DrawnFile:
+    """A file of the trace, and its size in bytes as far as it is known."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True)
+class DrawnEvents:
+    """Calls and bytes of the events of a file, by its number; ``joined`` neighbours are one bar."""
+
+    file: int
+    joined: int
+    read_calls: list[int]
+    read_bytes: list[int]
 
 
 def picture_data(trace: Trace, found: Summary) -> PictureData:
@@ -133,7 +260,9 @@ class _Clock:
 
 
 def packed(column: Numbers) -> str:
-    """A column of whole numbers as text: see above."""
+    """A column of whole numbers as text: the differences between neighbours, as bytes of equal weight together,
+    deflated, in base64. Most differences are small or the same again, which leaves a byte or two of each.
+    """
     steps = np.diff(np.asarray(column, "<i8"), prepend=0)
     # The lowest bit is the sign, so that small numbers of both signs have small bytes.
     folded = (steps << 1) ^ (steps >> 63)
@@ -223,125 +352,3 @@ def _renamed(indices: Numbers, texts: list[str], names: dict[str, int]) -> Numbe
     for one in used.tolist():
         renumbered[one] = names.setdefault(texts[one], len(names))
     return renumbered[indices]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table: its text, and the number that it is sorted by."""
-
-    text: str
-    value: float | None = None
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table of a page: its ``name`` for styles, the heads of its columns, the rows that are shown, and how many more
-    there are.
-    """
-
-    name: str
-    title: str
-    heads: tuple[str, ...]
-    rows: list[list[Cell]]
-    left_out: int
-
-    @classmethod
-    def of(cls, name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> PageTable:
-        """A table of at most ``TABLE_ROWS_MAX`` of these rows."""
-        return cls(name, title, heads, rows[:TABLE_ROWS_MAX], max(len(rows) - TABLE_ROWS_MAX, 0))
-
-
-def write_page(trace: Trace, path: Path) -> None:
-    """Writes the page. Raises StorageError."""
-    found = summarise(trace)
-    content = {
-        "title": f"Trace of {trace.job.command}",
-        "command": trace.job.command,
-        "headline": headline(found),
-        "remarks": remarks(found),
-        "notes": trace.notes,
-        "facts": facts(found.totals),
-        "tables": tables(found),
-        "data": [data_text(trace, found)],
-    }
-    write_whole(path, environment().get_template("trace.html").render(content).encode("utf-8"))
-
-
-def facts(totals: Totals) -> list[tuple[str, str]]:
-    """The numbers at the top of the page, each with its label."""
-    return [
-        (count(totals.read_calls), "read calls"),
-        (size(totals.read_bytes), "read"),
-        (count(totals.basket_read_calls), f"calls for baskets and pages, {size(totals.basket_read_bytes)}"),
-        (size(totals.again_bytes), "read again"),
-        (size(totals.unwanted_bytes), "read and not used"),
-        (count(totals.seeks), f"seeks, {count(totals.seeks_back)} backwards"),
-        (duration(totals.reading_s), f"with a request in flight, of {duration(totals.wall_s)}"),
-        (significant(totals.in_flight_mean, 2), "requests in flight, on average while reading"),
-    ]
-
-
-def tables(found: Summary) -> list[PageTable]:
-    """The tables of files, of kinds of pieces, and of branches."""
-    read = ("calls", "bytes", "read again", "not used")
-    files = [
-        [Cell(row.file), _bytes(row.size_bytes), *_read(row), _part(row), _count(row.basket_read_calls),
-         _bytes(row.basket_read_bytes), _count(row.seeks), _seconds(row.reading_s)]
-        for row in found.files
-    ]  # fmt: skip
-    kinds = [
-        [Cell(row.what), _count(row.read_calls), _bytes(row.read_bytes),
-         _bytes(row.read_bytes - row.distinct_bytes)]
-        for row in found.kinds
-    ]  # fmt: skip
-    branches = [
-        [Cell(row.branch), Cell(row.tree), *_read(row), _count(row.baskets), _seconds(row.reading_s)]
-        for row in found.branches
-    ]
-    return [
-        PageTable.of("files", "Files",
-               ("file", "size", *read, "of the file", "basket calls", "bytes of these", "seeks", "reading"), files),
-        PageTable.of("kinds", "What was read", ("what", "calls that begin there", "bytes", "read again"), kinds),
-        PageTable.of("branches", "Branches", ("branch", "tree", *read, "baskets", "reading"), branches),
-    ]  # fmt: skip
-
-
-def _read(row: FileRow | BranchRow) -> list[Cell]:
-    again = row.read_bytes - row.distinct_bytes
-    return [_count(row.read_calls), _bytes(row.read_bytes), _bytes(again), _bytes(row.unwanted_bytes)]
-
-
-def _part(row: FileRow) -> Cell:
-    whole = row.size_bytes or 0
-    return Cell(percent(row.distinct_bytes, whole), row.distinct_bytes / whole if whole else 0)
-
-
-def _count(value: int) -> Cell:
-    return Cell(count(value), value)
-
-
-def _bytes(value: int | None) -> Cell:
-    return Cell("-", 0) if value is None else Cell(size(value), value)
-
-
-def _seconds(value: float) -> Cell:
-    return Cell(duration(value), value)
-
-
-def data_text(trace: Trace, found: Summary) -> Markup:
-    """The data of the pictures, as JSON that is safe in a page."""
-    text = json.dumps(asdict(picture_data(trace, found)), separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """The templates, in which every text is escaped unless it is marked."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("branchline.tracing", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=lambda value: printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
