@@ -1,4 +1,7 @@
-"""The place with several processes on this machine, that never hangs when one of them dies or is stuck."""
+"""The places on this machine: this process, or several worker processes.
+
+A job with several processes never hangs when one of them dies or is stuck.
+"""
 
 from __future__ import annotations
 

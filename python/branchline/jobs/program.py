@@ -1,4 +1,8 @@
-"""What a job gives to the processes that work for it: the callable, the modules that it needs, how they start."""
+"""The code that the processes of a job run: the callable, the modules that it needs, and the installed Branchline.
+
+Processes that start load the installed Branchline, so it must still be the one that the job has. Modules of the user,
+those that are not installed, are loaded as their files are now.
+"""
 
 from __future__ import annotations
 
@@ -20,81 +24,13 @@ from typing import Any
 from branchline.base.limits import PATHS_KEPT
 from branchline.errors import BranchlineError
 
-_FILES = tuple(Path(str(sys.modules[name].__file__)) for name in ("branchline", "branchline._core"))
+#: Two files that every installation of Branchline writes, and the version that this process has loaded.
+_WATCHED_FILES = tuple(Path(str(sys.modules[name].__file__)) for name in ("branchline", "branchline._core"))
 _VERSION = str(sys.modules["branchline"].__version__)
 #: The folder of Branchline, which need not be installed where it is developed.
 _OWN_FOLDER = Path(__file__).parents[1]
 #: Names of folders of installed packages, which PYTHONPATH may add, as it does for views of software on CVMFS.
 _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
-
-
-class InstallationChangedError(BranchlineError):
-    """Branchline was installed anew while a job ran. New workers would have other code than the job."""
-
-
-def _signs() -> tuple[tuple[int, int], ...]:
-    """Bytes and seconds of the last change of two files that every installation writes. Raises OSError."""
-    return tuple((found.st_size, int(found.st_mtime)) for found in (one.stat() for one in _FILES))
-
-
-def _signs_at_begin() -> tuple[tuple[int, int], ...] | None:
-    try:
-        return _signs()
-    except OSError:
-        return None
-
-
-_LOADED = _signs_at_begin()
-
-
-def check_installation() -> None:
-    """Raises InstallationChangedError where new workers would load another Branchline than this process has."""
-    change = installation_change()
-    if change is not None:
-        raise change
-
-
-def installation_change() -> InstallationChangedError | None:
-    """The error that says so; None if nothing is known to have changed."""
-    if _LOADED is None:
-        return None
-    folder = _FILES[0].parent
-    try:
-        signs = _signs()
-    except FileNotFoundError:
-        now = "gone"
-    except OSError:
-        # A file system that does not answer says nothing about what is on it.
-        return None
-    else:
-        if signs == _LOADED:
-            return None
-        version = next((one.version for one in distributions(name="branchline", path=[str(folder.parent)])), "one")
-        now = f"{version} of {_when(signs)}"
-    return InstallationChangedError(
-        f"Branchline at {folder} was {_VERSION} of {_when(_LOADED)} when this job began, and is now {now}",
-        hint="start the job again; in a notebook, restart the kernel first",
-    )
-
-
-def _when(signs: tuple[tuple[int, int], ...]) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(max(changed_s for _, changed_s in signs)))
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file of Python that travels with a job: where it lies below a folder of ``sys.path``, and its bytes."""
-
-    path: str
-    content: bytes
-
-
-@dataclass(frozen=True)
-class ModuleFile:
-    """A module of the user that is loaded from a file: its name, and the path of the file."""
-
-    name: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -129,6 +65,22 @@ class Program:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A file of Python that travels with a job: where it lies below a folder of ``sys.path``, and its bytes."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """A module of the user that is loaded from a file: its name, and the path of the file."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True)
 class WorkerStart:
     """What a worker process gets first. ``begin_s`` is when it began to be started (``time.monotonic`` of its machine),
     ``threads`` how many it may use, None where the callable knows. It works in ``directory`` if that is there, else
@@ -145,6 +97,11 @@ class WorkerStart:
     packages: Mapping[str, str] = field(default_factory=dict)
 
 
+def own_path() -> tuple[str, ...]:
+    """Where this process looks for modules."""
+    return tuple(sys.path)
+
+
 @dataclass(frozen=True)
 class Versions:
     """What must be the same in a job and its workers, since they send each other Python objects."""
@@ -158,19 +115,64 @@ class Versions:
         return " and ".join(f"{name} {here}, the job {there}" for name, here, there in pairs if here != there)
 
 
-def own_path() -> tuple[str, ...]:
-    """Where this process looks for modules."""
-    return tuple(sys.path)
+# --- the installed Branchline -----------------------------------------------------------------------------------------
 
 
-class UncachedLoader(machinery.SourceFileLoader):
-    """Compiles a file each time. Python's cache of bytecode takes a file that was written again within a second, with
-    the same length, as unchanged, and results of the old code would be kept as those of the new.
-    """
+def check_installation() -> None:
+    """Raises InstallationChangedError where new workers would load another Branchline than this process has."""
+    change = installation_change()
+    if change is not None:
+        raise change
 
-    def path_stats(self, path: str) -> Any:
-        """Raises OSError, after which the cache is neither read nor written."""
-        raise OSError(f"{path} is not cached")
+
+def installation_change() -> InstallationChangedError | None:
+    """The error that says so; None if nothing is known to have changed."""
+    if _LOADED is None:
+        return None
+    folder = _WATCHED_FILES[0].parent
+    try:
+        signs = _signs()
+    except FileNotFoundError:
+        now = "gone"
+    except OSError:
+        # A file system that does not answer says nothing about what is on it.
+        return None
+    else:
+        if signs == _LOADED:
+            return None
+        version = next((one.version for one in distributions(name="branchline", path=[str(folder.parent)])), "one")
+        now = f"{version} of {_when(signs)}"
+    return InstallationChangedError(
+        f"Branchline at {folder} was {_VERSION} of {_when(_LOADED)} when this job began, and is now {now}",
+        hint="start the job again; in a notebook, restart the kernel first",
+    )
+
+
+class InstallationChangedError(BranchlineError):
+    """Branchline was installed anew while a job ran. New workers would have other code than the job."""
+
+
+def _signs() -> tuple[tuple[int, int], ...]:
+    """Bytes and seconds of the last change of `_WATCHED_FILES`. Raises OSError."""
+    return tuple((found.st_size, int(found.st_mtime)) for found in (one.stat() for one in _WATCHED_FILES))
+
+
+def _signs_at_begin() -> tuple[tuple[int, int], ...] | None:
+    try:
+        return _signs()
+    except OSError:
+        return None
+
+
+#: The signs of the installation that this process has loaded; None where they are not known.
+_LOADED = _signs_at_begin()
+
+
+def _when(signs: tuple[tuple[int, int], ...]) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(max(changed_s for _, changed_s in signs)))
+
+
+# --- modules of the user ----------------------------------------------------------------------------------------------
 
 
 def load_uncached() -> None:
@@ -185,12 +187,14 @@ def load_uncached() -> None:
         del sys.path_importer_cache[path]
 
 
-@lru_cache(maxsize=PATHS_KEPT)
-def is_installed(path: str | None) -> bool:
-    """Whether a file belongs to Python or to a folder of installed packages."""
-    if path is None or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts):
-        return True
-    return any(Path(path).is_relative_to(one) for one in _installed_folders())
+class UncachedLoader(machinery.SourceFileLoader):
+    """Compiles a file each time. Python's cache of bytecode takes a file that was written again within a second, with
+    the same length, as unchanged, and results of the old code would be kept as those of the new.
+    """
+
+    def path_stats(self, path: str) -> Any:
+        """Raises OSError, after which the cache is neither read nor written."""
+        raise OSError(f"{path} is not cached")
 
 
 def _uncached_finder(path: str) -> machinery.FileFinder:
@@ -208,6 +212,14 @@ def _uncached_finder(path: str) -> machinery.FileFinder:
 def is_cached(path: str) -> bool:
     """Whether a file or folder is not the user's: installed, or of Branchline itself."""
     return is_installed(path) or Path(path).is_relative_to(_OWN_FOLDER)
+
+
+@lru_cache(maxsize=PATHS_KEPT)
+def is_installed(path: str | None) -> bool:
+    """Whether a file belongs to Python or to a folder of installed packages."""
+    if path is None or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts):
+        return True
+    return any(Path(path).is_relative_to(one) for one in _installed_folders())
 
 
 @cache

@@ -1,4 +1,7 @@
-"""A cluster of Dask as a pool of workers, which come and go; they may be none yet."""
+"""A cluster of Dask as a pool of workers, which come and go; there may be none yet.
+
+What runs on its workers is here, too: a worker says to the scheduler which group it begins.
+"""
 
 from __future__ import annotations
 
@@ -31,44 +34,6 @@ from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, w
 from branchline.jobs.pools.pool import Done, Group, GroupResult, PoolError
 from branchline.jobs.program import Versions
 from branchline.jobs.sites import Spot, is_among, own_spot
-
-
-def topic_of(run_id: str) -> str:
-    """The topic of Dask's events under which the workers of a run say what they begin."""
-    return f"branchline-{run_id}"
-
-
-def work_on_dask_group(group: Group) -> GroupResult:
-    """Works on a group with all threads of this worker, and says first that it does: Dask gives the group to another
-    worker by itself when this one ends, which nobody would know of.
-    """
-    worker = get_worker()
-    _say_begun(worker, group)
-    memory_limit_bytes = worker.memory_manager.memory_limit or None
-    result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
-    return replace(result, node=host_of(worker.address), address=worker.address)
-
-
-def _say_begun(worker: Worker, group: Group) -> None:
-    """Returns when the scheduler has it, so that it is known of a worker that dies at once, too."""
-    message = {"number": group.number, "worker": worker.address}
-    with suppress(OSError):  # A scheduler that is gone is noticed by the job itself.
-        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
-
-
-def host_of(address: str) -> str:
-    """The machine in the address of a worker."""
-    return str(get_address_host(address))
-
-
-def cancel_on_worker(run_id: str, number: int) -> None:
-    """Has the work on a group ended."""
-    cancel_group(run_id, number)
-
-
-def stop_on_worker(run_id: str) -> None:
-    """Has the groups of a run handed over as they are."""
-    stop_agents(run_id)
 
 
 class DaskPool:
@@ -358,11 +323,11 @@ class DaskPool:
             client.cancel([future])
         if client is not None and address in self._threads:
             # Dask does not stop a task that runs.
-            _started(lambda: client.run(cancel_on_worker, run_id, number, workers=[address], on_error="ignore"))
+            _started(lambda: client.run(cancel_group, run_id, number, workers=[address], on_error="ignore"))
 
     def stop(self) -> None:
         """Sends it to all workers, in the background: some may not answer."""
-        self._on_all_workers(stop_on_worker)
+        self._on_all_workers(stop_agents)
 
     def close(self) -> None:
         """Cancels what is left and lets go of the workers; a client of the caller stays as it is."""
@@ -398,3 +363,34 @@ def _started(action: Callable[[], Any]) -> threading.Thread:
 def _in_time(action: Callable[[], Any]) -> None:
     """Does it in the background, and waits for it for a moment."""
     _started(action).join(RELEASE_WAIT_S)
+
+
+# --- on a worker of Dask ----------------------------------------------------------------------------------------------
+
+
+def work_on_dask_group(group: Group) -> GroupResult:
+    """Works on a group with all threads of this worker, and says first that it does: Dask gives the group to another
+    worker by itself when this one ends, which nobody would know of.
+    """
+    worker = get_worker()
+    _say_begun(worker, group)
+    memory_limit_bytes = worker.memory_manager.memory_limit or None
+    result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
+    return replace(result, node=host_of(worker.address), address=worker.address)
+
+
+def _say_begun(worker: Worker, group: Group) -> None:
+    """Returns when the scheduler has it, so that it is known of a worker that dies at once, too."""
+    message = {"number": group.number, "worker": worker.address}
+    with suppress(OSError):  # A scheduler that is gone is noticed by the job itself.
+        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
+
+
+def topic_of(run_id: str) -> str:
+    """The topic of Dask's events under which the workers of a run say what they begin."""
+    return f"branchline-{run_id}"
+
+
+def host_of(address: str) -> str:
+    """The machine in the address of a worker."""
+    return str(get_address_host(address))

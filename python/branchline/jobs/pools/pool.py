@@ -1,4 +1,8 @@
-"""What a pool of far workers must be able to do, so that a job can run there: an executor's, or Dask's."""
+"""A pool of far workers, an executor's or Dask's: what it must be able to do, so that a job can run there.
+
+It works on groups of neighbouring sub-jobs: `Group` is what a place hands to a far worker at a time, `GroupResult` what
+comes back.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,95 @@ from branchline.jobs.program import Program, Versions
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentError, SentFold, SentResult
+
+
+class Pool(Protocol):
+    """Workers that somebody else starts and ends. Groups are submitted by their numbers.
+
+    The clock of a pool is ``time.monotonic``, but for one whose time is simulated: see ``OnPool``.
+    """
+
+    #: A process of the pool works on one group at a time, with all its threads.
+    one_at_a_time: bool
+
+    def open(self, run_id: str) -> None:
+        """Connects, and checks that the workers that are there can work for this process. Raises PoolError."""
+
+    def slots(self) -> Mapping[Spot, int]:
+        """How many groups can be worked on at a time now, by where the workers stand; empty while there are none.
+        Raises PoolError if the pool is gone.
+        """
+
+    def nodes(self) -> Collection[str]:
+        """The machines that there are now, as far as they can be chosen."""
+
+    def submit(self, group: Group, avoided: frozenset[str]) -> None:
+        """Hands over a group: to a worker of its site if it names one, and to another machine than those ``avoided``,
+        where there are such workers. Raises PoolError.
+        """
+
+    def exclude(self, address: str) -> bool:
+        """Gives no more groups to a worker, by its address in ``GroupResult``; False if no other worker is there, or
+        the pool cannot choose.
+        """
+
+    def begun_s(self, number: int) -> float | None:
+        """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
+
+    def done(self, timeout_s: float) -> Iterable[Done]:
+        """Waits for groups that came back, for this long at most. Raises PoolError if the pool is gone."""
+
+    def cancel(self, number: int) -> None:
+        """Nobody waits for this group any more: its work is ended, where it can be."""
+
+    def stop(self) -> None:
+        """Asks the workers to hand over what they have."""
+
+    def close(self) -> None:
+        """Drops what is left, and lets go of the workers."""
+
+
+class PoolError(BranchlineError):
+    """The workers of a job cannot be reached, or cannot work for it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A group came back, or ``error`` says why not. ``worker_died`` if that was with a worker's process.
+
+    Or it did not come back yet: the pool gave it to another worker, ``begun_again_at``, since the first one ended.
+    ``node`` is the machine of the worker that ended, where that is known; ``has_left`` says that it ended in good
+    order, as at the end of its time or when it was preempted.
+    """
+
+    number: int
+    result: GroupResult | None = None
+    error: BaseException | None = None
+    worker_died: bool = False
+    begun_again_at: str = ""
+    node: str = ""
+    has_left: bool = False
+
+
+# --- groups of sub-jobs -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sub-jobs for one worker. ``program`` is left out where it is large and the worker has it by ``program_key``."""
+
+    number: int
+    settings: PoolRunSettings
+    subjobs: tuple[SubJob, ...]
+    program_key: str
+    program: Program | None
+    threads: int | None = None
+    #: What a worker of the pool may have; the process of ours that works for it is ended before it takes more.
+    memory_limit_bytes: int | None = None
+    #: The site whose workers are to work on it, as long as there are some; None where any may.
+    site: str | None = None
+    #: The machines that hold what it reads: their workers get it if they can, else any may.
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -32,24 +125,6 @@ class PoolRunSettings:
     def stop_file_of(self, number: int) -> str:
         """The file that says that nobody waits for a group any more."""
         return f"{self.stop_file}.{number}"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Sub-jobs for one worker. ``program`` is left out where it is large and the worker has it by ``program_key``."""
-
-    number: int
-    settings: PoolRunSettings
-    subjobs: tuple[SubJob, ...]
-    program_key: str
-    program: Program | None
-    threads: int | None = None
-    #: What a worker of the pool may have; the process of ours that works for it is ended before it takes more.
-    memory_limit_bytes: int | None = None
-    #: The site whose workers are to work on it, as long as there are some; None where any may.
-    site: str | None = None
-    #: The machines that hold what it reads: their workers get it if they can, else any may.
-    hosts: tuple[str, ...] = ()
 
 
 @dataclass
@@ -99,71 +174,3 @@ class GroupResult:
         values = [one.value for one in self.finished] + [one.value for one in self.folded]
         sizes = [len(one.content) for one in values]
         return sum(sizes) / len(sizes) if sizes else None
-
-
-class PoolError(BranchlineError):
-    """The workers of a job cannot be reached, or cannot work for it."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """A group came back, or ``error`` says why not. ``worker_died`` if that was with a worker's process.
-
-    Or it did not come back yet: the pool gave it to another worker, ``begun_again_at``, since the first one ended.
-    ``node`` is the machine of the worker that ended, where that is known; ``has_left`` says that it ended in good
-    order, as at the end of its time or when it was preempted.
-    """
-
-    number: int
-    result: GroupResult | None = None
-    error: BaseException | None = None
-    worker_died: bool = False
-    begun_again_at: str = ""
-    node: str = ""
-    has_left: bool = False
-
-
-class Pool(Protocol):
-    """Workers that somebody else starts and ends. Groups are submitted by their numbers.
-
-    The clock of a pool is ``time.monotonic``, but for one whose time is simulated: see ``OnPool``.
-    """
-
-    #: A process of the pool works on one group at a time, with all its threads.
-    one_at_a_time: bool
-
-    def open(self, run_id: str) -> None:
-        """Connects, and checks that the workers that are there can work for this process. Raises PoolError."""
-
-    def slots(self) -> Mapping[Spot, int]:
-        """How many groups can be worked on at a time now, by where the workers stand; empty while there are none.
-        Raises PoolError if the pool is gone.
-        """
-
-    def nodes(self) -> Collection[str]:
-        """The machines that there are now, as far as they can be chosen."""
-
-    def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """Hands over a group: to a worker of its site if it names one, and to another machine than those ``avoided``,
-        where there are such workers. Raises PoolError.
-        """
-
-    def exclude(self, address: str) -> bool:
-        """Gives no more groups to a worker, by its address in ``GroupResult``; False if no other worker is there, or
-        the pool cannot choose.
-        """
-
-    def begun_s(self, number: int) -> float | None:
-        """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
-
-    def done(self, timeout_s: float) -> Iterable[Done]:
-        """Waits for groups that came back, for this long at most. Raises PoolError if the pool is gone."""
-
-    def cancel(self, number: int) -> None:
-        """Nobody waits for this group any more: its work is ended, where it can be."""
-
-    def stop(self) -> None:
-        """Asks the workers to hand over what they have."""
-
-    def close(self) -> None:
-        """Drops what is left, and lets go of the workers."""

@@ -1,4 +1,4 @@
-"""Whether a process ended for want of memory: what is known of it after its death."""
+"""Memory of workers: whether a process ended for want of it, and freed memory that is kept for the next arrays."""
 
 from __future__ import annotations
 
@@ -12,35 +12,19 @@ from pathlib import Path
 
 from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
 
-# The names that malloc.h has for these settings.
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-# The names that an environment has for them.
-CHOSEN_BY_USERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 #: The exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
-#: What stands for the exit code of a worker of which nobody knows how it ended. No process has it.
+#: Stands for the exit code of a worker of which nobody knows how it ended. No process has it.
 EXIT_NOT_KNOWN = 256
+#: Where the kernel counts the processes that it killed for want of memory.
 _VMSTAT = Path("/proc/vmstat")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
+#: Limits of memory that a process may have.
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-
-
-@functools.cache
-def keep_freed_memory() -> bool:
-    """Has this process keep some of the memory that is freed, and tells whether it does.
-
-    Wagons make and drop arrays of some MB all the time. The C library gives each back to the system and asks for the
-    next, whose pages the system has to clear. Nothing is done with another C library than that of GNU, or where the
-    environment has settings: of the user, or of Dask, whose workers give memory back by its own configuration.
-    """
-    if any(name in os.environ for name in CHOSEN_BY_USERS):
-        return False
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
-        return False
-    settings = ((_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES), (_M_TRIM_THRESHOLD, FREED_MEMORY_KEPT_BYTES))
-    return all(library.mallopt(name, value) == 1 for name, value in settings)
+#: Settings of malloc: their names in malloc.h, and the variables with which users set them.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+CHOSEN_BY_USERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 class MemoryWitness:
@@ -87,3 +71,20 @@ def _count_in(path: Path) -> int:
             if name == "oom_kill":
                 return int(value)
     return 0
+
+
+@functools.cache
+def keep_freed_memory() -> bool:
+    """Has this process keep some of the memory that is freed, and tells whether it does.
+
+    Wagons make and drop arrays of some MB all the time. The C library gives each back to the system and asks for the
+    next, whose pages the system has to clear. Nothing is done with another C library than that of GNU, or where the
+    environment has settings: of the user, or of Dask, whose workers give memory back by its own configuration.
+    """
+    if any(name in os.environ for name in CHOSEN_BY_USERS):
+        return False
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
+        return False
+    settings = ((_M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES), (_M_TRIM_THRESHOLD, FREED_MEMORY_KEPT_BYTES))
+    return all(library.mallopt(name, value) == 1 for name, value in settings)
