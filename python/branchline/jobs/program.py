@@ -1,7 +1,7 @@
 """The code that the processes of a job run: the callable, the modules that it needs, and the installed Branchline.
 
-Processes that start load the installed Branchline, so it must still be the one that the job has. Modules of the user,
-those that are not installed, are loaded as their files are now.
+New processes load the installed Branchline, so it must still be the version that the job runs. Modules of the user,
+which are not installed, are loaded from the current content of their files, without a cache.
 """
 
 from __future__ import annotations

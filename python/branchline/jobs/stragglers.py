@@ -1,6 +1,6 @@
 """Slow sub-jobs that are run a second time, and failing machines that get no more work.
 
-Limits are those of Spark's speculation, whose classic defaults are 1.5 times the median when 75 % are done.
+The limits are the classic defaults of Spark's speculative execution: 1.5 times the median once 75 % are done.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tail:
 
 @dataclass
 class Nodes:
-    """What happened on each machine of a pool. Those in ``excluded`` get no more work: everything fails there, while
+    """Failures on each machine of a pool. Machines in ``excluded`` get no more work: everything fails there, while
     others go on.
     """
 

@@ -61,7 +61,7 @@ SATURATION_PART = 0.01
 #: Sizes of the files of calibrations and of checked forecasts: hundreds of storages, or all forecasts that are kept,
 #: take less.
 CALIBRATION_FILE_MAX_BYTES = CHECKED_FILE_MAX_BYTES = 1_000_000
-#: Checked forecasts that are kept: older ones say little of the machine of today.
+#: Checked forecasts that are kept: older ones say little about the machine as it is now.
 CHECKED_KEPT = 500
 #: Timeout of the lock of checked forecasts, and the interval at which it is asked for: adding to them takes
 #: milliseconds, so a process that holds it longer hangs.

@@ -1,7 +1,7 @@
 """A study: a question, factors with their levels, and the arms that they make.
 
 `StorageTests` is a study of storages without a file: copying, reading and a real job, for any of them. Its three tests
-are those of W Bhimji et al., "Optimising grid storage resources for LHC data analysis", J. Phys.: Conf. Ser. 396 (2012)
+come from W Bhimji et al., "Optimising grid storage resources for LHC data analysis", J. Phys.: Conf. Ser. 396 (2012)
 032010, section 3.
 """
 
@@ -20,7 +20,7 @@ from branchline.errors import OptionError
 STUDY_VERSION = 1
 #: Type of a client's option and of the value of a level.
 Value = str | int | float | bool
-#: What rates count: events, bytes of the files, or jobs.
+#: Units that rates count: events, bytes of the files, or jobs.
 PER = ("event", "byte", "job")
 #: Names of the tests of storages.
 COPY, READING, JOB = "file copy", "reading", "real job"

@@ -1,7 +1,7 @@
 """`branchline.what_if`: the forecast of some work under other conditions, and advice on it.
 
-The work is a job, a dataset, or a trace. A trace and jobs that run at once are simulated on a platform, or behind one
-link that all of them share; a traced program is advised as a reader of the files and branches that it has read.
+The work is a job, a dataset, or a trace. Traces and concurrent jobs are simulated on a platform, or on one link that
+all of them share. Advice on a traced program is advice on reading the files and branches that it has read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_LAYOUT = {
 }
 #: Mean size of a program's reads of baskets below which it reads them one by one.
 ONE_BY_ONE_BYTES = 256_000
-#: Errors raised where files are gone, or are no longer those that a job has read.
+#: Errors raised where files are gone, or have changed since a job read them.
 GONE = (MissingFileError, StorageError, BadFileError, NoSuchKeyError, DatasetError)
 
 

@@ -26,7 +26,7 @@ _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
 #: in it, and the length.
 _COPIES = {"sendfile": (1, 2, 3), "copy_file_range": (0, 1, 4), "splice": (0, 1, 4)}
 _FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
-#: Calls that read from a socket, in addition to those that read from anything.
+#: Calls that read only from sockets.
 _RECEIVES = frozenset({"recv", "recvfrom", "recvmsg"})
 _SOCKET = re.compile(r"<(socket:\[\d+\])>")
 #: The port and the address that a connection goes to.

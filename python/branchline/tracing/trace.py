@@ -23,8 +23,8 @@ from branchline.base.whole_files import whole_file
 from branchline.errors import BadFileError, MissingFileError, OptionError
 
 FILE, REQUEST, PART, EXTENT, SPAN = "file", "request", "part", "extent", "span"
-#: What became of a request where no error is named. A read that must not wait finds nothing in the page cache, and
-#: another that waits for the disk follows it.
+#: Outcomes of requests without an error. After a read that must not wait and finds nothing in the page cache, another
+#: one follows that waits for the disk.
 OK, END_OF_FILE, MAPPED, NOT_CACHED = "ok", "end of file", "mapped", "not in the page cache"
 NO_FAILURES = (OK, END_OF_FILE, MAPPED, NOT_CACHED)
 #: The version of the format; a reader refuses a newer one.

@@ -1,6 +1,6 @@
 """A cluster of Dask as a pool of workers, which come and go; there may be none yet.
 
-What runs on its workers is here, too: a worker says to the scheduler which group it begins.
+The functions that run on its workers are here, too: a worker tells the scheduler which group it begins.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class DaskPool:
         return {host_of(address) for address in list(self._threads)}
 
     def _free_restricted(self) -> None:
-        """Submits a group again of whose workers none is left, to all."""
+        """Resubmits a group to any worker once its preferred workers are gone."""
         for number, (group, addresses) in list(self._restricted.items()):
             if addresses.isdisjoint(self._threads):
                 del self._restricted[number]

@@ -14,7 +14,7 @@ from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
 
 #: The exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
-#: Stands for the exit code of a worker of which nobody knows how it ended. No process has it.
+#: Stands for an unknown exit code of a worker. No process has it.
 EXIT_NOT_KNOWN = 256
 #: Where the kernel counts the processes that it killed for want of memory.
 _VMSTAT = Path("/proc/vmstat")

@@ -1,7 +1,7 @@
 """The messages that a worker process sends to its job, and the connection between the two.
 
-What users define travels in them as ``Pickled``: only those who need it take it out. The answer to a DrawRequest is a
-SubJob, WAIT, or None where there are no more. Messages pass over a socket, at which the job never blocks.
+Values that users define travel as ``Pickled``: only their receiver unpickles them. The answer to a DrawRequest is a
+SubJob, WAIT, or None where there are no more. Messages pass over a socket, on which the job never blocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A worker process as its job sees it: started, sent to, watched, ended.
 
-What it writes to its standard error is passed on, and its end kept for the record of its death.
+Its standard error is passed on, and the last part of it kept for the record of its death.
 """
 
 from __future__ import annotations

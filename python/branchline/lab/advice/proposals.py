@@ -86,9 +86,9 @@ ZSTD = "zstd:5"
 SLOW_CODECS = ("lzma", "zlib", "old CS")
 #: Least share of decompression in the CPU time of reading for which another codec is tried.
 DECOMPRESSION_SHARE = 0.2
-#: Seconds per byte above which decoding is that of objects that are not split into columns.
+#: Seconds per byte above which the decoded objects are not split into columns.
 SLOW_DECODE_S_PER_BYTE = 1e-8
-#: An RNTuple is tried with the codec of the files at its usual level, so that the gain is not that of another codec.
+#: An RNTuple is tried with the codec of the files at its usual level, so that the gain does not come from the codec.
 #: Files without compression are left out: where a basket is not compressed the others may still be.
 SAME_CODECS = {"zstd": ZSTD, "zlib": "zlib:1", "lz4": "lz4:4"}
 #: Least seconds of decompressing and decoding for which files without a flaw are worth a copy.

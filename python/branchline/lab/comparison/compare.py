@@ -235,6 +235,9 @@ def local_files(path: str) -> list[str]:
     return found
 
 
+# --- the verdict ------------------------------------------------------------------------------------------------------
+
+
 def verdict(found: Comparison) -> list[str]:
     """The control first, then the answer with the phases in which the difference lies, then how it was measured."""
     lines = [_control(found), "; ".join([_answer(found), *_phase_sentences(found)])]

@@ -1,6 +1,6 @@
 """Layouts of files after a change: merged, in another order, with other baskets, clusters or codecs.
 
-Nothing is read or written: the baskets of a `LaidFile` are moved, joined or cut anew.
+Nothing is read or written: the baskets of a `LaidFile` are moved, joined or split.
 """
 
 from __future__ import annotations

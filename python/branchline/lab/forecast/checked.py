@@ -1,4 +1,4 @@
-"""Forecasts beside what was measured afterwards, those of advice among them: kept in one file of the user, newest last.
+"""Forecasts, also of advice, with the times measured afterwards: kept in one file of the user, newest last.
 
 They show how good forecasts are on a machine, and give later forecasts their intervals, by split conformal prediction:
 the quantiles of the errors of held-out points hold the next one as often, whatever their distribution (Vovk et al.

@@ -17,18 +17,18 @@ from branchline.lab.forecast.rates import Rates
 from branchline.lab.forecast.subject import Subject
 from branchline.reading.access import Access
 
-#: Round trips until a connection to a server is made with a file open on it: that of TCP, and one for login and open
+#: Round trips until a connection to a server is made with a file open on it: one for TCP, and one for login and open
 #: together, as XRootD servers allow it.
 CONNECT_TRIPS = 2.0
 #: The link that the engine expects before it has measured one (`EXPECTED_ROUND_TRIP`).
 EXPECTED_ROUND_TRIP_S = 0.063
-#: Seconds, besides those that are counted as opening, decompressing and decoding, that a core usually takes for a chunk
+#: Seconds, besides the times of opening, decompressing and decoding, that a core usually takes for a chunk
 #: (it is handed from thread to thread, and to Python), and for a basket or page (it is looked up, cut out of what was
 #: read, and handed on): measured on 1500 files of a chunk each, and on files of 150 000 baskets and pages.
 CHUNK_S, BASKET_S = 1e-4, 3.5e-6
 #: Largest factor by which a machine, with all that it does, is taken to be slower than usual.
 SLOWEST = 5.0
-#: Round trip in seconds from which on waiting is no sign of a busy machine.
+#: Round trip in seconds below which waiting shows that the machine is busy.
 FAR_S = 1e-3
 
 

@@ -2,8 +2,7 @@
 
 As in the engine one thread (the fetcher) opens the files in their order, asks for what each chunk needs and hands it to
 the decoders; prefetch threads open the next files and ask for what later chunks need, as many at a time and as many
-bytes as are chosen for the link; a connection serves one call at a time. What threads compute, they compute on the
-cores that are there.
+bytes as are chosen for the link; a connection serves one call at a time. Threads share the cores of the machine.
 
 The simulation is one of discrete events: processes are generators that wait for a moment or a gate of the `Clock`.
 """
@@ -31,9 +30,9 @@ PREFETCH_SHARE = 8
 STAGE_THREADS = 8
 #: From this round trip on connections are made before they are needed (`FAR_ROUND_TRIP_MIN`).
 FAR_S = 0.02
-#: Bytes for each of which a connection is made then (`MAX_JOINED_BYTES`).
+#: One connection is made in advance for this many bytes (`MAX_JOINED_BYTES`).
 JOINED_BYTES = 8 << 20
-#: Baskets are handed to decoders in bundles of so many stored bytes (`BUNDLE_BYTES`).
+#: Stored bytes of a bundle, in which baskets are handed to decoders (`BUNDLE_BYTES`).
 BUNDLE_BYTES = 128 << 10
 #: Bundles of a chunk that are simulated one by one, at most.
 BUNDLES_MAX = 64

@@ -22,7 +22,7 @@ from branchline.reading.access import Access
 
 #: The version of the form of results.
 JOBS_AT_ONCE_VERSION = 1
-#: What holds requests back beside resources.
+#: Limits of requests besides resources.
 WINDOW, ROUND_TRIPS = "the window of TCP", "round trips"
 
 

@@ -1,6 +1,6 @@
 """Pictures of a study as SVG: lines against the levels of a factor, intervals of ratios, and offset against time.
 
-Lines and intervals are drawn from numbers; offsets are those of the reads in the trace of the first job of an arm.
+Lines and intervals are drawn from numbers, offsets from the reads in the trace of the first job of an arm.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from branchline.lab.study import Study
 from branchline.records.report.charts import nice_ticks, tick_text
 
 COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
+#: Size of a picture, and its margins.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
 #: Height of a row of intervals.
 _ROW = 26

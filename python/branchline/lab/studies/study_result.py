@@ -1,5 +1,7 @@
-"""What the samples of a study say: rates, ratios to the baseline with intervals, and shares of the limit; and the same
-in sentences: the control first, then the answer, then what disturbs it.
+"""The results of a study, computed from its samples: rates, ratios to the baseline with intervals, and shares of the
+limit.
+
+`sentences` says them in words: the control first, then the answer, then what disturbs it.
 """
 
 from __future__ import annotations

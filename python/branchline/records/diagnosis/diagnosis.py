@@ -1,7 +1,6 @@
 """One plain sentence on what limits a job, from its record alone.
 
-For each phase a `Cause` is a part of that sentence with its figures. What would help is not said here, but in
-`job_advice`.
+For each phase a `Cause` is a part of that sentence with its figures. `job_advice` says what would help.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ def diagnosis(job: JobRecord) -> str:
     return _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job) or _what_limits(job)
 
 
-# --- jobs of which the phases say nothing -----------------------------------------------------------------------------
+# --- jobs whose phases say nothing ------------------------------------------------------------------------------------
 
 
 def _nothing_done(job: JobRecord) -> str | None:

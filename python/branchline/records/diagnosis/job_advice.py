@@ -36,9 +36,9 @@ from branchline.records.diagnosis.figures import (
 )
 from branchline.records.sensors.record import FileRecord, JobRecord, StorageRecord
 
-#: Jobs of which less than this went into the data say nothing about what would help with more.
+#: Least seconds of work on the data: shorter jobs do not show what would help with more data.
 MEANINGFUL_DATA_S = 0.5
-#: Lost workers for each sub-job: above it the times of a job say nothing about those of the next.
+#: Lost workers per sub-job above which the times of a job say nothing about the next job.
 LOST_SHARE = 0.01
 
 #: Seconds to start a worker: Python, awkward, hist and the user's imports.
@@ -71,7 +71,7 @@ PLANNED_CALL_BYTES, METADATA_CALLS = 4_000_000, 3
 SMALL_BASKET_BYTES = 4_000
 #: Storage that delivers less than this within a call is slower than a disk.
 SLOW_BYTES_PER_S = 50e6
-#: What a local disk delivers.
+#: Bytes per second that a local disk delivers.
 DISK_BYTES_PER_S = 400e6
 #: A smaller part of the bytes lies between the wanted ones anyway.
 UNWANTED_SHARE = 0.2

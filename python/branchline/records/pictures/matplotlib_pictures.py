@@ -107,7 +107,7 @@ _MINOR_TICK: dict[str, Any] = {
 }
 
 
-# For each root matplotlib warns that a name of its own is no letter, and draws the root.
+# Matplotlib warns for each root that its own name of the sign is not a letter, but draws it.
 logging.getLogger("matplotlib.mathtext").addFilter(lambda record: "__radicalbig__" not in str(record.args))
 
 

@@ -1,6 +1,7 @@
 """Pictures of histograms with one axis of numbers, written as SVG without matplotlib, in a thousandth of a second.
 
-They look like those of `matplotlib_pictures`, which draws all others: loading matplotlib takes longer than a short job.
+They look like the pictures of `matplotlib_pictures`, which draws all other histograms: loading matplotlib takes longer
+than a short job.
 Formulas in labels (``$p_T$ [GeV]``) are taken apart into pieces of one size, slant and height each.
 """
 

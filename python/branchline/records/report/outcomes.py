@@ -42,7 +42,7 @@ class CutflowTable(NamedTuple):
 def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
     """Return the cutflows of all wagons, in their order."""
     return [
-        CutflowTable(wagon.name, flow.name, list(_rows(flow)))
+        CutflowTable(wagon.name, flow.name, list(_cut_rows(flow)))
         for wagon in job.wagons
         for flow in wagon.cutflows
         if flow.cuts
@@ -59,7 +59,7 @@ def left_out_sentences(job: JobRecord) -> list[str]:
     ]
 
 
-def _rows(flow: CutflowRecord) -> Iterator[CutRow]:
+def _cut_rows(flow: CutflowRecord) -> Iterator[CutRow]:
     first = last = flow.cuts[0].events
     column = weights_column([math.nan if cut.weight is None else cut.weight for cut in flow.cuts])
     for cut, weight in zip(flow.cuts, column, strict=True):

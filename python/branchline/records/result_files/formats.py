@@ -30,7 +30,7 @@ from branchline.records.sensors.record_parts import ResultRecord
 RESULTS = "results"
 #: Above this many cells a histogram is stored as zipped .npy; JSON would be ten times as large and slow.
 JSON_CELLS_MAX = 1_000_000
-#: What awkward, pandas and pyarrow raise for columns that Parquet has no type for.
+#: Errors of awkward, pandas and pyarrow for columns that Parquet has no type for.
 _NOT_PARQUET = (TypeError, ValueError, NotImplementedError, AssertionError)
 #: Options of awkward for JSON, the same for writing and reading.
 AWKWARD_JSON: Any = {

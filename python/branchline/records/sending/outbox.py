@@ -1,5 +1,7 @@
-"""Reports that wait to be sent: those of this process, on disk, or in memory where the disk does not take them; and
-those that jobs left on disk that are gone, because they were killed or the control room was away at their end.
+"""Reports that wait to be sent, on disk, or in memory where the disk does not take them.
+
+An `Outbox` holds the reports of this process; `send_left` sends the reports of jobs that have ended without sending
+them, because they were killed or the control room was away.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ const DOING = { reading: "#3f90da", wait: "#e76300", decompress: "#832db6", deco
 const BINS = 160;
 const LABEL_WIDTH = 70, LABEL_HEIGHT = 12;
 
-/* A column of whole numbers: see picture_data.py. */
+/* A column of whole numbers: see `packed` in trace_page.py. */
 async function unpack(text) {
   const colon = text.indexOf(":"), count = Number(text.slice(0, colon));
   const letters = atob(text.slice(colon + 1)), bytes = new Uint8Array(letters.length);
