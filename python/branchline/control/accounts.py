@@ -34,8 +34,8 @@ from branchline.base.limits import (
 )
 from branchline.control.database import Database
 from branchline.control.people import ADMINISTRATOR, PHYSICIST, ROLES, Person
-from branchline.control.registry.changes import CHANGED, CREATED
 from branchline.control.registry.entries import checked_name
+from branchline.control.registry.revisions import CHANGED, CREATED
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError
 

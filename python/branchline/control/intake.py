@@ -26,8 +26,8 @@ from branchline.base.limits import (
 )
 from branchline.base.plain import check_types, to_plain
 from branchline.base.texts import printable
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.history.rows import packed_rows
 from branchline.control.job_notes import note_record
 from branchline.control.reports.periods import LOCAL, buckets_of, note_places, text_of

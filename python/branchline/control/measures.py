@@ -27,7 +27,7 @@ from branchline.base.limits import (
 from branchline.base.plain import from_plain, to_plain
 from branchline.control.database import Database
 from branchline.control.people import Person
-from branchline.control.registry.changes import MEASURE, keep_change
+from branchline.control.registry.revisions import MEASURE, keep_change
 from branchline.control.reports.periods import ranges, text_of
 from branchline.control.reports.readings import Period, Reads
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError

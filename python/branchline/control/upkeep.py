@@ -23,8 +23,8 @@ from branchline.base.limits import (
     UPKEEP_END_S,
     UPKEEP_PAUSE_S,
 )
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.history.compaction import StoppedError, join_files, unlist, write_waiting
 from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.job_notes import NOTES

@@ -223,7 +223,7 @@ def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
 
 def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[Record]:
     begin = struct.unpack_from(">i", content, 8)[0] if len(content) > MINIMUM and content[:4] == MAGIC else 0
-    if not 0 < begin < BEGIN_MAX:
+    if not 0 < begin <= BEGIN_MAX:
         return
     yield Record(0, begin, HEADER, "", "", -1)
     at, count = begin, 0

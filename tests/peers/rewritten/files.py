@@ -20,9 +20,9 @@ from tests.peers.rewritten.root_reader import numbers_of
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.writing.merging.digests import BranchHasher, branch_digests
 from branchline.writing.merging.merge import merge
 from branchline.writing.merging.skim import skim, slim
+from branchline.writing.merging.value_digests import BranchHasher, branch_digests
 from branchline.writing.merging.verify import verify
 
 #: What a process may take: it is killed by what takes more.

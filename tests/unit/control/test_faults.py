@@ -14,8 +14,8 @@ from tests.unit.control.batches import batch, identity, read
 from tests.unit.records.sending.taking_server import until
 
 from branchline.base.plain import to_plain
-from branchline.control import faults
-from branchline.control.faults import trouble_of
+from branchline.control import background_errors
+from branchline.control.background_errors import trouble_of
 from branchline.control.metrics import troubles_of
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import DatabaseError
@@ -27,7 +27,7 @@ ELEMENT = "root://se.example"
 
 @pytest.fixture(autouse=True)
 def _nothing_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "_PRINTED", faults._Printed())
+    monkeypatch.setattr(background_errors, "_PRINTED", background_errors._Printed())
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def failed(error: Exception) -> Exception:
 def test_what_is_printed_of_faults_is_bounded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(faults, "FAULT_TEXT_MAX", 1000)
-    monkeypatch.setattr(faults, "FAULTS_PRINTED_MAX", 2)
+    monkeypatch.setattr(background_errors, "FAULT_TEXT_MAX", 1000)
+    monkeypatch.setattr(background_errors, "FAULTS_PRINTED_MAX", 2)
     trouble_of(failed(ValueError("x" * 100_000)), "one\x1b[31m")
     assert trouble_of(failed(InternalError("wrong", hint="report it")), "two") == "wrong (report it)"
     trouble_of(failed(KeyError("three")), "three")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from branchline.base.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.findings.finding import Finding
-from branchline.control.findings.jobs import black_holes, failed_jobs, failing_replicas, missed_forecasts, tails
+from branchline.control.findings.job_findings import black_holes, failed_jobs, failing_replicas, missed_forecasts, tails
 from branchline.control.findings.reading import large_reads, slow_round_trips, wrong_locality
-from branchline.control.findings.samples import speeds_in
 from branchline.control.findings.speed import drifted, slow_places
+from branchline.control.findings.speed_samples import speeds_in
 from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.queries import file_groups
 from branchline.control.reports.readings import Period

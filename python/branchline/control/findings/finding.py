@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from branchline.base.quantities import counted, ratio
-from branchline.control.findings.samples import Speeds
+from branchline.control.findings.speed_samples import Speeds
 from branchline.records.diagnosis.remedies import Correction, Estimate
 
 # Kinds of findings.

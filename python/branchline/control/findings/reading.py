@@ -33,8 +33,8 @@ from branchline.control.findings.finding import (
     rate_words,
     times_words,
 )
-from branchline.control.findings.samples import Speeds
-from branchline.control.findings.statistics import share_interval
+from branchline.control.findings.robust_statistics import share_interval
+from branchline.control.findings.speed_samples import Speeds
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.reports.readings import FileGroup
 from branchline.records.diagnosis import remedies

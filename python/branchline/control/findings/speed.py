@@ -28,8 +28,8 @@ from branchline.control.findings.finding import (
     rate_words,
     times_words,
 )
-from branchline.control.findings.samples import Speeds
-from branchline.control.findings.statistics import discoveries, p_below
+from branchline.control.findings.robust_statistics import discoveries, p_below
+from branchline.control.findings.speed_samples import Speeds
 from branchline.control.findings.two_way import LOCAL_COLUMN, USUAL_SCATTER, Drawn, SpeedTable, drawn, p_slow, table_of
 from branchline.records.diagnosis import remedies
 from branchline.records.diagnosis.remedies import Estimate, avoid_slow, stage_from_afar

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from branchline.base.limits import FINDINGS_DRAWS, FINDINGS_PEERS_MIN, FINDINGS_PLACES_MAX
-from branchline.control.findings.samples import PlaceKey, Speeds
-from branchline.control.findings.statistics import Values, p_below, scale_of
+from branchline.control.findings.robust_statistics import Values, p_below, scale_of
+from branchline.control.findings.speed_samples import PlaceKey, Speeds
 from branchline.records.diagnosis.remedies import Estimate
 
 #: The column of what is local.

@@ -11,7 +11,7 @@ from datetime import datetime
 from branchline.base.limits import PLANS_MAX
 from branchline.base.plain import from_plain, to_plain
 from branchline.control.plans.plan import Plan
-from branchline.control.registry.changes import PLAN, keep_change
+from branchline.control.registry.revisions import PLAN, keep_change
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
 
 #: A due time has at most one row, and so at most one train.

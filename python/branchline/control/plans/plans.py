@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from branchline.base.limits import PLAN_LATE_MAX_S, PLAN_LOOK_S
 from branchline.base.quantities import duration
 from branchline.control.accounts import Accounts
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.plans import plan_store
 from branchline.control.plans.plan import Plan

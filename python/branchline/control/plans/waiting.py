@@ -17,9 +17,9 @@ from branchline.base.limits import PLAN_NEEDS_KEPT_MAX, TRAIN_WAGONS_MAX
 from branchline.base.quantities import counted, duration, size
 from branchline.control.database import Database
 from branchline.control.plans.plan import Fullness, Plan
-from branchline.control.registry.changes import ACTIVATION
 from branchline.control.registry.entries import Activation
 from branchline.control.registry.registry import Grid, Registry
+from branchline.control.registry.revisions import ACTIVATION
 from branchline.control.trains.train import ENDS, FINISHED, RUNNING, STARTING, last_ride
 from branchline.control.trains.train import WAITING as FOR_APPROVAL
 from branchline.control.trials.trial import DONE, WARNED, Needs, TrialOutcome, needs_of, together

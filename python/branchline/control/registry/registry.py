@@ -20,7 +20,8 @@ from branchline.base.plain import from_plain, to_plain
 from branchline.base.whole_files import write_whole
 from branchline.control.database import Database
 from branchline.control.people import Person
-from branchline.control.registry.changes import (
+from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
+from branchline.control.registry.revisions import (
     ACTIVATION,
     DATASET,
     WAGON,
@@ -30,7 +31,6 @@ from branchline.control.registry.changes import (
     keep_change,
     line_difference,
 )
-from branchline.control.registry.entries import Activation, DatasetEntry, WagonEntry
 from branchline.control.registry.wagon_source import WagonClass, wagon_classes
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError, WagonError

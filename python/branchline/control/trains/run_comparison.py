@@ -33,7 +33,7 @@ from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.record_parts import TableRecord
 
 if TYPE_CHECKING:
-    from branchline.writing.merging.digests import BranchDigest
+    from branchline.writing.merging.value_digests import BranchDigest
 
 # How a part of the results compares.
 SAME, DIFFERS, ONLY_FIRST, ONLY_SECOND = "identical", "differs", "only in this run", "only in the other run"
@@ -405,7 +405,7 @@ def _column_names(names: Any) -> str:
 def _column_digests(path: Path, record: TableRecord, end_s: float) -> dict[str, BranchDigest]:
     """Raises _TooLongError, and what reading raises."""
     # Imported here since it imports awkward.
-    from branchline.writing.merging.digests import BranchHasher
+    from branchline.writing.merging.value_digests import BranchHasher
 
     hashers: dict[str, BranchHasher] = {}
     for step in _row_steps(path, record):

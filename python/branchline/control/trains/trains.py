@@ -21,8 +21,8 @@ from branchline.base.limits import (
 )
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.quantities import duration, size
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, SourceStore, WholeWagon

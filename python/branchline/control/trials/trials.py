@@ -18,8 +18,8 @@ from pathlib import Path
 
 from branchline.base.limits import TRAIN_TRIAL_WAGONS_MAX, TRIAL_CPU_TELLING_S, TRIAL_NOTE_MAX, TRIAL_PAUSE_S
 from branchline.base.texts import one_line
+from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
-from branchline.control.faults import trouble_of
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, SourceStore, WholeWagon
 from branchline.control.registry.wagon_file import compose, names_in_train

@@ -17,9 +17,9 @@ from branchline.control.accounts import Account
 from branchline.control.measures import MeasureOrder
 from branchline.control.people import Person
 from branchline.control.plans.plan import Fullness, Plan, Schedule
-from branchline.control.registry.changes import DATASET, WAGON
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.registry.git_sources import GitPlace
+from branchline.control.registry.revisions import DATASET, WAGON
 from branchline.control.registry.wagon_source import WagonClass
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import RefusedError

@@ -10,7 +10,7 @@ from pathlib import Path
 from starlette.responses import PlainTextResponse, Response
 
 from branchline.base.limits import RETRY_AFTER_S
-from branchline.control.faults import print_fault
+from branchline.control.background_errors import print_fault
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.errors import BranchlineError, InternalError, StorageError
 

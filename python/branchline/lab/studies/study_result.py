@@ -303,9 +303,10 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 def _phases(samples: Sequence[StudySample]) -> dict[str, float]:
     """Seconds of each phase in all jobs of a sample: medians."""
-    names = dict.fromkeys(name for one in samples for job in one.jobs for name in job.phases)
+    names = dict.fromkeys(name for one in samples for job in one.good_jobs for name in job.phases)
     return {
-        name: statistics.median(sum(job.phases.get(name, 0.0) for job in one.jobs) for one in samples) for name in names
+        name: statistics.median(sum(job.phases.get(name, 0.0) for job in one.good_jobs) for one in samples)
+        for name in names
     }
 
 

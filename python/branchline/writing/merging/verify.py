@@ -13,7 +13,7 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.writing.merging.merge import FilledBranch, filled_branches
 
 if TYPE_CHECKING:
-    from branchline.writing.merging.digests import BranchDigest
+    from branchline.writing.merging.value_digests import BranchDigest
 
 
 class VerifiedTree(NamedTuple):
@@ -168,6 +168,6 @@ def _values(
     files: list[str], tree: str, branches: list[str], access: Access | None, counters: Collection[str]
 ) -> dict[str, BranchDigest]:
     # Imported here since it imports awkward.
-    from branchline.writing.merging.digests import branch_digests
+    from branchline.writing.merging.value_digests import branch_digests
 
     return branch_digests(files, tree, branches, access, counters)

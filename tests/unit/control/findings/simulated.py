@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, Finding
-from branchline.control.findings.samples import PlaceKey, Speeds, speeds_of
 from branchline.control.findings.speed import slow_places
+from branchline.control.findings.speed_samples import PlaceKey, Speeds, speeds_of
 
 NOTHING, SITE, ELEMENT, PATH, WAY = "nothing", "a site", "a storage element", "a path", "the way out of a site"
 FAULTS = (NOTHING, SITE, ELEMENT, PATH, WAY)

@@ -7,8 +7,8 @@ from tests.sampled import long_but
 from tests.unit.control.findings.simulated import ELEMENT, NOTHING, PATH, SITE, WAY, outcome, world
 
 from branchline.control.findings.finding import BAD_ELEMENT, BAD_PATH, BAD_SITE, Finding
-from branchline.control.findings.samples import PlaceKey, speeds_of
 from branchline.control.findings.speed import slow_places
+from branchline.control.findings.speed_samples import PlaceKey, speeds_of
 from branchline.records.diagnosis.remedies import AVOID_ELEMENT, STAGE_ELEMENT
 
 SEEDS = range(8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from branchline.control.registry.changes import line_difference
+from branchline.control.registry.revisions import line_difference
 
 
 def test_a_line_that_differs_is_found_in_a_long_text() -> None:

@@ -24,7 +24,7 @@ from tests.unit.control.batches import batch, identity, read
 from tests.unit.control.web.server import WAIT_S, Answer, Server
 from tests.unit.records.sending.taking_server import until
 
-from branchline.control import faults
+from branchline.control import background_errors
 from branchline.control.accounts import READ, Account, Login
 from branchline.control.metrics import troubles_of
 from branchline.control.people import ADMINISTRATOR, Person
@@ -249,7 +249,7 @@ def test_a_token_opens_pages_also_while_its_use_cannot_be_noted(tmp_path: Path) 
 def test_a_fault_of_ours_in_a_page_is_no_trouble_of_the_disk_and_is_printed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults, "_PRINTED", faults._Printed())
+    monkeypatch.setattr(background_errors, "_PRINTED", background_errors._Printed())
     with serving_here(tmp_path / "room") as served:
         with served.room._database.writing() as connection:
             connection.execute("DROP TABLE entries")

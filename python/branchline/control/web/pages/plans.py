@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from branchline.control.plans.plan import DAYS
 from branchline.control.plans.plan_store import KeptPlan, PlanRun
 from branchline.control.plans.waiting import Waiting
-from branchline.control.registry.changes import PLAN, Change
+from branchline.control.registry.revisions import PLAN, Change
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.web.pages.page import Ask, Page
 

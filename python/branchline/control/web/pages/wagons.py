@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from branchline.control.registry.changes import DATASET, PLAN, WAGON, Change, FieldChange
 from branchline.control.registry.entries import DatasetEntry, WagonEntry
 from branchline.control.registry.registry import Grid, WholeWagon
+from branchline.control.registry.revisions import DATASET, PLAN, WAGON, Change, FieldChange
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.trials.profiles import hot_lines, is_whole, speedscope

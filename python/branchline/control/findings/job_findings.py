@@ -37,7 +37,13 @@ from branchline.control.findings.finding import (
     address,
     times_words,
 )
-from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR, discoveries, p_of_more, share_interval
+from branchline.control.findings.robust_statistics import (
+    MAD_TO_SIGMA,
+    MEDIAN_ERROR,
+    discoveries,
+    p_of_more,
+    share_interval,
+)
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.reports.periods import bounds, text_of
 from branchline.control.reports.readings import Period

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from branchline.base.limits import FINDINGS_CELL_JOBS_MIN, FINDINGS_JOBS_MAX
-from branchline.control.findings.statistics import MAD_TO_SIGMA, MEDIAN_ERROR, Values
+from branchline.control.findings.robust_statistics import MAD_TO_SIGMA, MEDIAN_ERROR, Values
 from branchline.control.reports.periods import LOCAL, bounds, text_of
 from branchline.control.reports.readings import Period
 
