@@ -13,7 +13,7 @@ from branchline.control.trials.trial import TrialOutcome, WagonTrial, warnings
 from branchline.records.diagnosis import remedies
 
 CONTROL = REPOSITORY / "python" / "branchline" / "control"
-SENTENCES = {value for name, value in vars(remedies).items() if name.isupper()}
+SENTENCES = {value for name, value in vars(remedies).items() if name.isupper() and isinstance(value, str)}
 
 
 def own_advice(source: str) -> Iterator[str]:

@@ -31,7 +31,6 @@ class Counts:
         ("branches", "px", r"branches cannot be 'px' \(give a list"),
         ("branches", 5, "branches cannot be 5"),
         ("branches", [5], r"branches cannot be \[5\]"),
-        ("step_size", None, "None is not a size"),
         ("step_size", 1.5, "1.5 is not a size"),
         ("memory_limit", [], r"\[\] is not a size"),
         ("worker_timeout", "x", "a worker_timeout of 'x' is impossible"),
