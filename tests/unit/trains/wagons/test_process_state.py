@@ -130,7 +130,7 @@ def test_what_a_wagon_changes_does_not_reach_others(
     assert len(result.outputs["before"]["states"]) == 1
     assert [one.name for one in result.record.wagons if one.error] == (["changes"] if raises else [])
     assert result.record.errors == []
-    assert result.record.files[0].path == f"{folder.name}/f0.root"
+    assert result.record.files[0].path == str(folder / "f0.root")
 
 
 def test_what_a_module_sets_while_it_is_imported_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
