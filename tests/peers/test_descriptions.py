@@ -32,7 +32,8 @@ def check(path: Path, texts: dict[str, str], root: Any) -> None:
     with uproot.open(path) as file:
         assert file["t"].description == "two events"
         assert {name: one.description for name, one in file["t"].items() if one.description} == texts
-    descriptor = root.RNTupleReader.Open("t", str(path)).GetDescriptor()
+    reader = root.RNTupleReader.Open("t", str(path))
+    descriptor = reader.GetDescriptor()  # it is the reader's, which must stay
     for name, text in texts.items():
         field = descriptor.GetFieldZeroId()
         for part in name.replace("jets.", "jets._0.").split("."):

@@ -180,7 +180,8 @@ def test_ntuples_are_read_by_root_and_uproot(root: Any, tmp_path: Path, codec: s
         ntuple = file.mkrntuple("ntuple", given)
         ntuple.extend(given)
     theirs = uproot.open(path)["ntuple"].arrays()
-    descriptor = root.RNTupleReader.Open("ntuple", str(path)).GetDescriptor()
+    reader = root.RNTupleReader.Open("ntuple", str(path))
+    descriptor = reader.GetDescriptor()
     clusters = list(descriptor.GetClusterIterable())
     settings = {int(clusters[0].GetColumnRange(0).GetCompressionSettings().value())}
     assert settings == {branchline_code(codec)}

@@ -103,7 +103,7 @@ def test_a_file_of_a_later_version_is_refused_and_stays(path: Path) -> None:
     content = with_version(path, 99)
     for reads_only in (False, True):
         with pytest.raises(
-            LedgerError, match=r"of version 99, where this Branchline knows 2 .*use the Branchline that"
+            LedgerError, match=r"of version 99, where this Branchline knows 3 .*use the Branchline that"
         ):
             Ledger(path, reads_only=reads_only)
     assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
