@@ -30,7 +30,7 @@ fn described(input: &mut Input<'_>) -> NewTree {
         let last = branch.baskets.last().map_or(0, |basket| basket.first_entry + 1);
         entries_count = last.max(entries_count);
     }
-    NewTree { name, title, entries_count, cluster_entries, compress: 505, branches }
+    NewTree { name, title, entries_count, cluster_entries, branches }
 }
 
 fn text(input: &mut Input<'_>) -> String {
@@ -57,8 +57,17 @@ fn branch(input: &mut Input<'_>, number: u8) -> NewBranch {
         written
     };
     let baskets = (0..number % 8).map(basket).collect();
-    let (plain_bytes, stored_bytes, basket_size) = (5000, 1900, 32_000);
-    NewBranch { name: format!("b{number}"), kind, baskets, plain_bytes, stored_bytes, basket_size, count_max: 0 }
+    NewBranch {
+        name: format!("b{number}"),
+        title: None,
+        kind,
+        compress: 505,
+        baskets,
+        plain_bytes: 5000,
+        stored_bytes: 1900,
+        basket_size: 32_000,
+        count_max: 0,
+    }
 }
 
 fn check(tree: &NewTree, key_size: u64) {
