@@ -21,7 +21,7 @@ WAYS = "write dask=tcp://host:8786, slurm or htcondor; in Python also a Dask cli
 
 @dataclass(frozen=True)
 class OnDask:
-    """At the scheduler with this address, or that of a client or cluster of ``distributed``."""
+    """A Dask scheduler, given by address, client or cluster."""
 
     target: Any = field(repr=False)
 
@@ -43,18 +43,18 @@ class OnPool:
 
 Where = OnDask | OnExecutor | OnPool
 
-#: What callers give as a place: a text, an executor, or a client or cluster of ``distributed``, whose classes have no
-#: types and are loaded only by those who have one. ``where_of`` checks it.
+#: A name, an executor, or a Dask client or cluster. It is not typed more precisely because ``distributed`` has no type
+#: hints and is only imported by callers who use it; ``where_of`` checks the value.
 WhereLike = Any
 
 
 def clock_of(where: Where | None) -> Callable[[], float]:
-    """The clock by which a job at this place decides what waits and what is late."""
+    """Return the clock for timeouts and stragglers of a job at this place."""
     return where.now_s if isinstance(where, OnPool) else time.monotonic
 
 
 def where_of(on: WhereLike) -> Where:
-    """What the caller means. Raises OptionError for what is no place, MissingPackageError without Dask."""
+    """Return the typed place. Raises OptionError for an unknown place, MissingPackageError if Dask is not installed."""
     if isinstance(on, OnDask | OnExecutor | OnPool):
         return on
     if isinstance(on, str):
@@ -80,7 +80,7 @@ def _named(text: str) -> Where:
 
 @dataclass(frozen=True)
 class Terms:
-    """What a place needs to know of a job, whichever it is."""
+    """The parameters of a job that every kind of place needs."""
 
     load: Sequence[ModuleFile]
     sources: Sequence[Source]

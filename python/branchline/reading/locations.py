@@ -1,4 +1,4 @@
-"""The texts by which users name files: a path, a URL or a pattern, with the name of a tree behind it or not."""
+"""Parse file locations: paths, URLs and patterns, optionally followed by ``:tree``."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from branchline.errors import BranchlineWarning, DatasetError, warn
 
 #: Endings of Parquet files, and of folders of them.
 PARQUET_ENDINGS = (".parquet", ".pq")
-#: What names of files and folders begin with that are no part of a table: metadata, marks, what is not whole yet.
+#: Prefixes of names that are not data files of a Parquet table: metadata, markers and unfinished files.
 NO_PARTS = ("_", ".")
-# Of a folder the ROOT files are taken, or the Parquet files of one that has none.
+# A folder stands for its ROOT files, or for its Parquet files if it has no ROOT files.
 ROOT_ENDING = ".root"
-#: Between several replicas of a file, which are named in the place of one path.
+#: Separator between the replicas of a file.
 BETWEEN_REPLICAS = " | "
-# What stands between two links of a chain of fsspec, and not in the address of a host in brackets.
+# Separator between the links of an fsspec chain; does not match inside an IPv6 address.
 BETWEEN_LINKS = re.compile(r"::(?![0-9A-Fa-f:.%]*\])")
-# Schemes of which no chain begins: our own, whose URLs may have `::` in the name of a tree.
+# Schemes that Branchline reads itself, so they do not start a chain: `::` may be part of a tree name.
 NOT_CHAINED = ("file", "root", "roots", "xroot", "xroots", "http", "https", "dav", "davs", "s3", "hdfs")
 # A file URL without the slashes before a host.
 FILE_WITHOUT_HOST = re.compile(r"file:(?!//)(.+)", re.IGNORECASE | re.DOTALL)
-# A file whose name ends as those of ROOT files do, and what is behind its colon.
+# The name of a ROOT file, a colon and the name of a tree.
 ROOT_FILE_AND_TREE = re.compile(r"(.+\.root(?:\.[0-9]+)?):(.*)", re.IGNORECASE | re.DOTALL)
 
-# Alternatives in braces, as a shell has them: `{1,2}`. Without a comma braces are letters of a name.
+# Brace expansion as in a shell: `{1,2}`. Braces without a comma are ordinary characters.
 ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
@@ -47,8 +47,8 @@ def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> st
 
 
 def with_slashes(location: str) -> str:
-    """``file:/data/f.root`` and ``file:f.root`` as ``file:///...``, the one form that the engine takes; anything else
-    as it is. Both are right too: RFC 8089 has the first, uproot takes the second.
+    """Return ``file:/data/f.root`` (RFC 8089) and ``file:f.root`` (accepted by uproot) as ``file:///...``, the form
+    that the engine takes. Other locations are returned unchanged.
     """
     found = FILE_WITHOUT_HOST.fullmatch(location)
     if found is None or os.path.exists(location):
@@ -57,8 +57,9 @@ def with_slashes(location: str) -> str:
 
 
 def path_of_file_url(url: str) -> str | None:
-    """Return the path that a ``file://`` URL of this machine names, as the engine finds it: as it is written, or where
-    there is no such file with ``%XX`` decoded. None for any other URL.
+    """Return the path of a local ``file://`` URL: literally if such a file exists, otherwise with ``%XX`` decoded.
+
+    Returns None for any other URL.
     """
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
@@ -69,9 +70,9 @@ def path_of_file_url(url: str) -> str | None:
 
 
 def split_location(location: str) -> tuple[str, str | None]:
-    """``file.root:tree`` as path and tree; a path without a tree is left as it is, also one with a colon in it.
+    """Split ``file.root:tree`` into path and tree; the tree is None if none is given.
 
-    The port of a URL and what is in its query are no trees.
+    A colon in the name of an existing file, before a port, or in a query does not separate a tree.
     """
     location = with_slashes(location)
     if os.path.exists(location):
@@ -100,7 +101,7 @@ def links_in(location: str) -> list[str]:
 
 
 def _split_chain(links: list[str]) -> tuple[str, str | None]:
-    """Splits a chain of fsspec. The tree may stand behind the first link, or behind the whole chain."""
+    """Split an fsspec chain into location and tree, which may follow the first link or the whole chain."""
     for number, link in enumerate(links[:-1]):
         if found := ROOT_FILE_AND_TREE.fullmatch(link):
             return "::".join([*links[:number], found[1], *links[number + 1 :]]), found[2] or None
@@ -121,10 +122,10 @@ def replicas_in(location: str) -> list[str]:
 
 
 def without_braces(path: str) -> list[str]:
-    """The paths, URLs or patterns that braces stand for, in their order: two for ``x_{1,2}.root``, as in a shell.
+    """Expand braces as a shell does, in order: ``x_{1,2}.root`` gives two locations.
 
-    The name of a file that is there, a chain of fsspec, replicas, and the query of a URL are left as they are. Raises
-    DatasetError for more of them than a mistake would have.
+    Names of existing files, fsspec chains, replicas and URL queries are returned unchanged. Raises DatasetError for
+    more names than ``BRACE_NAMES_MAX``.
     """
     if not ALTERNATIVES.search(path) or len(replicas_in(path)) > 1 or len(links_in(path)) > 1 or os.path.exists(path):
         return [path]
@@ -139,7 +140,7 @@ def without_braces(path: str) -> list[str]:
 
 
 def _alternatives_in(path: str) -> list[str]:
-    """The path with each alternative of its first braces, or as it is."""
+    """Return the path once for each alternative in its first braces."""
     braces = ALTERNATIVES.search(path)
     if braces is None:
         return [path]
@@ -147,7 +148,7 @@ def _alternatives_in(path: str) -> list[str]:
 
 
 def without_secrets(location: str) -> str:
-    """What may be shown of a URL: passwords and the values of secret parameters become ``***``."""
+    """Return the location with passwords and secret query parameters replaced by ``***``."""
     return _core.without_secrets(location) if is_url(location) else location
 
 
@@ -167,8 +168,8 @@ def is_pattern(path: str) -> bool:
 
 
 def files_at(path: str) -> list[str]:
-    """The local files that a path stands for: those in a folder, those that match a pattern (``**`` for folders at any
-    depth), each sorted by name, or itself. Raises DatasetError if there are none.
+    """Return the local files of a folder or of a pattern (``**`` matches any number of folders), sorted by name; any
+    other path is returned as the only file. Raises DatasetError if nothing matches.
     """
     if os.path.isdir(path):
         return files_in(path)
@@ -187,13 +188,13 @@ def files_at(path: str) -> list[str]:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a path or a URL is that of a Parquet file, or of a folder of them, by its ending."""
+    """Whether a path or URL ends like a Parquet file or a folder of Parquet files."""
     return path.partition("?")[0].partition("#")[0].rstrip("/").lower().endswith(PARQUET_ENDINGS)
 
 
 def files_in(folder: str) -> list[str]:
-    """All ROOT files below a folder, sorted by name; if there are none its Parquet files, in the order of the numbers
-    in their names. Raises DatasetError for a folder with neither.
+    """Return all ROOT files below a folder, sorted by name, or else its Parquet files, ordered by the numbers in their
+    names. Raises DatasetError if the folder has neither.
     """
     found = [] if is_parquet(folder) else sorted(_named_below(folder, (ROOT_ENDING,)))
     found = found or _parts_below(folder)

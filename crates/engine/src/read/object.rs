@@ -12,9 +12,9 @@ use crate::limits;
 use crate::read::decode::chunk::Values;
 
 impl File {
-    /// Reads the object with this path (`name;cycle` for an older cycle): a column of one entry, whose members are
-    /// those that its class has in the file, with those of TObject. Of objects behind pointers that cannot be read the
-    /// record has only `@unread`, a text that says why.
+    /// Reads the object with this path (`name;cycle` for an older cycle): a column with one record. It has the
+    /// members that the file describes for the class, including the members of TObject. An object that is stored
+    /// through a pointer and cannot be read becomes a record with the single member `@unread`, which holds the reason.
     pub fn object(&self, path: &str) -> Result<Values> {
         let key = self.find_object(path)?;
         let refuse = |what: &str| {

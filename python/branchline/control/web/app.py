@@ -41,7 +41,7 @@ from branchline.errors import BranchlineError
 if TYPE_CHECKING:
     from branchline.control.web.openid.openid_routes import OpenIdLogins
 
-#: Each page by its address; with ``.json`` behind it scripts get the values alone.
+#: Pages by path; the same path with ``.json`` appended returns the values for scripts.
 PAGES: dict[str, Make] = {
     "/jobs": jobs.jobs,
     "/jobs/{job}": jobs.job,
@@ -74,7 +74,7 @@ PAGES: dict[str, Make] = {
 }
 #: Pages of files that others write: nothing tells when they change, so that each look at them is a new one.
 DRAWN_ANEW = {"/watched"}
-#: What forms do.
+#: Actions of forms by path.
 ACTIONS: dict[str, Act] = {
     "/do/upload": actions.upload,
     "/do/renew-wagon": actions.renew_wagon,
@@ -153,7 +153,7 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
 
 
 def _openid_logins(settings: ServerSettings) -> OpenIdLogins | None:
-    """Log-ins by a provider of OpenID Connect; None where there is none."""
+    """Return the OpenID Connect logins, or None if no provider is configured."""
     if settings.openid is None:
         return None
     # Few rooms have a provider, and its client and its keys take a quarter of the start.
@@ -213,7 +213,7 @@ def _script_endpoint(make: Make) -> Endpoint:
 
 
 def _json(plain: object) -> Response:
-    # Numbers that are not finite are no JSON: browsers would refuse the whole answer.
+    # JSON has no NaN or infinity; browsers would reject the whole response.
     try:
         text = json.dumps(plain, allow_nan=False)
     except ValueError:
@@ -253,7 +253,7 @@ async def _explained(request: Request, error: BranchlineError) -> Response:
 
 
 async def _fault(request: Request, _: Exception) -> Response:
-    # What serves this application prints the traceback.
+    # The ASGI server prints the traceback.
     return await _failed(request, failure_with(500, FAULT_SENTENCE))
 
 

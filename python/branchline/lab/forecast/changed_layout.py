@@ -23,7 +23,7 @@ RECORD_KEPT = 0.02
 
 
 def merged(files: Sequence[LaidFile], file_bytes: int) -> list[LaidFile]:
-    """The files in as few as there are of about ``file_bytes`` each, baskets copied as they are."""
+    """Return the files merged into files of at most ``file_bytes``; baskets are copied unchanged."""
     groups: list[list[LaidFile]] = []
     for file in files:
         if groups and sum(one.size_bytes for one in groups[-1]) + file.size_bytes <= file_bytes:
@@ -84,7 +84,7 @@ def in_order_of_entries(file: LaidFile) -> LaidFile:
 
 
 def in_order_of_branches(file: LaidFile) -> LaidFile:
-    """The baskets of each wanted branch behind each other, with those of other branches in equal parts between."""
+    """Return the file with the baskets of each wanted branch contiguous; other branches are spread evenly between."""
     others = data_bytes(file) - file.wanted_bytes
     between = others // max(1, len(file.extents))
     branches, at = [], _core.HEAD_BYTES
@@ -120,7 +120,7 @@ def borders_of(branches: Sequence[Sequence[Basket]]) -> tuple[int, ...]:
 
 
 def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
-    """The file with clusters of about so many bytes of all branches, each with a basket of every branch or more."""
+    """Return the file with clusters of about ``cluster_bytes``; each cluster has at least one basket per branch."""
     if not file.entries or not any(file.extents):
         return file
     entries = max(1, round(cluster_bytes * file.entries / max(1, data_bytes(file))))
@@ -139,7 +139,7 @@ def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max:
     """A branch in new baskets (without places): of each cluster one, or several where that is too large."""
     stops = np.array([stop for _, _, _, stop in own], float)
     sizes = np.cumsum([size for _, size, _, _ in own])
-    # Bytes up to an entry: those of a basket are spread evenly over its entries.
+    # Bytes before an entry, assuming that all entries of a basket have the same size.
     up_to = np.concatenate([[0.0], stops]), np.concatenate([[0.0], sizes])
     found: list[Basket] = []
     for start, stop in zip(starts, [*starts[1:], entries], strict=True):
@@ -154,8 +154,10 @@ def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max:
 
 
 def _placed(file: LaidFile, branches: list[list[Basket]], cluster_entries: int) -> tuple[list[list[Basket]], int]:
-    """The baskets cluster by cluster: those of a TTree by their entries, the pages of an RNTuple branch after branch,
-    and those of branches that are not wanted behind them. And where they end.
+    """Return the baskets with new positions, and the end of the last one.
+
+    They are ordered by cluster; within a cluster baskets of a TTree by entry, pages of an RNTuple by branch. Each
+    cluster ends with the branches that are not wanted.
     """
     rows = sorted(
         (start // cluster_entries, branch if file.is_ntuple else start, branch, number)
@@ -188,7 +190,7 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
     shift = scaled(data) - data
 
     def moved(record_at: int) -> int:
-        """Records stay as they are, wherever they lie between the baskets."""
+        """Return the new position of a record, which keeps its place among the baskets."""
         return record_at + shift * record_at // max(1, file.size_bytes)
 
     return replace(
@@ -203,7 +205,7 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
 
 
 def at_a_server(file: LaidFile) -> LaidFile:
-    """The same file behind a server, whose store joins ranges that are further apart."""
+    """Return the file as read from a server, where ranges with larger gaps are read together."""
     return replace(file, is_at_a_server=True, is_near=False, store_gap_bytes=REMOTE_GAP_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Tries one wagon, with those that it requires, on a sample of the dataset in a process of its own."""
+"""Runs one wagon, and the wagons that it requires, on a sample of the dataset in a separate process."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from branchline.trains.worker.chunk_run import Coupling, UnreadableColumnError
 
 @dataclass
 class TrialRun:
-    """What came of it. ``start_s`` is the time until its process was at work; ``first_s`` that on the first chunk,
-    compilation among it, and is in no other number; ``memory_first_bytes`` is the peak after it; ``sizes`` are the
-    (events, bytes) of the output as it grew; ``entries`` are the trees' entries by path. ``digests`` are those of the
-    results of all the wagons that ran, ``errors`` those of the wagons that stopped. ``profile`` is where the time of
-    the wagons went after the first chunk.
+    """The result of a trial.
+
+    ``start_s`` is the start-up time of the process. ``first_s`` is the time of the first chunk, including compilation;
+    all other figures exclude it. ``memory_first_bytes`` is the peak memory after the first chunk. ``sizes`` are pairs
+    (events, bytes of output) over time; ``entries`` are the entries of the trees by path. ``digests`` and ``errors``
+    cover all wagons that ran. ``profile`` covers the time after the first chunk.
     """
 
     name: str
@@ -62,7 +63,7 @@ class TrialRun:
 
 @dataclass(frozen=True)
 class TrialInput:
-    """What all trials read, and how."""
+    """The files and settings that all trials share."""
 
     files: tuple[DataFile, ...]
     memory_limit_bytes: int

@@ -20,7 +20,7 @@ pub(crate) struct FieldWriter<'a, 'v> {
 }
 
 impl<'v> FieldWriter<'_, 'v> {
-    /// Adds these of the values. `name` is that of the field, for errors.
+    /// Writes the values in the range `wanted`. `name` is the name of the field, for error messages.
     pub(crate) fn add(
         &mut self,
         sink: &FieldSink,
@@ -70,7 +70,7 @@ impl<'v> FieldWriter<'_, 'v> {
             (FieldSink::Tuple(sinks), Values::Tuple { items, .. }) if sinks.len() == items.len() => {
                 sinks.iter().zip(items).try_for_each(|(sink, item)| self.add(sink, item, wanted.clone(), name))
             }
-            // What holds nothing may have lost its type.
+            // Empty arrays may have lost their type.
             (_, Values::Flat { dtype: "unknown", .. }) if wanted.is_empty() => {
                 each_column(sink, &mut |column| self.columns.use_column(column));
                 Ok(())
@@ -126,7 +126,7 @@ impl<'v> FieldWriter<'_, 'v> {
         range.map(|(first, last)| first..last).ok_or_else(|| self.too_few(name))
     }
 
-    /// Collections of none or one. The values that are there lie behind each other.
+    /// Writes optional values as collections of zero or one element, and returns the range of the valid values.
     fn options(&mut self, ends: usize, valid: &[u8], wanted: &Range<usize>, name: &str) -> Result<Range<usize>> {
         let before = self.columns.last_end(ends);
         let (skipped, own) = valid
@@ -144,7 +144,7 @@ impl<'v> FieldWriter<'_, 'v> {
         Ok(first..first + (end - before) as usize)
     }
 
-    /// Which alternatives there are, and which of their values: those of each lie behind each other.
+    /// Writes the switches of a variant. The values of each alternative are contiguous.
     fn switches(
         &mut self,
         switch: usize,
@@ -188,7 +188,7 @@ impl<'v> FieldWriter<'_, 'v> {
     }
 }
 
-/// How many values of a field a cluster has so far. Alternatives of variants have a type, and so a column.
+/// The number of values that a cluster has for a field. Alternatives of variants always have a column.
 fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
     match sink {
         FieldSink::Number { column, .. } => columns.elements_count(*column),

@@ -58,7 +58,7 @@ impl Addend {
     }
 }
 
-/// The objects that were added up so far.
+/// A running sum of objects.
 #[derive(Debug)]
 pub struct Sum {
     class_name: String,
@@ -69,19 +69,18 @@ pub struct Sum {
     count: u64,
     /// Whether bins with other labels were added.
     ignores_labels: bool,
-    /// Whether objects in lists that do not add up were left out, as they are not those of the first.
+    /// Whether list elements that cannot be added were dropped because they differ from the first object.
     leaves_out: bool,
 }
 
 impl Sum {
-    /// Begins with the first object: its plain bytes behind a key of `key_size` bytes, and its numbers.
+    /// Starts a sum with its first object: its uncompressed bytes after a key of `key_size` bytes, and its numbers.
     pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
         let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
         Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
     }
 
-    /// Bytes of a record that can only be written behind a key as large as that of the first object; None if it can be
-    /// written behind any key.
+    /// The size of a record that needs a key of the same size as the first object had; None if any key size will do.
     pub fn fixed_bytes(&self) -> Option<u64> {
         self.total.is_fixed.then_some(self.bytes.len() as u64)
     }
@@ -138,7 +137,7 @@ impl Sum {
 
     /// The first difference from another sum; numbers may differ by the rounding of another order of adding.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        // Entries that wait for limits are compared as they are written.
+        // Buffered entries are filled before the comparison, as they are when the sum is written.
         let (ours, theirs) = (self.settled(), other.settled());
         match ours.plan_of(&theirs) {
             Err(what) => return Some(what),
@@ -159,7 +158,7 @@ impl Sum {
         differs.map(|place| format!("its {} differs", place.1))
     }
 
-    /// The numbers as they are written, once everything is added.
+    /// The numbers to write, with buffered entries filled.
     fn settled(&self) -> Cow<'_, Addend> {
         let mut total = Cow::Borrowed(&self.total);
         if !total.waiting.is_empty() {
@@ -168,7 +167,7 @@ impl Sum {
         total
     }
 
-    /// The plain bytes of the sum behind a key of `key_size` bytes. `programs` are those of an earlier sum.
+    /// The uncompressed bytes of the sum after a key of `key_size` bytes. `programs` is reused between sums.
     pub fn record(&self, key_size: u64, programs: &mut Option<ObjectPrograms>) -> Result<Vec<u8>> {
         if self.is_single() && key_size == self.key_size {
             return Ok(self.bytes.clone());
