@@ -1,7 +1,7 @@
 """Reads of one job of ROOT on each set of files, traced once and kept: `python -m studies.reads`, in two minutes.
 
-The record of a study has how many calls a job made, and not where they read. What the kernel makes of them follows
-from where, so forecasts of jobs on disks need it. The files are those of the studies, but only of one job.
+The record of a study has the number of calls of a job, but not their offsets. Forecasts of jobs on disks need the
+offsets, which determine the requests of the kernel. The traces use the files of the studies, for a single job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _COLUMNS = ("kind", "request", "process", "thread", "what", "file", "offset", "s
 
 @dataclass(frozen=True)
 class JobFiles:
-    """What a job reads: a set of files, which of them, and their tree."""
+    """The input of a job: a set of files, the files chosen from it, and their tree."""
 
     files_of: str
     pattern: str
@@ -50,8 +50,8 @@ JOBS = {
 
 
 def plan_of(name: str, kept: Path = RECORDS) -> BlockPlan:
-    """The plan of a job of JOBS, from its trace: the times of it are those of a traced program. Raises what reading a
-    trace raises.
+    """Return the plan of a job of JOBS from its trace, with the times of the traced program. Raises the errors of
+    ``read_trace``.
     """
     (plan,) = plans_of(read_trace(_path(name, kept)))
     return plan
@@ -74,7 +74,7 @@ def take(data: Path, kept: Path) -> None:
 
 
 def _lean(trace: Trace, folder: Path) -> Trace:
-    """What of a trace says where was read: without the maps of its files, and the names of this machine."""
+    """Return the trace without file maps and host names; only the positions of the reads are needed."""
     rows = trace.rows.to_pylist()
     empty = dict.fromkeys(SCHEMA.names)
     made = []

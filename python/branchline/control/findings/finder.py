@@ -27,8 +27,8 @@ _WEEK_BEFORE = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found in a period: ``since`` is its begin, ``made`` when it was looked for (ISO 8601, UTC; empty if it
-    was not yet). What costs most comes first. ``trouble`` says why it could not be looked for the last time.
+    """The findings of a period, most expensive first. ``since`` is the start of the period and ``made`` the time of the
+    search (ISO 8601, UTC; empty before the first search). ``trouble`` is the error of the last search, if any.
     """
 
     period: str
@@ -73,7 +73,7 @@ class Finder:
         return "; ".join(f"{', '.join(those)}: {why}" for why, those in periods.items())
 
     def last(self, period: str) -> Findings:
-        """What was found last in one of the periods."""
+        """Return the latest findings of a period."""
         return self._found[period]
 
     def look(self, period: str, now: datetime | None = None) -> Findings:

@@ -20,14 +20,14 @@ HISTORY = "history.jsonl"
 POINT_VERSION = 1
 #: Turns whose median says how a storage is now.
 RECENT = 5
-#: Smaller changes are no news for an admin.
+#: Relative changes below this are not reported.
 CHANGE_TELLING = 0.03
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """What a turn found of a storage: how many times the time of the reference it took, with its interval; MB of
-    files/s; samples that counted and that failed, with what they said. ``control`` is the reference beside itself.
+    """The result of one study run for one storage: time relative to the reference with its interval, MB/s, and the
+    numbers of good and failed samples with their errors. ``control`` compares the reference with itself.
     """
 
     at: str
@@ -68,7 +68,7 @@ class StorageHistory:
 
 
 def points_of(found: StudyResult, at: str, host: str, storages: Sequence[str]) -> list[HistoryPoint]:
-    """What the study of a turn says of each storage."""
+    """Return the point of each storage from the result of one study run."""
     control = found.controls[0].time if found.controls else None
     points = []
     for arm in found.arms:
@@ -111,7 +111,7 @@ def add_points(folder: Path, points: Sequence[HistoryPoint]) -> None:
 
 
 def histories(folder: Path) -> list[StorageHistory]:
-    """The history of each storage in a folder. A torn line is left out. Raises OptionError where there is none."""
+    """Return the history of each storage in a folder, without incomplete lines. Raises OptionError if it has none."""
     try:
         lines = (folder / HISTORY).read_bytes().splitlines()
     except OSError as error:
@@ -146,7 +146,7 @@ def _history(storage: str, points: list[HistoryPoint]) -> StorageHistory:
 
 
 def verdict(found: Sequence[StorageHistory]) -> list[str]:
-    """What an admin should know, in sentences: each storage as it is, the newest change, failures, the comparison."""
+    """Return sentences for an administrator: current state, latest change, failures and comparison of the storages."""
     lines = [line for one in found for line in _of_storage(one)]
     compared = sorted((one for one in found if one.ratio is not None), key=lambda one: one.ratio or 0.0)
     if len(compared) > 1 and compared[0].ratio and compared[-1].ratio:
