@@ -1,13 +1,15 @@
-//! `branchline.Access` as the storage knows it.
+//! Converts `branchline.Access` to the access options of the storage crate.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use branchline_storage::{links, Access, AccessMode, Choice, Link as MeasuredLink, LocalMode, StorageLink};
+use branchline_storage::{
+    links, Access, AccessMode, Choice, Link as MeasuredLink, LocalMode, StorageLink, WaitSetting, Waits,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// The fields of the Python class, which has checked their values.
+/// The fields of the Python class, which has already validated them.
 #[derive(FromPyObject)]
 struct Fields {
     mode: String,
@@ -21,11 +23,15 @@ struct Fields {
     cache_dir: Option<PathBuf>,
     cache_size: u64,
     stage_dir: Option<PathBuf>,
+    timeout: Option<f64>,
+    server_wait: Option<f64>,
+    tries: Option<u32>,
+    retry_pause: Option<f64>,
     throttle: Option<String>,
     fault: Option<String>,
 }
 
-/// How to read.
+/// Access options converted from Python.
 #[derive(Default)]
 pub struct PythonAccess(pub Access);
 
@@ -34,8 +40,8 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
 
     fn extract(given: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
         let fields: Fields = given.extract()?;
-        let unknown = || PyValueError::new_err(format!("there is no access {:?}", fields.mode));
-        let no_mode = || PyValueError::new_err(format!("there is no local {:?}", fields.local));
+        let unknown = || PyValueError::new_err(format!("unknown access mode {:?}", fields.mode));
+        let no_mode = || PyValueError::new_err(format!("unknown local mode {:?}", fields.local));
         Ok(Self(Access {
             mode: AccessMode::named(&fields.mode).ok_or_else(unknown)?,
             read_ahead_bytes: fields.read_ahead,
@@ -49,13 +55,33 @@ impl<'a, 'py> FromPyObject<'a, 'py> for PythonAccess {
             cache_dir: fields.cache_dir,
             cache_bytes: fields.cache_size,
             stage_dir: fields.stage_dir,
+            waits: Waits {
+                timeout_s: fields.timeout,
+                server_wait_s: fields.server_wait,
+                tries: fields.tries,
+                retry_pause_s: fields.retry_pause,
+            },
             throttle: fields.throttle,
             fault: fields.fault,
         }))
     }
 }
 
-/// The link to a storage element as it was measured, and what reading chooses for it.
+/// Returns the timeout and retry settings of `branchline.Access`, each as (name, environment variable, minimum,
+/// maximum, default).
+#[pyfunction]
+pub fn wait_settings() -> Vec<(&'static str, &'static str, f64, f64, f64)> {
+    let parts = |one: WaitSetting| (one.name, one.variable, *one.allowed.start(), *one.allowed.end(), one.default);
+    Waits::settings().into_iter().map(parts).collect()
+}
+
+/// Returns the names of the environment variables that the engine reads.
+#[pyfunction]
+pub fn environment_names() -> Vec<&'static str> {
+    branchline_trace::environment::NAMES.to_vec()
+}
+
+/// The measured link to a storage element, and the request sizes chosen for the link.
 #[pyclass(frozen, get_all)]
 pub struct Link {
     name: String,
@@ -66,17 +92,18 @@ pub struct Link {
     bytes_in_flight: u64,
 }
 
-/// The links to all storage elements that this process has read from.
+/// Returns the links to all storage elements from which this process has read.
 #[pyfunction]
 pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
     links(access.0.throttle.as_deref()).into_iter().map(|link| chosen(&access.0, link)).collect()
 }
 
-/// What reading would choose for a link of this round trip and bandwidth, to a store whose own gap is `gap_bytes`.
+/// Returns the request sizes for a link with this round-trip time and bandwidth to a storage element with this default
+/// gap.
 #[pyfunction]
 pub fn link_chosen(access: PythonAccess, round_trip_s: f64, bytes_per_second: f64, gap_bytes: u64) -> PyResult<Link> {
     let round_trip = Duration::try_from_secs_f64(round_trip_s)
-        .map_err(|_| PyValueError::new_err(format!("there is no round trip of {round_trip_s} s")))?;
+        .map_err(|_| PyValueError::new_err(format!("invalid round-trip time: {round_trip_s} s")))?;
     let link = MeasuredLink { round_trip, bytes_per_second };
     Ok(chosen(&access.0, StorageLink { element: String::new(), link, gap_bytes }))
 }

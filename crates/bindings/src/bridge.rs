@@ -1,4 +1,4 @@
-//! The bridge to the libraries of Python that read what we do not: `branchline.reading.bridge` as the storage knows it.
+//! Opens and reads files through Python libraries, using `branchline.reading.bridge`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use pyo3::exceptions::{PyException, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-/// A copy of more bytes than this leaves Python to other threads meanwhile.
+/// Number of bytes above which a copy releases the GIL.
 const COPY_BYTES_MAX: usize = 1 << 20;
 
-/// The metadata of a file, as `branchline.reading.bridge` gives it.
+/// A file's metadata from `branchline.reading.bridge`.
 #[derive(FromPyObject)]
 struct BridgedFile {
     name: String,
@@ -19,7 +19,8 @@ struct BridgedFile {
     identity: Option<String>,
 }
 
-/// A range that `branchline.reading.bridge` is to read, until the read has ended.
+/// A range for `branchline.reading.bridge` to read, with the buffer to fill. The buffer is available until the read has
+/// ended.
 #[pyclass(frozen)]
 pub struct WantedRange {
     #[pyo3(get)]
@@ -54,7 +55,7 @@ impl WantedRange {
     }
 }
 
-/// Opens a file by one of these libraries.
+/// Opens a file with the given Python library.
 pub fn open(url: &str, library: Library, time_limit: Duration) -> Result<LibraryFile, LibraryFailure> {
     let function = match library {
         Library::Fsspec => "open_by_fsspec",
@@ -86,17 +87,17 @@ fn read(
     })
 }
 
-/// Runs `work` with Python's lock, unless Python is ending.
+/// Runs `work` while holding the GIL, unless Python is shutting down.
 fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, LibraryFailure> {
     let done = Python::try_attach(|py| work(py).map_err(|error| failure(py, &error)));
     done.unwrap_or_else(|| {
-        let reason = "Python is ending".to_owned();
+        let reason = "Python is shutting down".to_owned();
         Err(LibraryFailure { kind: StorageErrorKind::Io, reason, retry_may_help: false })
     })
 }
 
-/// A `BridgeError` has its kind. The bridge turns all that its libraries raise into such: any other exception is a
-/// fault of ours.
+/// Converts an exception. A `BridgeError` carries its kind. The bridge converts every exception of its libraries to a
+/// `BridgeError`, so an exception of any other class is an internal error.
 fn failure(py: Python<'_>, error: &PyErr) -> LibraryFailure {
     let value = error.value(py);
     let kind = value.getattr("kind").and_then(|kind| kind.extract::<String>()).unwrap_or_default();
@@ -117,7 +118,7 @@ fn failure(py: Python<'_>, error: &PyErr) -> LibraryFailure {
     LibraryFailure { kind, reason, retry_may_help }
 }
 
-/// Whether an exception says that code is wrong, not that the machine or the storage failed.
+/// Returns whether an exception indicates a bug rather than a failure of the machine or the storage.
 fn is_programming_error(py: Python<'_>, error: &PyErr) -> bool {
     let is_from_outside = error.is_instance_of::<PyMemoryError>(py) || error.is_instance_of::<PyOSError>(py);
     error.is_instance_of::<PyException>(py) && !is_from_outside

@@ -1,4 +1,4 @@
-//! Columns of values that pass between the engine and Python.
+//! Columns of values that the engine and Python exchange.
 
 use branchline_engine::read::decode::chunk::{Chunk, Values};
 use branchline_engine::write::columns::Values as ColumnValues;
@@ -11,30 +11,31 @@ use pyo3::types::PyList;
 use crate::errors::to_python;
 use crate::numpy::{array_of, DTYPES};
 
-/// The types of offsets, and of letters and marks.
+/// Data type of offsets.
 const OFFSETS: &str = "i8";
 const BYTES: &str = "u1";
-/// Columns in columns deeper than this do not come from files.
+/// Maximum nesting depth of columns from Python. Columns read from files are always shallower.
 const DEPTH_MAX: usize = 64;
 
-/// The values of a branch, in arrays of NumPy. Contents are columns.
+/// The values of a branch in NumPy arrays. Each content is a column itself.
 #[pyclass(frozen, module = "branchline._core")]
 pub enum Column {
-    /// Numbers in native byte order; `dtype` is NumPy's name, or "unknown" where there are no values.
+    /// Numbers in native byte order. `dtype` is NumPy's name of the type, or "unknown" if there are no values.
     Flat { dtype: String, values: Py<PyAny> },
-    /// Arrays of `size` values each.
+    /// Arrays of a fixed length: each has `size` values.
     Regular { size: usize, content: Py<Column> },
-    /// Lists: `offsets` are 64-bit, one more than there are lists.
+    /// Lists. `offsets` are 64-bit integers, one more than there are lists.
     List { offsets: Py<PyAny>, content: Py<Column> },
-    /// Texts: bytes, with offsets as those of lists.
+    /// Strings: `letters` has their bytes, and `offsets` are like those of `List`.
     Text { offsets: Py<PyAny>, letters: Py<PyAny> },
-    /// Records of a class, or of none.
+    /// Records, optionally of a C++ class.
     Record { names: Vec<String>, contents: Vec<Py<Column>>, count: usize, class_name: Option<String> },
-    /// Records without names.
+    /// Records with unnamed fields.
     Tuple { contents: Vec<Py<Column>>, count: usize },
-    /// Values that may be missing: `valid` is a byte for each, 1 where it is there, and `content` has only those.
+    /// Optional values. `valid` has one byte per value, 1 if the value is present; `content` has only the values that
+    /// are present.
     Option { valid: Py<PyAny>, content: Py<Column> },
-    /// Values of several kinds: `tags` is a byte for each, the number of its kind.
+    /// Values of several types. For each value, `tags` has one byte with the index of the value's type in `contents`.
     Union { tags: Py<PyAny>, contents: Vec<Py<Column>> },
 }
 
@@ -42,7 +43,7 @@ fn all_to_python(py: Python<'_>, columns: Vec<Values>) -> PyResult<Vec<Py<Column
     columns.into_iter().map(|one| column_to_python(py, one)).collect()
 }
 
-/// A column of the engine.
+/// Converts a column of the engine to Python.
 pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> {
     let made = match column {
         column::Column::Flat { dtype, values } => {
@@ -70,24 +71,24 @@ pub fn column_to_python(py: Python<'_>, column: Values) -> PyResult<Py<Column>> 
     Ok(made.into_pyobject(py)?.unbind())
 }
 
-/// The columns of a finished chunk; they can be taken once.
+/// Takes the columns out of a finished chunk. The columns can be taken only once.
 pub fn columns_to_python<'py>(py: Python<'py>, chunk: &Chunk) -> PyResult<Bound<'py, PyList>> {
     let columns = chunk.take().map_err(|error| to_python(py, &error))?;
     PyList::new(py, all_to_python(py, columns)?)
 }
 
-/// A column of Python's memory, which it keeps from being freed.
+/// A column whose memory belongs to Python. The memory is kept alive.
 pub struct Given {
     form: column::Column<PyUntypedBuffer, PyUntypedBuffer>,
 }
 
 impl Given {
-    /// The column in a value of Python; the reverse of `column_to_python`.
+    /// Converts a Python column; the inverse of `column_to_python`.
     pub fn of(py: Python<'_>, column: &Py<Column>) -> PyResult<Self> {
         Ok(Self { form: column_of(py, column, 0)? })
     }
 
-    /// Its values. As with NumPy, results are undefined where another thread changes the arrays meanwhile.
+    /// Returns the values. As in NumPy, the result is undefined if another thread modifies the arrays at the same time.
     pub fn values(&self) -> PyResult<ColumnValues<'_>> {
         values_of(&self.form)
     }
@@ -146,7 +147,7 @@ fn column_of(
         }
         Column::Record { names, contents, count, class_name } => {
             if names.len() != contents.len() {
-                return Err(wrong("a record whose names are not as many as its members"));
+                return Err(wrong("a record needs as many names as contents"));
             }
             let members = names.iter().cloned().zip(all(contents)?).collect();
             column::Column::Record { class_name: class_name.clone(), count: *count, members }
@@ -166,23 +167,22 @@ fn buffer_of(py: Python<'_>, values: &Py<PyAny>) -> PyResult<PyUntypedBuffer> {
     if buffer.is_c_contiguous() {
         return Ok(buffer);
     }
-    Err(PyValueError::new_err("not a column: values that do not lie behind each other"))
+    Err(PyValueError::new_err("not a column: the values are not contiguous"))
 }
 
 fn bytes_in(buffer: &PyUntypedBuffer) -> &[u8] {
     if buffer.len_bytes() == 0 {
-        return &[]; // whose pointer may be none
+        return &[]; // The pointer of an empty buffer may be null.
     }
-    // SAFETY: the buffer is contiguous and holds its memory as long as it lives. What Python
-    // does with arrays that it gives to a call is its caller's affair, as in NumPy; only their values can be wrong
-    // then, for every offset is checked when it is used.
+    // SAFETY: the buffer is contiguous and keeps its memory alive. If another thread modifies the arrays during a call,
+    // only values can be wrong (as in NumPy), because every offset is checked when it is used.
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) }
 }
 
 fn numbers_in(buffer: &PyUntypedBuffer) -> PyResult<&[i64]> {
-    // SAFETY: every pattern of bits is a number.
+    // SAFETY: every bit pattern is a valid integer.
     match unsafe { bytes_in(buffer).align_to::<i64>() } {
         ([], numbers, []) => Ok(numbers),
-        _ => Err(PyValueError::new_err("not a column: offsets that are not aligned numbers of 8 bytes each")),
+        _ => Err(PyValueError::new_err("not a column: the offsets are not aligned 64-bit integers")),
     }
 }

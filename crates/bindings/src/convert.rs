@@ -1,4 +1,4 @@
-//! Files that are made from columns of values, for Python.
+//! Writes files from columns of values, for Python.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use crate::column::{Column, Given};
 use crate::errors::{closed, detached};
 
-/// The time, as TDatime packs it.
+/// Returns the current time in the packed format of ROOT's TDatime.
 pub(crate) fn now() -> u32 {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     datime(seconds)
@@ -53,14 +53,14 @@ impl From<ShownField> for Shown {
     }
 }
 
-/// The layout of a file or of a tree in it.
+/// Converts the layout of a file, or of a tree in a file.
 pub(crate) fn layout_of(layout: FileLayout) -> PyResult<Layout> {
     let FileLayout { codec, cluster_entries, cluster_bytes, page_bytes } = layout;
     let setting: Setting = codec.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
     Ok(Layout { setting, cluster_entries, cluster_bytes, page_bytes })
 }
 
-/// The sizes of a file that was written.
+/// Sizes of a written file.
 #[pyclass(frozen, get_all)]
 pub struct WrittenFile {
     entries: u64,
@@ -74,12 +74,12 @@ fn new_file(target: Target, layout: FileLayout) -> PyResult<NewColumnsFile> {
     Ok(NewColumnsFile { output, replace, inputs, name, description, date: now(), layout })
 }
 
-/// The columns in values of Python.
+/// Converts Python columns.
 pub(crate) fn all_given(py: Python<'_>, columns: &[Py<Column>]) -> PyResult<Vec<Given>> {
     columns.iter().map(|column| Given::of(py, column)).collect()
 }
 
-/// The values of columns.
+/// Returns the values of columns.
 pub(crate) fn all_values(given: &[Given]) -> PyResult<Vec<Values<'_>>> {
     given.iter().map(Given::values).collect()
 }
@@ -92,7 +92,7 @@ pub(crate) fn fields_of(names: Vec<String>, given: &[Given]) -> PyResult<Vec<Nam
     Ok(names.into_iter().zip(all_values(given)?).map(named).collect())
 }
 
-/// A file that is being written: an RNTuple or a TTree.
+/// An RNTuple or TTree file that is being written.
 #[pyclass(frozen)]
 pub struct ColumnsFile {
     path: String,
@@ -117,7 +117,7 @@ impl ColumnsFile {
 
 #[pymethods]
 impl ColumnsFile {
-    /// Begins an RNTuple with fields that have these names, for columns like these.
+    /// Creates an RNTuple with the given field names and column types.
     #[staticmethod]
     fn ntuple(
         py: Python<'_>,
@@ -133,7 +133,7 @@ impl ColumnsFile {
         Self::begun(py, new, |new| Columns::ntuple(new, &fields, &shown))
     }
 
-    /// Begins a TTree with branches that have these names, for columns like these.
+    /// Creates a TTree with the given branch names and column types.
     #[staticmethod]
     fn tree(
         py: Python<'_>,
@@ -147,7 +147,7 @@ impl ColumnsFile {
         Self::begun(py, new, |new| Columns::tree(new, &fields))
     }
 
-    /// Adds entries, with a column of each field.
+    /// Appends entries. There is one column per field.
     fn fill(&self, py: Python<'_>, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
         let given = all_given(py, &columns)?;
         let values = all_values(&given)?;
@@ -155,12 +155,12 @@ impl ColumnsFile {
         detached(py, &self.path, fill)?.ok_or_else(|| closed(&self.path))
     }
 
-    /// Removes the file.
+    /// Removes the unfinished file.
     fn abandon(&self) {
         drop(self.writer().take());
     }
 
-    /// Ends the file and renames it to its own name.
+    /// Finishes the file and renames it to its final name.
     fn finish(&self, py: Python<'_>) -> PyResult<WrittenFile> {
         let writer = self.writer().take().ok_or_else(|| closed(&self.path))?;
         let written = detached(py, &self.path, || writer.finish())?;

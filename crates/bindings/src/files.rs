@@ -1,4 +1,4 @@
-//! Files and trees, their metadata only.
+//! Files and trees, with their metadata.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use branchline_engine::error::ReadError;
 use branchline_engine::read::read_now::read_now;
 use branchline_engine::tree::branch_info::State;
 use branchline_engine::{file, tree};
-use branchline_format::compress::Codec;
+use branchline_format::compress;
 use branchline_format::file::TKey;
 use branchline_slab::Pool;
 use branchline_storage::ByteRange;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::access::PythonAccess;
 use crate::buffer::Buffer;
@@ -29,7 +29,7 @@ pub struct Key {
     is_tree: bool,
 }
 
-/// The place of a branch among the others of its tree.
+/// The position of a branch in the branch hierarchy of its tree.
 #[pyclass(frozen, get_all)]
 pub struct OutlineRow {
     name: String,
@@ -38,7 +38,7 @@ pub struct OutlineRow {
     counter: Option<usize>,
 }
 
-/// The metadata of a branch.
+/// Metadata of a branch.
 #[pyclass(frozen, get_all)]
 pub struct BranchFacts {
     path: String,
@@ -57,14 +57,14 @@ pub struct BranchFacts {
     compress: i64,
 }
 
-/// Bytes per entry of some branches: as they are stored, and after decompression.
+/// Average bytes per entry of some branches, as stored and after decompression.
 #[pyclass(frozen, get_all)]
 pub struct BytesPerEntry {
     stored: f64,
     plain: f64,
 }
 
-/// Where baskets or pages lie: columns of 64-bit numbers with a row for each.
+/// Positions of baskets or pages, as columns of 64-bit integers. Each basket or page has one row.
 #[pyclass(frozen, get_all)]
 pub struct Extents {
     branch: Py<Buffer>,
@@ -102,7 +102,7 @@ impl File {
         self.0.size_bytes()
     }
 
-    /// Offsets and sizes of the ranges that are in memory.
+    /// Offset and size of the streamer info record; None if the file has none.
     fn infos_range(&self) -> Option<(u64, u64)> {
         self.0.infos_range().map(|range| (range.offset, range.length))
     }
@@ -112,19 +112,19 @@ impl File {
         self.0.metadata_requests().into_iter().map(ranges).collect()
     }
 
-    /// The gap up to which its store joins ranges by itself.
+    /// Maximum gap across which the storage itself joins ranges.
     #[getter]
     fn store_gap_bytes(&self) -> u64 {
         self.0.store_gap_bytes()
     }
 
-    /// Whether it is on a disk of this machine, or in its memory, and its store is not made slow.
+    /// Whether the file is on a local disk or in memory, without an emulated throttle.
     #[getter]
     fn is_near(&self) -> bool {
         self.0.is_near()
     }
 
-    /// How many keys were found again because the file was never closed.
+    /// Number of keys recovered from a file that was not closed properly.
     #[getter]
     fn recovered_count(&self) -> usize {
         self.0.recovered_count()
@@ -145,26 +145,26 @@ impl File {
         self.0.root_version()
     }
 
-    /// Every key below a directory.
+    /// Returns all keys below a directory, including those in subdirectories.
     fn keys_below(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let entries = detached(py, self.0.path(), || self.0.entries_below(path))?;
         Ok(entries.into_iter().map(|one| self.key(one.path, one.key)).collect())
     }
 
-    /// The keys right in a directory; no other directory is read for it.
+    /// Returns the keys directly in a directory, without reading other directories.
     fn keys_in(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let keys = detached(py, self.0.path(), || self.0.keys_in(path))?;
         let path_of = |key: &TKey| if path.is_empty() { key.name.clone() } else { format!("{path}/{}", key.name) };
         Ok(keys.into_iter().map(|key| self.key(path_of(&key), key)).collect())
     }
 
-    /// The keys with this path, one for each cycle, the newest first.
+    /// Returns the keys with this path, one for each cycle, the newest first.
     fn find(&self, py: Python<'_>, path: &str) -> PyResult<Vec<Key>> {
         let keys = detached(py, self.0.path(), || self.0.find(path))?;
         Ok(keys.into_iter().map(|key| self.key(path.to_string(), key)).collect())
     }
 
-    /// Reads the object of a key that is no tree.
+    /// Reads the object of a key. The object must not be a tree.
     fn object(&self, py: Python<'_>, path: &str) -> PyResult<Py<PyAny>> {
         let column = detached(py, self.0.path(), || self.0.object(path))?;
         value_to_python(py, column)
@@ -176,12 +176,12 @@ impl File {
         value_to_python(py, column)
     }
 
-    /// A class, and behind it all that it inherits from.
+    /// Returns a class followed by all its base classes.
     fn lineage(&self, class_name: &str) -> Vec<String> {
         self.0.lineage(class_name)
     }
 
-    /// Opens a tree by its path, or the only one.
+    /// Opens the tree with this path, or the file's only tree if no path is given.
     #[pyo3(signature = (path=None))]
     fn tree(&self, py: Python<'_>, path: Option<&str>) -> PyResult<Tree> {
         detached(py, self.0.path(), || self.0.tree(path)).map(Tree)
@@ -211,19 +211,19 @@ impl Tree {
         self.0.title()
     }
 
-    /// Whether a branch holds all that the branches below it hold.
+    /// Whether parent branches contain all data of their child branches.
     #[getter]
     fn nests(&self) -> bool {
         self.0.nests()
     }
 
-    /// Whether it has aliases, an index or friends.
+    /// Whether the tree has aliases, an index or friends.
     #[getter]
     fn has_relatives(&self) -> bool {
         self.0.has_relatives()
     }
 
-    /// The separator of names in a path of a branch.
+    /// Separator between the names in a branch path.
     #[getter]
     fn separator(&self) -> &'static str {
         self.0.separator()
@@ -234,12 +234,12 @@ impl Tree {
         self.0.entries_count()
     }
 
-    /// Paths of all branches, a parent before its children.
+    /// Returns the paths of all branches, parents before their children.
     fn paths(&self) -> Vec<String> {
         (0..self.0.branches_count()).map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
-    /// Every branch, a parent before its children.
+    /// Returns all branches, parents before their children.
     fn outline(&self) -> Vec<OutlineRow> {
         let row = |index| OutlineRow {
             name: self.0.branch_name(index).to_string(),
@@ -253,14 +253,14 @@ impl Tree {
         (0..self.0.branches_count()).map(row).collect()
     }
 
-    /// Entries at which the baskets of a branch begin, and its end.
+    /// Returns the first entry of each basket of a branch, followed by the end of the last basket.
     fn entry_offsets(&self, index: usize) -> Vec<u64> {
         let baskets = self.0.all_basket_entries(index);
         let first = baskets.first().map_or(0, |entries| entries.start);
         std::iter::once(first).chain(baskets.iter().map(|entries| entries.end)).collect()
     }
 
-    /// The extents of these branches.
+    /// Returns the positions of all baskets or pages of these branches.
     fn extents(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Extents> {
         let columns = detached(py, self.0.file().path(), || extents_of(&self.0, &indices))?;
         let numbers = |column: Vec<i64>| Py::new(py, Buffer::numbers(column));
@@ -273,18 +273,19 @@ impl Tree {
         })
     }
 
-    /// The codecs of the first baskets of these branches; None for a branch that records its codec, or has no basket.
+    /// Returns the codec of each branch's first basket. None for a branch without baskets, and for a branch whose
+    /// metadata name the codec.
     fn codecs_in_baskets(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Option<&'static str>>> {
         let codecs = detached(py, self.0.file().path(), || self.0.codecs_in_baskets(&indices))?;
-        Ok(codecs.into_iter().map(|codec| codec.map(Codec::name)).collect())
+        Ok(codecs.into_iter().map(|codec| codec.map(compress::Codec::name)).collect())
     }
 
-    /// Paths of the branches that can be read.
+    /// Returns the paths of the branches that can be read.
     fn readable(&self) -> Vec<String> {
         self.0.readable().map(|index| self.0.branch_path(index).to_string()).collect()
     }
 
-    /// Index of the branch with this path, or of the only branch that this shorter name can mean.
+    /// Returns the index of the branch with this path, or of the only branch that matches this abbreviated name.
     fn find(&self, py: Python<'_>, name: &str) -> PyResult<usize> {
         self.0.find(name).map_err(|error| to_python(py, &error))
     }
@@ -295,7 +296,7 @@ impl Tree {
         checked.map_err(|error| to_python(py, &error))
     }
 
-    /// Empty columns with the types of these branches.
+    /// Returns empty columns with the types of these branches.
     fn empty_columns<'py>(&self, py: Python<'py>, names: Vec<String>) -> PyResult<Bound<'py, PyList>> {
         let chunk = detached(py, self.0.file().path(), || {
             let columns = names.iter().map(|name| self.0.find(name)).collect::<Result<Vec<_>, _>>()?;
@@ -304,23 +305,24 @@ impl Tree {
         columns_to_python(py, &chunk)
     }
 
-    /// Entries at which parts that are read apart may begin.
+    /// Returns the entries at which the tree can be split without cutting baskets of its largest branch.
     fn basket_borders(&self) -> Vec<u64> {
         self.0.basket_borders()
     }
 
-    /// Bytes per entry of these branches.
+    /// Returns the average bytes per entry of these branches.
     fn bytes_per_entry(&self, indices: Vec<usize>) -> BytesPerEntry {
         let bytes = self.0.bytes_per_entry(&indices);
         BytesPerEntry { stored: bytes.stored, plain: bytes.plain }
     }
 
-    /// What the values of these branches take per entry in memory, and what decompressing the largest basket takes.
+    /// Returns the memory per entry for the values of these branches, and the memory needed to decompress their largest
+    /// basket.
     fn memory_needs(&self, indices: Vec<usize>) -> (f64, u64) {
         self.0.memory_needs(&indices)
     }
 
-    /// The metadata of a branch.
+    /// Returns the metadata of a branch.
     fn branch(&self, index: usize) -> BranchFacts {
         let known = self.0.branch_info(index);
         let kind = kind_name(&known.state);
@@ -347,7 +349,7 @@ impl Tree {
     }
 }
 
-/// The columns of `Extents`.
+/// Columns of `Extents`.
 #[derive(Default)]
 struct ExtentColumns {
     branch: Vec<i64>,
@@ -377,4 +379,22 @@ fn kind_name(state: &State) -> &'static str {
         State::Data => "data",
         State::Unreadable(_) => "unreadable",
     }
+}
+
+/// A compression codec of ROOT.
+#[pyclass(frozen, get_all)]
+pub struct Codec {
+    name: &'static str,
+    root_number: u8,
+    default_level: Option<u8>,
+}
+
+/// Returns all codecs, in the order of the engine's codec table.
+pub fn all_codecs(py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+    let codecs = compress::Codec::ALL.iter().map(|codec| Codec {
+        name: codec.name(),
+        root_number: codec.root_number(),
+        default_level: codec.default_level(),
+    });
+    PyTuple::new(py, codecs.collect::<Vec<_>>())
 }

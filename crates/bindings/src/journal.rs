@@ -1,4 +1,4 @@
-//! The trace of this process: starts it, ends it, and logs the steps that only Python knows.
+//! Controls the trace of this process, and records activities of Python code in the trace.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,36 +7,36 @@ use branchline_trace::journal;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Records every request from now on, in a file of this process in the folder.
+/// Starts recording all requests in a file of this process in `folder`.
 #[pyfunction]
 pub fn trace_begin(py: Python<'_>, folder: PathBuf) -> PyResult<()> {
     py.detach(|| journal::begin(&folder)).map_err(Into::into)
 }
 
-/// Ends the recording. All records are in the file when this returns.
+/// Stops recording. When this returns, all records have been written to the file.
 #[pyfunction]
 pub fn trace_end(py: Python<'_>) -> PyResult<()> {
     py.detach(journal::end).map_err(Into::into)
 }
 
-/// The wagon for which this thread reads from now on; "" for none.
+/// Sets the wagon on whose behalf this thread reads from now on; "" means no wagon.
 #[pyfunction]
 pub fn trace_wagon(name: &str) {
     journal::set_wagon(name);
 }
 
-/// Records a step of this thread that ends now, with its duration in seconds.
+/// Records an activity of this thread that has just ended. The duration is in seconds.
 #[pyfunction]
 pub fn trace_did(what: &str, wagon: &str, seconds: f64) -> PyResult<()> {
     let took = Duration::try_from_secs_f64(seconds);
-    let took = took.map_err(|error| PyValueError::new_err(format!("{seconds} s is no duration: {error}")))?;
+    let took = took.map_err(|error| PyValueError::new_err(format!("invalid duration: {seconds} s: {error}")))?;
     if let Some(since) = Instant::now().checked_sub(took) {
         journal::did(what, wagon, since);
     }
     Ok(())
 }
 
-/// Whether requests are recorded.
+/// Returns whether requests are recorded.
 #[pyfunction]
 pub fn trace_is_on() -> bool {
     journal::is_on()

@@ -1,4 +1,4 @@
-//! The engine for Python: converts values, releases Python's lock, maps errors. It has no logic of its own.
+//! Python bindings of the engine. They convert values, release the GIL and map errors, and contain no other logic.
 
 mod access;
 mod bridge;
@@ -26,13 +26,13 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: branchline_slab::mapped::LargeMapped = branchline_slab::mapped::LargeMapped;
 
-/// The compiled half of the package `branchline`.
+/// The compiled part of the package `branchline`.
 #[pymodule]
 mod _core {
     use super::*;
 
     #[pymodule_export]
-    use super::access::{link_chosen, links_chosen, Link};
+    use super::access::{environment_names, link_chosen, links_chosen, wait_settings, Link};
     #[pymodule_export]
     use super::bridge::WantedRange;
     #[pymodule_export]
@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use super::convert::{ColumnsFile, WrittenFile};
     #[pymodule_export]
-    use super::files::{BranchFacts, BytesPerEntry, Extents, File, Key, OutlineRow, Tree};
+    use super::files::{BranchFacts, BytesPerEntry, Codec, Extents, File, Key, OutlineRow, Tree};
     #[pymodule_export]
     use super::journal::{trace_begin, trace_did, trace_end, trace_is_on, trace_wagon};
     #[pymodule_export]
@@ -71,6 +71,8 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         branchline_storage::register_bridge(bridge::open);
+        module.add("CODECS", files::all_codecs(module.py())?)?;
+        module.add("CODEC_LEVEL_MAX", branchline_format::compress::LEVEL_MAX)?;
         module.add("HEAD_BYTES", branchline_engine::limits::HEAD_BYTES)?;
         module.add("LEARN_ENTRIES", branchline_engine::limits::LEARN_ENTRIES)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))

@@ -1,4 +1,4 @@
-//! Merging and comparing files, for Python.
+//! Merges and compares files, for Python.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -72,7 +72,11 @@ impl MergeRequest {
             "offset" => Order::Offset,
             "branch" => Order::Branch,
             "entry" => Order::Entry,
-            other => return Err(PyValueError::new_err(format!("no such order: {other}"))),
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "unknown order {other:?}; choose one of offset, branch, entry"
+                )))
+            }
         };
         let codec: Option<Setting> = self
             .codec
@@ -109,11 +113,11 @@ impl MergeRequest {
     }
 }
 
-/// A merge that one thread runs, and that other threads may follow and stop.
+/// A merge that one thread runs. Other threads may query its progress and stop it.
 #[pyclass(frozen)]
 pub struct Merge(write::merge::Merge);
 
-/// What a merge made.
+/// Result of a merge.
 #[pyclass(frozen, get_all)]
 pub struct Merged {
     outputs: Vec<PathBuf>,
@@ -130,7 +134,7 @@ pub struct Merged {
     skipped: Vec<SkippedInput>,
 }
 
-/// A branch that some inputs lack: their entries have 0 or nothing in it.
+/// A branch that is missing from some inputs. Its entries from those inputs are filled with 0 or empty values.
 #[pyclass(frozen, get_all)]
 #[derive(Clone)]
 pub struct FilledBranch {
@@ -147,7 +151,7 @@ impl From<write::FilledColumn> for FilledBranch {
     }
 }
 
-/// An input that was left out, and why.
+/// A skipped input, with the reason why it was skipped.
 #[pyclass(frozen, get_all)]
 #[derive(Clone)]
 pub struct SkippedInput {
@@ -162,24 +166,24 @@ impl Merge {
         Ok(Self(write::merge::Merge::new(request.checked()?)))
     }
 
-    /// Files that were merged or left out so far.
+    /// Number of files merged or skipped.
     #[getter]
     fn files_done(&self) -> u64 {
         self.0.progress().files_done
     }
 
-    /// Bytes of baskets and pages that were written so far.
+    /// Number of bytes of baskets and pages already written.
     #[getter]
     fn bytes_done(&self) -> u64 {
         self.0.progress().bytes_done
     }
 
-    /// Asks the merge to stop and to remove its output.
+    /// Requests that the merge stop and remove its output.
     fn stop(&self) {
         self.0.stop();
     }
 
-    /// Merges.
+    /// Runs the merge.
     fn run(&self, py: Python<'_>) -> PyResult<Merged> {
         let merged = detached(py, &self.0.output(), || self.0.run())?;
         let skipped = merged.skipped.into_iter();
@@ -200,7 +204,7 @@ impl Merge {
     }
 }
 
-/// The differences between outputs and inputs.
+/// Result of comparing outputs with inputs.
 #[pyclass(frozen, get_all)]
 pub struct Compared {
     trees: Vec<ComparedTree>,
@@ -208,7 +212,7 @@ pub struct Compared {
     differences: Vec<String>,
 }
 
-/// A tree of outputs and inputs.
+/// A compared tree.
 #[pyclass(frozen, get_all)]
 #[derive(Clone)]
 pub struct ComparedTree {
@@ -222,7 +226,7 @@ pub struct ComparedTree {
     filled: Vec<FilledBranch>,
 }
 
-/// A branch whose baskets differ, and the difference in words.
+/// A branch whose baskets differ, with a description of the difference.
 #[pyclass(frozen, get_all)]
 #[derive(Clone)]
 pub struct DifferingBranch {

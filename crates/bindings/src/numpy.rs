@@ -1,5 +1,6 @@
-//! Arrays of NumPy over memory of the engine, made through NumPy's interface for C: two objects for each array. For
-//! `numpy.frombuffer` they are five, and Python's collector goes through four of them; trees have hundreds of columns.
+//! Creates NumPy arrays over the engine's memory with NumPy's C API, which needs two Python objects per array.
+//! `numpy.frombuffer` needs five objects, and the garbage collector traverses four of them; trees have hundreds of
+//! columns.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,11 +12,11 @@ use pyo3::sync::PyOnceLock;
 
 use crate::buffer::Buffer;
 
-/// NumPy's name of a type of numbers; where there are no values, none is known.
+/// NumPy's names of the numeric types; "unknown" stands for columns without values.
 pub const DTYPES: [&str; 13] = ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "unknown"];
 
-/// `PyArray_NewFromDescr`: class, type of the numbers (a reference is taken), number of dimensions, these, strides,
-/// memory, flags and an object that is handed on.
+/// Type of `PyArray_NewFromDescr`. Arguments: class, data type (its reference is stolen), number of dimensions, shape,
+/// strides, memory, flags, and an object that is passed to `__array_finalize__`.
 type NewFromDescr = unsafe extern "C" fn(
     *mut ffi::PyTypeObject,
     *mut ffi::PyObject,
@@ -26,20 +27,20 @@ type NewFromDescr = unsafe extern "C" fn(
     c_int,
     *mut ffi::PyObject,
 ) -> *mut ffi::PyObject;
-/// `PyArray_SetBaseObject`: array, and the object that owns its memory (a reference is taken).
+/// Type of `PyArray_SetBaseObject`. Arguments: the array, and the owner of its memory (whose reference is stolen).
 type SetBaseObject = unsafe extern "C" fn(*mut ffi::PyObject, *mut ffi::PyObject) -> c_int;
 
-// Places in NumPy's table of functions, which never change (numpy_api.py of NumPy says so).
+// Indices in NumPy's C API table, which never change (see NumPy's numpy_api.py).
 const NEW_FROM_DESCR: usize = 94;
 const SET_BASE_OBJECT: usize = 282;
-// Flags of an array that may not be written to.
+// Flags of a read-only array.
 const C_CONTIGUOUS: c_int = 1;
 const ALIGNED: c_int = 0x100;
 
-/// What NumPy is called with.
+/// Objects and functions of NumPy needed to create arrays.
 struct NumPy {
     array_class: Py<PyAny>,
-    /// In the order of `DTYPES`.
+    /// Data types with their item sizes, in the order of `DTYPES`.
     types: Vec<(Py<PyAny>, usize)>,
     new_from_descr: NewFromDescr,
     set_base_object: SetBaseObject,
@@ -50,11 +51,11 @@ static NUMPY: PyOnceLock<NumPy> = PyOnceLock::new();
 impl NumPy {
     fn load(py: Python<'_>) -> PyResult<Self> {
         let numpy = py.import("numpy")?;
-        // Its name before NumPy 2.
+        // NumPy 1 has the module under the second name.
         let inner = py.import("numpy._core._multiarray_umath");
         let inner = inner.or_else(|_| py.import("numpy.core._multiarray_umath"))?;
         let capsule = inner.getattr("_ARRAY_API")?;
-        // SAFETY: the capsule has no name.
+        // SAFETY: NumPy creates this capsule without a name.
         let table = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), std::ptr::null()) };
         if table.is_null() {
             return Err(PyErr::fetch(py));
@@ -68,9 +69,9 @@ impl NumPy {
         Ok(Self {
             array_class: numpy.getattr("ndarray")?.unbind(),
             types: DTYPES.iter().map(type_of).collect::<PyResult<_>>()?,
-            // SAFETY: these entries of the table are these functions, in each version since the table is there.
+            // SAFETY: in every version of NumPy's table, this index has held this function.
             new_from_descr: unsafe { std::mem::transmute::<*const c_void, NewFromDescr>(*table.add(NEW_FROM_DESCR)) },
-            // SAFETY: as above.
+            // SAFETY: in every version of NumPy's table, this index has held this function.
             set_base_object: unsafe {
                 std::mem::transmute::<*const c_void, SetBaseObject>(*table.add(SET_BASE_OBJECT))
             },
@@ -78,22 +79,22 @@ impl NumPy {
     }
 }
 
-/// An array of numbers of a type over the memory of these values, which it keeps; it cannot be written to.
+/// Creates a read-only array of numbers over the memory of `values`. The array keeps the memory alive.
 pub fn array_of(py: Python<'_>, dtype: &str, values: Values) -> PyResult<Py<PyAny>> {
     let numpy = NUMPY.get_or_try_init(py, || NumPy::load(py))?;
     let place = DTYPES.iter().position(|known| *known == dtype);
     let known = place.and_then(|place| numpy.types.get(place));
-    let (of_type, size) = known.ok_or_else(|| PyValueError::new_err(format!("{dtype} is no type of numbers")))?;
+    let (of_type, size) = known.ok_or_else(|| PyValueError::new_err(format!("unknown data type {dtype:?}")))?;
     let owner = Bound::new(py, Buffer::values(values))?;
     let bytes = owner.get().bytes();
     if !bytes.len().is_multiple_of(*size) {
-        return Err(PyValueError::new_err(format!("{} bytes are no numbers of {size} bytes each", bytes.len())));
+        return Err(PyValueError::new_err(format!("{} bytes are not a multiple of the item size {size}", bytes.len())));
     }
     let count = (bytes.len() / size) as isize;
     let aligned = if (bytes.as_ptr() as usize).is_multiple_of(*size) { ALIGNED } else { 0 };
-    // SAFETY: NumPy gets a class, a reference to a type, and one dimension with as many numbers as the memory has. The
-    // memory lives as long as `owner`, to which the array gets a reference before anything else can use it; it is
-    // read-only and never changes. Both functions take their reference even where they fail.
+    // SAFETY: NumPy gets a class, a reference to a data type, and one dimension with as many numbers as the memory
+    // holds. The memory is read-only, never changes, and lives as long as `owner`; the array gets a reference to
+    // `owner` before anything else can use the array. Both functions steal their reference even if they fail.
     let array = unsafe {
         let made = (numpy.new_from_descr)(
             numpy.array_class.as_ptr().cast(),

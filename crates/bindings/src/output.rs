@@ -1,4 +1,4 @@
-//! Files that Python's packages write under a temporary name until they are whole.
+//! Output files that Python code writes under a temporary name until they are complete.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{closed, detached};
 
-/// A file that Python writes at the path `temporary`; `publish` renames it to its own path.
+/// A file that Python writes at the path `temporary`; `publish` renames it to its final path.
 #[pyclass(frozen)]
 pub struct NewFile {
     #[pyo3(get)]
@@ -32,7 +32,7 @@ impl NewFile {
         Ok(Self { temporary: output.temporary().to_owned(), path: name, output: Mutex::new(Some(output)) })
     }
 
-    /// Syncs the file to the disk and renames it.
+    /// Syncs the file to disk and renames it to its final path.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         let mut output = self.take().ok_or_else(|| closed(&self.path))?;
         detached(py, &self.path, || output.sync().and_then(|()| output.publish()))

@@ -1,4 +1,4 @@
-//! Which requests reading a file makes.
+//! Predicts the requests needed to read a file.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub struct RequestFields {
     opening: String,
 }
 
-/// The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
+/// The calls for reading a file, as columns with one row per range. One column has the index of the range's call.
 #[pyclass(frozen, get_all)]
 pub struct PlannedReads {
     call: Py<Buffer>,
@@ -63,8 +63,8 @@ pub struct PlannedReads {
     seen: Option<(u64, f64)>,
 }
 
-/// The calls that reading a file would make; None if the memory limit is too small for it. Raises ValueError for an
-/// opening that is not known.
+/// Returns the calls that reading a file would make. Returns None if the memory limit is too small for the file. Raises
+/// ValueError if the name of the opening mode is unknown.
 #[pyfunction]
 pub fn plan_reads(py: Python<'_>, file: FileFields, request: RequestFields) -> PyResult<Option<PlannedReads>> {
     let (file, settings) = (PlannedFile::from(file), PlanSettings::try_from(request)?);
@@ -153,6 +153,6 @@ fn opening_named(name: &str) -> PyResult<PlannedOpening> {
         "stream" => Ok(PlannedOpening::InStream),
         "apart" => Ok(PlannedOpening::Apart),
         "before" => Ok(PlannedOpening::Before),
-        _ => Err(PyValueError::new_err(format!("there is no opening {name:?}: it is stream, apart or before"))),
+        _ => Err(PyValueError::new_err(format!("unknown opening {name:?}; choose one of stream, apart, before"))),
     }
 }

@@ -1,4 +1,4 @@
-//! A proxy that makes connections slow, and fail, on purpose.
+//! A proxy that emulates slow and unreliable connections.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use branchline_storage as storage;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// Connections and bytes that went through a proxy.
+/// Traffic counters of a proxy.
 #[pyclass(frozen, get_all)]
 pub struct ProxyCounts {
     connections: u64,
@@ -15,7 +15,7 @@ pub struct ProxyCounts {
     faults: u64,
 }
 
-/// A running proxy; its connections end when it is closed.
+/// A running proxy. Closing it ends its connections.
 #[pyclass(frozen)]
 pub struct Proxy(Mutex<storage::Proxy>);
 
@@ -31,7 +31,7 @@ impl Proxy {
         Ok(Self(Mutex::new(proxy)))
     }
 
-    /// Its address: `host:port`.
+    /// The proxy's address as `host:port`.
     #[getter]
     fn address(&self) -> String {
         self.proxy().address().to_string()
@@ -42,7 +42,7 @@ impl Proxy {
         self.proxy().address().port()
     }
 
-    /// Connections and bytes so far.
+    /// Returns the traffic counters.
     fn counts(&self) -> ProxyCounts {
         let counts = self.proxy().counts();
         ProxyCounts {
@@ -53,7 +53,7 @@ impl Proxy {
         }
     }
 
-    /// Ends all connections and accepts no more.
+    /// Closes all connections and stops listening.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.proxy().close());
     }
@@ -65,7 +65,7 @@ impl Proxy {
     }
 }
 
-/// Raises ValueError unless these texts describe a throttle and a fault.
+/// Raises ValueError if `throttle` or `fault` is invalid.
 #[pyfunction]
 #[pyo3(signature = (throttle=None, fault=None))]
 pub fn check_trouble(throttle: Option<&str>, fault: Option<&str>) -> PyResult<()> {

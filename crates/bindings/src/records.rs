@@ -1,4 +1,4 @@
-//! The records of a stream, as the dataclasses of `branchline.reading.sources`.
+//! Converts the records of a stream to the dataclasses of `branchline.reading.sources`.
 
 use branchline_engine::read::records::{BranchRecord, FileRecord, Records};
 use branchline_storage::ReplicaRead;
@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 const SECONDS_PER_NANOSECOND: f64 = 1e-9;
 
-/// `StreamRecords`.
+/// Converts the records of a stream to `StreamRecords`.
 pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py, PyAny>> {
     let classes = py.import("branchline.reading.sources")?;
     let (file_class, branch_class) = (classes.getattr("FileReading")?, classes.getattr("BranchReading")?);
@@ -20,7 +20,8 @@ pub fn to_python<'py>(py: Python<'py>, records: &Records) -> PyResult<Bound<'py,
     classes.getattr("StreamRecords")?.call1((files, branches, wait, records.threads_count()))
 }
 
-/// A `FileReading` has a field for each counter; those of time are in seconds and end in `_s`.
+/// Converts the record of a file to a `FileReading`, which has a field for each counter. Times are in seconds, in
+/// fields with the suffix `_s`.
 fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult<Bound<'py, PyAny>> {
     let fields = PyDict::new(class.py());
     fields.set_item("source_index", record.source_index)?;
@@ -44,7 +45,7 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
             _ => fields.set_item(counter.name(), value)?,
         }
     }
-    // Near ranges are read as one, with the bytes between them.
+    // The requested bytes, without the gaps that were read because ranges were joined.
     let wanted = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
     fields.set_item(Counter::BytesAsked.name(), wanted)?;
     class.call((), Some(&fields))

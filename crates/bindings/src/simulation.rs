@@ -1,11 +1,11 @@
-//! Simulated jobs for Python: the dataclasses of `branchline.lab.simulation` as values of the crate, and back.
+//! Simulated jobs for Python: converts between the dataclasses of `branchline.lab.simulation` and the simulation crate.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use branchline_simulation as simulated;
 use pyo3::prelude::*;
 
-/// The exception for what cannot be simulated.
+/// Returns the exception for invalid input.
 fn refused(py: Python<'_>, error: &simulated::Error) -> PyErr {
     let made = py
         .import("branchline.errors")
@@ -56,7 +56,7 @@ struct Nodes {
     speed: f64,
 }
 
-/// The numbered platform of `branchline.lab.simulation`.
+/// The platform of `branchline.lab.simulation`, with names replaced by indices.
 #[derive(FromPyObject)]
 pub struct Platform {
     disks: Vec<Disk>,
@@ -115,7 +115,7 @@ struct Reading {
     threads: f64,
 }
 
-/// The numbered plan of `branchline.lab.simulation`.
+/// The plan of `branchline.lab.simulation`, with names replaced by indices.
 #[derive(FromPyObject)]
 pub struct Plan {
     blocks: Vec<Block>,
@@ -155,7 +155,7 @@ impl From<Job> for simulated::Job {
     }
 }
 
-/// A job that is done.
+/// A finished job.
 #[pyclass(frozen, get_all)]
 pub struct JobDone {
     job: usize,
@@ -185,7 +185,7 @@ impl From<simulated::JobDone> for JobDone {
     }
 }
 
-/// How a resource was used.
+/// Usage of a resource.
 #[pyclass(frozen, get_all)]
 pub struct ResourceUse {
     kind: &'static str,
@@ -195,7 +195,7 @@ pub struct ResourceUse {
     limited_s: f64,
 }
 
-/// What is known of all jobs.
+/// Totals over all jobs.
 #[pyclass(frozen, get_all)]
 pub struct SimulationTotals {
     round_trips_s: f64,
@@ -207,7 +207,7 @@ pub struct SimulationTotals {
     fillings_count: u64,
 }
 
-/// Jobs on a platform, in virtual time.
+/// A simulation of jobs on a platform, in virtual time.
 #[pyclass(frozen)]
 pub struct Simulation {
     simulation: Mutex<simulated::Simulation>,

@@ -1,4 +1,4 @@
-//! The bytes of a file at any storage.
+//! Access to a file's bytes in any storage.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use crate::access::PythonAccess;
 use crate::buffer::view_of_stored;
 use crate::errors::detached;
 
-/// An opened file as bytes.
+/// An open file, read as bytes.
 #[pyclass(frozen)]
 pub struct Store(Arc<dyn branchline_storage::Store>);
 
-/// A text without the secrets of the URLs in it.
+/// Returns the string with all secrets in its URLs masked.
 #[pyfunction]
 pub fn without_secrets(text: &str) -> String {
     branchline_storage::without_secrets(text)
 }
 
-/// Makes relative paths of files to read start from a directory.
+/// Sets the directory against which relative paths are resolved.
 #[pyfunction]
 #[pyo3(signature = (directory))]
 pub fn set_base_directory(directory: Option<std::path::PathBuf>) {
     branchline_storage::set_base_directory(directory);
 }
 
-/// The listing of a folder at a server: the format of its answers, and their bytes.
+/// The listing of a folder on a server: the response format, and the bytes of each response.
 #[pyclass(frozen, get_all)]
 pub struct FolderListing {
     form: &'static str,
     pages: Vec<Py<PyBytes>>,
 }
 
-/// Bytes of several ranges of a file, and what reading them took.
+/// The contents of several ranges of a file, with counts of the calls and bytes needed to read them.
 #[pyclass(frozen, get_all)]
 pub struct RangesRead {
     contents: Vec<Py<PyMemoryView>>,
@@ -44,11 +44,12 @@ pub struct RangesRead {
     bytes_read: u64,
 }
 
-/// Lists a folder at a server.
+/// Lists a folder on a server.
 #[pyfunction]
-#[pyo3(signature = (url, once=false))]
-pub fn list_folder(py: Python<'_>, url: &str, once: bool) -> PyResult<FolderListing> {
-    let listing = stored(py, url, || branchline_storage::list_folder(url, once))?;
+#[pyo3(signature = (url, access=None, once=false))]
+pub fn list_folder(py: Python<'_>, url: &str, access: Option<PythonAccess>, once: bool) -> PyResult<FolderListing> {
+    let access = access.unwrap_or_default();
+    let listing = stored(py, url, || branchline_storage::list_folder(url, &access.0, once))?;
     let form = match listing.form {
         ListingForm::Xrootd => "xrootd",
         ListingForm::Webdav => "webdav",
@@ -59,32 +60,37 @@ pub fn list_folder(py: Python<'_>, url: &str, once: bool) -> PyResult<FolderList
     Ok(FolderListing { form, pages: listing.pages.iter().map(|page| PyBytes::new(py, page).unbind()).collect() })
 }
 
-/// The size of a file at a server in bytes, and what differs between its versions, if the server says that.
+/// Returns the size in bytes and the identity of a file on a server. The identity changes whenever the file changes,
+/// and is None if the server provides none.
 #[pyfunction]
-pub fn size_and_identity(py: Python<'_>, url: &str) -> PyResult<(u64, Option<String>)> {
-    stored(py, url, || branchline_storage::size_and_identity(url))
+#[pyo3(signature = (url, access=None))]
+pub fn size_and_identity(py: Python<'_>, url: &str, access: Option<PythonAccess>) -> PyResult<(u64, Option<String>)> {
+    let access = access.unwrap_or_default();
+    stored(py, url, || branchline_storage::size_and_identity(url, &access.0))
 }
 
-/// Has this process read the replicas with the lowest ranks first: pairs of the beginning of a location and its rank.
+/// Makes this process prefer replicas with low ranks. `ranks` are pairs of a location prefix and its rank.
 #[pyfunction]
 pub fn prefer_replicas(ranks: Vec<(String, u32)>) {
     let rank_of = |(beginning, rank)| branchline_storage::ReplicaRank { beginning, rank };
     branchline_storage::prefer_replicas(ranks.into_iter().map(rank_of).collect());
 }
 
-/// How long a call that reads this number of bytes may take, with all its tries and waits.
+/// Returns the maximum time in seconds that a call reading this many bytes may take, including all retries and waits.
 #[pyfunction]
-pub fn longest_wait_s(size_bytes: u64) -> f64 {
-    branchline_storage::longest_wait(size_bytes).as_secs_f64()
+pub fn longest_wait_s(access: PythonAccess, size_bytes: u64) -> f64 {
+    branchline_storage::longest_wait(access.0.waits, size_bytes).as_secs_f64()
 }
 
-/// How long a library of Python's may take to list a folder.
+/// Returns the time limit in seconds for a Python library that lists a folder.
 #[pyfunction]
-pub fn listing_wait_s(py: Python<'_>, url: &str, once: bool) -> PyResult<f64> {
-    stored(py, url, || branchline_storage::listing_wait(url, once)).map(|wait| wait.as_secs_f64())
+#[pyo3(signature = (url, access, once))]
+pub fn listing_wait_s(py: Python<'_>, url: &str, access: Option<PythonAccess>, once: bool) -> PyResult<f64> {
+    let access = access.unwrap_or_default();
+    stored(py, url, || branchline_storage::listing_wait(url, &access.0, once)).map(|wait| wait.as_secs_f64())
 }
 
-/// Counts of failures at a storage element.
+/// Numbers of failures of a storage element, by kind.
 #[pyclass(frozen, get_all)]
 pub struct Troubles {
     name: String,
@@ -100,7 +106,7 @@ pub struct Troubles {
     lost_s: f64,
 }
 
-/// Counts of failures at each storage element since the last call.
+/// Returns the numbers of failures of each storage element since the previous call.
 #[pyfunction]
 pub fn take_troubles() -> Vec<Troubles> {
     let troubles_of = |branchline_storage::ElementTroubles { element, troubles: one }| Troubles {
@@ -119,7 +125,7 @@ pub fn take_troubles() -> Vec<Troubles> {
     branchline_storage::take_troubles().into_iter().map(troubles_of).collect()
 }
 
-/// `detached`, for calls of the storage.
+/// Like `detached`, for calls of the storage crate.
 fn stored<T: Send>(
     py: Python<'_>,
     path: &str,
@@ -152,7 +158,7 @@ impl Store {
         self.0.identity()
     }
 
-    /// Remarks for the user on a file that was read without an error.
+    /// Notes to the user about reads that succeeded.
     #[getter]
     fn remarks(&self) -> Vec<String> {
         self.0.remarks()
@@ -163,7 +169,8 @@ impl Store {
         stored(py, self.0.path(), || self.0.size_bytes())
     }
 
-    /// Reads these ranges (offset, length). The memory of the contents is used again once they are gone.
+    /// Reads ranges, given as (offset, length). The memory of the contents is reused once Python has freed the
+    /// contents.
     fn read(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<RangesRead> {
         let ranges = ranges.into_iter().map(|(offset, length)| ByteRange::new(offset, length)).collect();
         let (contents, effort) = stored(py, self.0.path(), || read_ranges(&*self.0, ranges))?;

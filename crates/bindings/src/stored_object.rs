@@ -1,5 +1,5 @@
-//! Objects of a file for Python: members that are single values become numbers and texts of Python at once, which costs
-//! less than an array of NumPy for each.
+//! Objects of a file for Python. Members with a single value become Python numbers and strings directly, which costs
+//! less than creating a NumPy array for each member.
 
 use branchline_engine::read::decode::chunk::Values;
 use branchline_format::column::Column;
@@ -9,7 +9,7 @@ use pyo3::IntoPyObjectExt;
 
 use crate::column::column_to_python;
 
-/// An object: its class, and its members by their names. A member is a number, a text, an object, or a column of one
+/// An object with its class, and its members by name. A member is a number, a string, an object, or a column with one
 /// value.
 #[pyclass(frozen, module = "branchline._core")]
 pub struct StoredObject {
@@ -19,7 +19,7 @@ pub struct StoredObject {
     members: Py<PyDict>,
 }
 
-/// The only value of a column.
+/// Converts a column's only value.
 pub fn value_to_python(py: Python<'_>, column: Values) -> PyResult<Py<PyAny>> {
     if let Some(single) = single_to_python(py, &column)? {
         return Ok(single);
@@ -37,7 +37,7 @@ pub fn value_to_python(py: Python<'_>, column: Values) -> PyResult<Py<PyAny>> {
     }
 }
 
-/// A number or a text of Python; None for other values.
+/// Converts a single number or string. Returns None for any other value.
 fn single_to_python(py: Python<'_>, column: &Values) -> PyResult<Option<Py<PyAny>>> {
     let single = match column {
         Column::Flat { dtype, values } => number_to_python(py, dtype, values.bytes())?,
@@ -50,7 +50,7 @@ fn single_to_python(py: Python<'_>, column: &Values) -> PyResult<Option<Py<PyAny
     Ok(single)
 }
 
-/// A single number in native bytes.
+/// Converts a single number given as bytes in native byte order.
 fn number_to_python(py: Python<'_>, dtype: &str, bytes: &[u8]) -> PyResult<Option<Py<PyAny>>> {
     macro_rules! number {
         ($of:ty) => {
@@ -73,7 +73,8 @@ fn number_to_python(py: Python<'_>, dtype: &str, bytes: &[u8]) -> PyResult<Optio
     }
 }
 
-/// The only text of a column, if it is valid UTF-8.
+/// Returns the only string of a column. Returns None if the column does not have exactly one string, or if the string
+/// is not valid UTF-8.
 fn text_in<'a>(offsets: &[u8], letters: &'a [u8]) -> Option<&'a str> {
     let (offsets, []) = offsets.as_chunks() else { return None };
     let [start, end] = offsets else { return None };

@@ -21,10 +21,10 @@ use crate::column::columns_to_python;
 use crate::errors::{detached, to_python};
 use crate::files::Tree;
 
-/// The interval at which a wait checks for Ctrl-C.
+/// Interval at which a waiting call checks for Ctrl-C.
 const SIGNAL_CHECK: Duration = Duration::from_millis(50);
 
-/// `branchline.reading.sources.Source`: a range of entries of a tree, which may be open already.
+/// `branchline.reading.sources.Source`: an entry range of a tree, with the tree itself if it is already open.
 #[derive(FromPyObject)]
 struct SourceFields {
     path: String,
@@ -53,7 +53,7 @@ impl From<SourceFields> for Source {
     }
 }
 
-/// The length of a chunk.
+/// The length of a chunk, in entries or bytes.
 #[derive(FromPyObject)]
 struct StepFields {
     size_bytes: u64,
@@ -61,7 +61,7 @@ struct StepFields {
     is_even: bool,
 }
 
-/// `branchline.reading.request.StreamRequest`: what a stream reads of its sources.
+/// `branchline.reading.request.StreamRequest`: what a stream reads from its sources.
 #[derive(FromPyObject)]
 struct RequestFields {
     branches: Option<Vec<String>>,
@@ -91,7 +91,7 @@ impl From<RequestFields> for Options {
     }
 }
 
-/// A source that cannot be read further: the error, and the chunk that failed if there is one.
+/// A source that cannot be read further, with the error and the failed chunk, if any.
 #[pyclass(frozen, get_all)]
 pub struct FailedSource {
     source_index: usize,
@@ -102,7 +102,7 @@ pub struct FailedSource {
 /// A stream of chunks over many files.
 #[pyclass(frozen)]
 pub struct Stream {
-    // Only one thread uses it at a time; the lock makes sure of that.
+    // The lock ensures that only one thread uses the stream at a time.
     stream: Mutex<stream::Stream>,
     records: Arc<records::Records>,
     pool: Arc<Pool>,
@@ -119,7 +119,7 @@ impl Stream {
         Ok(Self { stream: Mutex::new(stream), records, pool })
     }
 
-    /// The next chunk, or a source that cannot be read further; None at the end.
+    /// Returns the next chunk, or a source that cannot be read further. Returns None at the end of the stream.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         loop {
             let next = || self.stream.lock().unwrap_or_else(PoisonError::into_inner).next(SIGNAL_CHECK);
@@ -138,19 +138,19 @@ impl Stream {
         }
     }
 
-    /// The records of what was read so far.
+    /// Returns the records of all reads until now.
     fn records<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         crate::records::to_python(py, &self.records)
     }
 
-    /// Stops reading and ends the threads.
+    /// Stops reading and joins the stream's threads.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.stream.lock().unwrap_or_else(PoisonError::into_inner).close());
     }
 }
 
 impl Drop for Stream {
-    /// Its threads may be waiting for Python's lock to call a Python library, so this thread waits for them without it.
+    /// Joins the threads without holding the GIL, because a thread may be waiting for the GIL to call a Python library.
     fn drop(&mut self) {
         let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner);
         Python::attach(|py| py.detach(|| stream.close()));
@@ -164,7 +164,7 @@ impl Stream {
     }
 }
 
-/// Columns of a range of entries of one tree.
+/// Columns of one entry range of one tree.
 #[pyclass(frozen)]
 pub struct Chunk {
     chunk: Arc<chunk::Chunk>,
@@ -184,7 +184,7 @@ impl Chunk {
         self.chunk.tree.file().path()
     }
 
-    /// How many keys were found again because the file was never closed.
+    /// Number of keys recovered from a file that was not closed properly.
     #[getter]
     fn recovered_count(&self) -> usize {
         self.chunk.tree.file().recovered_count()
@@ -210,22 +210,22 @@ impl Chunk {
         self.chunk.entries.end
     }
 
-    /// Paths of the branches that were decoded.
+    /// Returns the paths of the decoded branches.
     fn branches(&self) -> Vec<String> {
         self.chunk.columns.iter().map(|index| self.chunk.tree.branch_path(*index).to_string()).collect()
     }
 
-    /// The tree that the chunk is a part of.
+    /// Returns the tree that the chunk was read from.
     fn tree(&self) -> Tree {
         Tree(Arc::clone(&self.chunk.tree))
     }
 
-    /// The decoded columns in the order of `branches`, once.
+    /// Takes the decoded columns, in the order of `branches`. The columns can be taken only once.
     fn take_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         columns_to_python(py, &self.chunk)
     }
 
-    /// Reads another branch for the same entries now.
+    /// Reads another branch for the same entries.
     fn read_late<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
         let tree = &self.chunk.tree;
         let started = Instant::now();
@@ -241,7 +241,7 @@ impl Chunk {
     }
 }
 
-/// The cost of decompressing without decoding.
+/// The cost of decompressing baskets without decoding them.
 #[pyclass(frozen, get_all)]
 pub struct Decompressed {
     seconds: f64,
@@ -250,8 +250,8 @@ pub struct Decompressed {
     plain_bytes: u64,
 }
 
-/// Decompresses every basket of these branches and nothing else, or compresses them again, too: the limits that reading
-/// and recompressing are compared with.
+/// Decompresses every basket of these branches without decoding it. If `codec` is given, compresses the bytes again.
+/// The results are upper limits for the speed of reading and of recompressing.
 #[pyfunction]
 #[pyo3(signature = (paths, tree=None, branches=None, threads=1, codec=None))]
 pub fn decompress_all(

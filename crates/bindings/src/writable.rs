@@ -18,7 +18,7 @@ use crate::convert::{all_given, all_values, fields_of, layout_of, now, FileLayou
 use crate::errors::{closed, detached};
 use crate::files::File;
 
-/// What is in a file that is being written.
+/// A key in a file that is being written.
 #[pyclass(frozen, get_all)]
 pub struct WrittenKey {
     path: String,
@@ -34,7 +34,7 @@ struct ObjectDifferences {
     numbers: Vec<(String, Vec<f64>)>,
 }
 
-/// Descriptions of fields by their paths.
+/// Pairs of a field's path and its description.
 type Descriptions = Vec<(String, String)>;
 
 /// `branchline.writing.recreate.writable_tree.NewTable`.
@@ -88,7 +88,7 @@ impl WritableFile {
 
 #[pymethods]
 impl WritableFile {
-    /// Begins a file, which gets its name when it is published. `codec` is written like `"zstd"` or `"zlib:6"`.
+    /// Creates a file, which gets its name when it is published. `codec` is a string such as `"zstd"` or `"zlib:6"`.
     #[new]
     fn new(py: Python<'_>, path: PathBuf, replace: bool, codec: &str) -> PyResult<Self> {
         let setting = setting_of(codec)?;
@@ -97,7 +97,7 @@ impl WritableFile {
         Ok(Self { path: name, file: Mutex::new(Some(file)) })
     }
 
-    /// Begins a copy of a file to which things are added, and which replaces it when it is published.
+    /// Creates a copy of a file to which objects can be added. The copy replaces the file when it is published.
     #[staticmethod]
     fn update(py: Python<'_>, path: PathBuf, codec: Option<&str>) -> PyResult<Self> {
         let setting = codec.map(setting_of).transpose()?;
@@ -106,7 +106,7 @@ impl WritableFile {
         Ok(Self { path: name, file: Mutex::new(Some(file)) })
     }
 
-    /// What is in it, in the order in which it was written.
+    /// Returns the keys in the order in which they were written.
     fn keys(&self) -> PyResult<Vec<WrittenKey>> {
         let file = self.file();
         let file = file.as_ref().ok_or_else(|| closed(&self.path))?;
@@ -119,13 +119,13 @@ impl WritableFile {
         Ok(file.listed().map(key).collect())
     }
 
-    /// Makes a directory, and those around it.
+    /// Creates a directory and its missing parents.
     fn add_directory(&self, py: Python<'_>, names: Vec<String>) -> PyResult<()> {
         self.with(py, |file| file.add_directory(&names))
     }
 
-    /// Writes an object of a class with its name, title and bytes into a directory, which is made if need be. Returns
-    /// its cycle.
+    /// Writes an object, given by its class, name, title and bytes, into a directory, which is created if necessary.
+    /// Returns the object's cycle.
     fn add(
         &self,
         py: Python<'_>,
@@ -139,7 +139,7 @@ impl WritableFile {
         self.with(py, |file| file.add(&directories, object))
     }
 
-    /// Copies an object of another file under a name of its own, with these differences. Returns its cycle.
+    /// Copies an object of another file under a new name, with these differences. Returns the cycle of the copy.
     fn copy(
         &self,
         py: Python<'_>,
@@ -154,8 +154,8 @@ impl WritableFile {
         self.with(py, |file| file.copy(&source.0, path, (&directories, name), &differences))
     }
 
-    /// Copies a tree or an RNTuple of another file under a name of its own, compressed like `codec`. Returns sentences
-    /// on what was left out.
+    /// Copies a tree or an RNTuple of another file under a new name, compressed with `codec`. Returns sentences about
+    /// anything that was not copied.
     fn copy_tree(
         &self,
         py: Python<'_>,
@@ -180,7 +180,7 @@ impl WritableFile {
         }
     }
 
-    /// Begins a tree or an RNTuple. Returns the number by which it is filled.
+    /// Creates a tree or an RNTuple. Returns the table's index for `fill`.
     fn add_table(&self, py: Python<'_>, directories: Vec<String>, table: Table) -> PyResult<usize> {
         let Table { name, title, layout, names, columns, counters, descriptions, codecs, shown } = table;
         let given = all_given(py, &columns)?;
@@ -192,8 +192,9 @@ impl WritableFile {
         self.with(py, |file| file.add_table(&directories, table))
     }
 
-    /// Continues a tree or an RNTuple that the file had before, which `old` still has, to fill it with columns like
-    /// these. `counts` are the largest numbers of its counters. Returns the number by which it is filled.
+    /// Resumes filling a tree or an RNTuple that the file already contained. `old` is the file from which the existing
+    /// entries' metadata are read, `table` has the columns that will be filled, and `counts` are the maxima of the
+    /// existing counters. Returns the table's index for `fill`.
     fn resume_table(
         &self,
         py: Python<'_>,
@@ -208,7 +209,7 @@ impl WritableFile {
         self.with(py, |file| file.resume_table(&old.0, path, layout, &fields, &counts))
     }
 
-    /// Adds branches to a tree, or fields to an RNTuple, with columns of values for all entries so far.
+    /// Adds branches to a tree, or fields to an RNTuple, with values for all existing entries.
     fn add_columns(
         &self,
         py: Python<'_>,
@@ -223,35 +224,35 @@ impl WritableFile {
         self.with(py, |file| file.add_columns(table, &fields))
     }
 
-    /// Adds entries to a tree, with a column of each field.
+    /// Appends entries to a tree or an RNTuple, with one column per field.
     fn fill(&self, py: Python<'_>, table: usize, columns: Vec<Py<Column>>, count: usize) -> PyResult<()> {
         let given = all_given(py, &columns)?;
         let values = all_values(&given)?;
         self.with(py, |file| file.fill(table, &values, count))
     }
 
-    /// Removes what has this path: one cycle, or all.
+    /// Removes keys with this path: the key with this cycle, or all of them if `cycle` is None.
     #[pyo3(signature = (path, cycle=None))]
     fn remove(&self, py: Python<'_>, path: &str, cycle: Option<i16>) -> PyResult<()> {
         self.with(py, |file| file.remove(path, cycle))
     }
 
-    /// Makes everything that is finished visible under the name of the file.
+    /// Publishes the file: all finished objects become visible under the file's name.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, Writable::publish)
     }
 
-    /// Whether the file has its name.
+    /// Returns whether the file has been published.
     fn is_published(&self) -> bool {
         self.file().as_mut().is_some_and(|file| file.is_published())
     }
 
-    /// Closes the file as it was published; one that never was is removed.
+    /// Closes the file as it was last published. A file that was never published is removed.
     fn abandon(&self) {
         drop(self.file().take());
     }
 
-    /// Ends the file and returns its size in bytes.
+    /// Finishes the file and returns its size in bytes.
     fn finish(&self, py: Python<'_>) -> PyResult<u64> {
         let file = self.file().take().ok_or_else(|| closed(&self.path))?;
         detached(py, &self.path, || file.finish())

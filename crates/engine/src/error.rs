@@ -1,124 +1,158 @@
-//! Errors of reading.
+//! Errors of reading and writing files.
+//!
+//! ```
+//! use branchline_engine::error::{ReadError, ReadErrorKind};
+//!
+//! let error = ReadError::new(ReadErrorKind::NoSuchKey, "f.root", "it has no tree").with_hint("name another one");
+//! assert_eq!(error.to_string(), "f.root: it has no tree");
+//! ```
 
 use std::fmt;
 
 use branchline_format::error::{ErrorKind, FormatError};
-use branchline_storage::{StorageError, StorageErrorKind};
+use branchline_storage::{IoCause, StorageError, StorageErrorKind};
 use branchline_trace::panics::{self, Panic};
 
-/// Result of reading.
+/// Result with a [`ReadError`].
 pub type Result<T> = std::result::Result<T, ReadError>;
 
-/// Why something could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An error of reading or writing a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
 pub struct ReadError {
-    /// The kind, for programs that act on it.
+    /// The kind of the error, for programs that handle errors.
     pub kind: ReadErrorKind,
-    /// The file.
+    /// Path or URL of the file.
     pub path: String,
-    /// What is wrong, with object and offset.
+    /// Description of the problem, with the affected object and its offset.
     pub message: String,
-    /// What to do about it.
+    /// A hint on how the user can solve the problem.
     pub hint: Option<String>,
-    /// Whether the same may work when tried again.
+    /// Whether a retry may succeed.
     pub retry_may_help: bool,
+    /// The lower-level error that caused this error.
+    pub source: Option<Box<Cause>>,
+}
+
+/// A lower-level error that caused a [`ReadError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub enum Cause {
+    /// An error of a decoder.
+    Format(#[from] FormatError),
+    /// An error of the storage.
+    Storage(#[from] StorageError),
+    /// An error of the operating system while an output was written.
+    Io(#[from] IoCause),
+    /// A panic in Branchline.
+    Panic(#[from] Panic),
 }
 
 /// Kinds of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadErrorKind {
-    /// No such file.
+    /// The file does not exist.
     Missing,
-    /// The bytes are wrong.
+    /// The file is damaged or not a ROOT file.
     BadFile,
     /// The storage failed.
     Storage,
     /// The output cannot be written.
     Output,
-    /// No such tree or branch.
+    /// The file has no such tree or branch.
     NoSuchKey,
-    /// A kind of branch that is not read.
+    /// This kind of branch is not supported.
     Unsupported,
-    /// It does not fit into the memory limit.
+    /// The request does not fit in the memory limit.
     MemoryLimit,
     /// A thread is stuck.
     Stuck,
     /// An option has an invalid value.
     Option,
-    /// A fault of Branchline, not of the file or its storage. Such a file is never skipped.
+    /// An internal error (a bug in Branchline) rather than a fault of the file or its storage. A file with an internal
+    /// error is never skipped.
     Internal,
-    /// This machine gives no more threads, or the caller stopped the work.
+    /// The operating system refuses to start more threads, or the caller cancelled the work.
     Refused,
 }
 
 /// The hint for a damaged file.
 pub(crate) const COPY_AGAIN: &str =
     "copy the file again; trains and merges can leave it out with --skip-bad-files (in Python skip_bad_files=True)";
-/// The hint for a fault of ours.
+/// The hint for an internal error.
 const PLEASE_REPORT: &str = concat!(
     "please report it with this message, version ",
     env!("CARGO_PKG_VERSION"),
     " of Branchline and, if you may share it, the file"
 );
 
-/// What `work` returns; its panic becomes a fault of ours about a file.
+/// Runs `work`, and converts a panic into an internal error that names the file.
 pub fn guarded<T>(path: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     panics::guarded(work).unwrap_or_else(|panic| Err(ReadError::panicked(path, &panic)))
 }
 
 impl ReadError {
-    /// An error about a file.
+    /// Creates an error that names the file.
     pub fn new(kind: ReadErrorKind, path: &str, message: impl Into<String>) -> Self {
-        // A path as the user gave it may hold secrets.
+        // The user's path may contain secrets.
         let path = branchline_storage::without_secrets(path);
-        Self { kind, path, message: message.into(), hint: None, retry_may_help: false }
+        Self { kind, path, message: message.into(), hint: None, retry_may_help: false, source: None }
     }
 
-    /// Says what to do.
+    /// Adds a hint on how to solve the problem.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// A fault of ours, with what is needed to report it.
+    /// Adds the lower-level error that caused this error.
+    #[must_use]
+    pub(crate) fn caused_by(mut self, cause: impl Into<Cause>) -> Self {
+        self.source = Some(Box::new(cause.into()));
+        self
+    }
+
+    /// Creates an internal error, with the hint on how to report it.
     pub fn internal(path: &str, message: impl fmt::Display) -> Self {
-        let message = format!("a fault of Branchline: {message}");
+        let message = format!("internal error in Branchline: {message}");
         Self::new(ReadErrorKind::Internal, path, message).with_hint(PLEASE_REPORT)
     }
 
-    /// A piece of work on a file panicked.
+    /// Creates an internal error for a panic that occurred while a file was processed.
     pub fn panicked(path: &str, panic: &Panic) -> Self {
-        Self::internal(path, panic)
+        Self::internal(path, panic).caused_by(panic.clone())
     }
 
-    /// Names the object in the file.
+    /// Prefixes the message with the object in the file that the error is about.
     #[must_use]
     pub(crate) fn in_object(mut self, object: impl fmt::Display) -> Self {
         self.message = format!("{object}: {}", self.message);
         self
     }
 
-    /// The error of a decoder, with what to do about it.
+    /// Converts a decoder error, and adds a hint on how to solve the problem.
     pub fn from_format(path: &str, error: &FormatError) -> Self {
         let (kind, hint) = match error.kind {
             ErrorKind::Unsupported => {
-                (ReadErrorKind::Unsupported, "branchline cannot read this yet; other branches still read")
+                (ReadErrorKind::Unsupported, "branchline does not support this yet; other branches can still be read")
             }
-            ErrorKind::NotRoot => (ReadErrorKind::BadFile, "check that it is the file you mean"),
+            ErrorKind::NotRoot => (ReadErrorKind::BadFile, "check the path"),
             ErrorKind::Truncated | ErrorKind::Damaged => (ReadErrorKind::BadFile, COPY_AGAIN),
-            ErrorKind::Internal => return Self::internal(path, error),
+            ErrorKind::Internal => return Self::internal(path, error).caused_by(error.clone()),
         };
-        Self::new(kind, path, error.to_string()).with_hint(hint)
+        Self::new(kind, path, error.to_string()).with_hint(hint).caused_by(error.clone())
     }
 
-    /// The error of a storage.
+    /// Converts a storage error.
     pub fn from_storage(error: &StorageError) -> Self {
         let kind = match error.kind {
             StorageErrorKind::NotFound => ReadErrorKind::Missing,
             StorageErrorKind::Truncated => ReadErrorKind::BadFile,
             StorageErrorKind::Option => ReadErrorKind::Option,
-            StorageErrorKind::Internal => return Self::internal(&error.path, &error.message),
+            StorageErrorKind::Internal => {
+                return Self::internal(&error.path, &error.message).caused_by(error.clone());
+            }
             StorageErrorKind::Permission
             | StorageErrorKind::LoginUnknown
             | StorageErrorKind::Io
@@ -130,17 +164,9 @@ impl ReadError {
             | StorageErrorKind::Refused
             | StorageErrorKind::Changed => ReadErrorKind::Storage,
         };
-        let mut own = Self::new(kind, &error.path, error.message.clone());
+        let mut own = Self::new(kind, &error.path, error.message.clone()).caused_by(error.clone());
         own.retry_may_help = error.retry_may_help();
         own.hint = (kind == ReadErrorKind::BadFile).then(|| COPY_AGAIN.to_string());
         own
     }
 }
-
-impl fmt::Display for ReadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-impl std::error::Error for ReadError {}

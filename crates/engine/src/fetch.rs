@@ -1,4 +1,4 @@
-//! From ranges to bytes in memory: requests, prefetching, and the order of files.
+//! Reads byte ranges into memory: requests, prefetching, and the order in which files are read.
 
 pub(crate) mod basket_source;
 pub(crate) mod baskets;

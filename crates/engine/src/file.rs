@@ -1,4 +1,13 @@
-//! An open file: its store, the bytes that are in memory, its keys and streamer infos.
+//! An open file, with its store, the bytes in memory, its keys and its streamer infos.
+//!
+//! ```
+//! use branchline_engine::error::ReadErrorKind;
+//! use branchline_engine::file::File;
+//! use branchline_storage::Access;
+//!
+//! let missing = File::open("/no/such.root", &Access::default()).err();
+//! assert_eq!(missing.map(|error| error.kind), Some(ReadErrorKind::Missing));
+//! ```
 
 pub(crate) mod cache_learning;
 pub(crate) mod external;
@@ -35,11 +44,11 @@ use reread::Reread;
 use strategy::Strategy;
 use watch::{watched, Doing, Watched};
 
-/// A file whose header and keys were read.
+/// A file whose header and keys have been read.
 pub struct File {
     path: String,
     store: Arc<dyn Store>,
-    /// Its storage without counters; None if it was read again for wrong bytes.
+    /// The store without counters; None if the file was reread because its bytes were wrong.
     uncounted: Option<Arc<dyn Store>>,
     access: Access,
     strategy: Strategy,
@@ -52,14 +61,15 @@ pub struct File {
     class_infos: Arc<ClassInfos>,
     classes: Arc<Classes>,
     whole_classes: OnceLock<Arc<Classes>>,
-    /// Programs that decoded single objects, by the names of their classes.
+    /// Decoding programs for single objects, by class name.
     programs: Mutex<HashMap<String, Program>>,
-    /// The piece around the object that was read last, and its offset: the next object is likely in it, too.
+    /// The piece of the file around the last object that was read, with the offset of the piece: the next object is
+    /// likely to be in the same piece.
     last_piece: Mutex<Option<(u64, Bytes)>>,
     learned: Arc<Learned>,
-    /// Keys that were recovered; 0 for a file that was closed.
+    /// Number of recovered keys; 0 for a file that was closed properly.
     recovered_count: usize,
-    /// Set if its bytes were wrong at first and were read again.
+    /// Set if the bytes were wrong on the first read and the file was reread.
     reread: Option<Arc<Reread>>,
 }
 
@@ -69,13 +79,13 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// A file that was opened, and the memory that was leased for it if it was read whole.
+/// An opened file, and the memory leased for the file if it was read whole.
 pub(crate) struct OpenedFile {
     pub(crate) file: Arc<File>,
     pub(crate) lease: Option<Lease>,
 }
 
-/// What opening a file needs, apart from its store.
+/// Everything that is needed to open a file, apart from its store.
 struct OpenContext<'a> {
     remarks: Remarks,
     uncounted: Option<Arc<dyn Store>>,
@@ -92,14 +102,16 @@ impl File {
         Self::open_as(path, access, &mut choose).map(|opened| opened.file)
     }
 
-    /// Opens a file, of which `choose` says how much is read at first.
+    /// Opens a file. `choose` decides how much of the file is read first.
     pub(crate) fn open_as(path: &str, access: &Access, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
         limits::decoder_stuck_after().map_err(|error| ReadError::from_storage(&error))?;
         let counters = Arc::new(Counters::new());
         let watch = Stopwatch::start();
         let first_bytes = if Strategy::of(access).reads_records_alone() { 0 } else { limits::HEAD_BYTES };
         let opening = Access { first_bytes, ..access.clone() };
-        let store = watched(Doing::Opening { path: path.to_owned() }, || branchline_storage::open(path, &opening));
+        let store = watched(Doing::Opening { path: path.to_owned(), waits: access.waits }, || {
+            branchline_storage::open(path, &opening)
+        });
         let store = store.map_err(|error| ReadError::from_storage(&error))?;
         let counted = Counted::new(Arc::clone(&store), Arc::clone(&counters));
         let context = OpenContext {
@@ -109,7 +121,7 @@ impl File {
             counters: &counters,
             watch: &watch,
         };
-        let store: Arc<dyn Store> = Arc::new(Watched(Arc::new(counted)));
+        let store: Arc<dyn Store> = Arc::new(Watched { store: Arc::new(counted), waits: access.waits });
         match Self::over(Arc::clone(&store), &context, choose) {
             Err(error) if error.kind == ReadErrorKind::BadFile => {
                 let reread = Reread::new(&store);
@@ -122,8 +134,8 @@ impl File {
         }
     }
 
-    /// Opens a file that is copied, all of it or a part. Of a file on this machine the baskets are read by the thread
-    /// that writes them: then they are in the cache of its processor.
+    /// Opens a file to copy all or part of it. The baskets of a local file are read by the thread that writes them, so
+    /// that they are in the cache of the thread's CPU core.
     pub(crate) fn open_to_copy(path: &str, access: &Access, is_all: bool) -> Result<Arc<Self>> {
         let strategy = Strategy::of(access);
         let mut choose = |store: &dyn Store, size: u64| {
@@ -136,12 +148,12 @@ impl File {
         Self::open_as(path, access, &mut choose).map(|opened| opened.file)
     }
 
-    /// Whether a merge reads its baskets only when it writes them.
+    /// Whether a merge reads the baskets only when it writes them.
     pub(crate) fn is_read_when_writing(&self) -> bool {
         self.store.is_near() && self.strategy.reads_when_writing()
     }
 
-    /// The same file, of which all bytes are read again.
+    /// Opens the same file again, and rereads all bytes.
     pub(crate) fn reread(&self) -> Result<Arc<Self>> {
         let (reread, watch) = (Reread::new(&self.store), Stopwatch::start());
         let remarks = self.remarks.clone();
@@ -155,7 +167,8 @@ impl File {
         Ok(file)
     }
 
-    /// The same file, of which nothing is read again, and whose reads are counted apart. None for one that was damaged.
+    /// Returns a handle on the same file with separate counters, without reading anything again. Returns None if keys
+    /// had to be recovered, or if the file was reread because its bytes were wrong.
     pub(crate) fn again(&self) -> Option<Arc<Self>> {
         let uncounted = self.uncounted.as_ref().filter(|_| self.recovered_count == 0 && self.reread.is_none())?;
         let (counters, loaded) = (Arc::new(Counters::new()), self.lock_loaded().clone());
@@ -163,12 +176,12 @@ impl File {
         Some(Arc::new(Self {
             path: self.path.clone(),
             remarks: counted.remarked(),
-            store: Arc::new(Watched(Arc::new(counted))),
+            store: Arc::new(Watched { store: Arc::new(counted), waits: self.access.waits }),
             uncounted: Some(Arc::clone(uncounted)),
             access: self.access.clone(),
             strategy: self.strategy,
             counters,
-            // Directories are looked up in the bytes that are in memory.
+            // Directories are looked up in the loaded bytes.
             directories: Mutex::new(Directories::new(&self.header, loaded.file_size())),
             loaded: Mutex::new(loaded),
             metadata_requests: MetadataRequests::default(),
@@ -184,22 +197,22 @@ impl File {
         }))
     }
 
-    /// Whether all bytes are read again, and nothing that a cache keeps is used.
+    /// Whether all bytes are reread, bypassing all caches.
     pub(crate) fn is_reread(&self) -> bool {
         self.reread.as_ref().is_some_and(|reread| !reread.is_trusted())
     }
 
-    /// Its metadata are right: from now on it is read as usual.
+    /// Marks the metadata as correct: from now on the file is read as usual.
     pub(crate) fn trust(&self) {
         if let Some(reread) = &self.reread {
             reread.trust();
         }
     }
 
-    /// The file in a store whose reads are counted.
+    /// Opens the file in a store that counts its reads.
     fn over(store: Arc<dyn Store>, context: &OpenContext<'_>, choose: &mut ChooseFirstRead<'_>) -> Result<OpenedFile> {
         let OpenContext { remarks, uncounted, access, counters, watch } = context;
-        // A URL may hold secrets. The store gives it without them.
+        // The user's URL may contain secrets; the store's path has none.
         let path = store.path().to_owned();
         let path = path.as_str();
         let fetch_before = counters.snapshot().get(Counter::FetchNs);
@@ -264,90 +277,91 @@ impl File {
         Ok(OpenedFile { file, lease })
     }
 
-    /// Its path or URL, without secrets.
+    /// The path or URL, without secrets.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The settings of its reading.
+    /// The settings for reading the file.
     pub(crate) fn access(&self) -> &Access {
         &self.access
     }
 
-    /// How it is read.
+    /// The strategy for reading the file.
     pub(crate) fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// What its storage gives to distinguish it from other versions of the file.
+    /// The identity from the storage, which distinguishes versions of the file.
     pub(crate) fn identity(&self) -> Option<String> {
         self.store.identity()
     }
 
-    /// The storage element that serves it.
+    /// The storage element that serves the file.
     pub fn store_name(&self) -> &str {
         self.store.name()
     }
 
-    /// The gap up to which two of its ranges are read as one.
+    /// Maximum gap across which two ranges are coalesced.
     pub(crate) fn gap_bytes(&self) -> u64 {
         self.choice().gap_bytes
     }
 
-    /// How many requests and bytes of it may be in flight.
+    /// The maximum numbers of requests and bytes of the file in flight.
     pub(crate) fn choice(&self) -> Choice {
         let link = link_to(self.store.name(), self.access.throttle.as_deref());
         Choice::of(&self.access, link, self.store.gap_bytes())
     }
 
-    /// Its size.
+    /// The size of the file in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.lock_loaded().file_size()
     }
 
-    /// The ranges of each request for its metadata so far, of its trees too.
+    /// The ranges of all past metadata requests, including requests for trees.
     pub fn metadata_requests(&self) -> Vec<Vec<ByteRange>> {
         self.metadata_requests.so_far()
     }
 
-    /// Where the record of its streamer infos is, if it has one.
+    /// The range of the streamer info record, if there is one.
     pub fn infos_range(&self) -> Option<ByteRange> {
         let FileHeader { seek_info, info_size, .. } = self.header;
         (info_size > 0).then(|| ByteRange::new(seek_info, info_size))
     }
 
-    /// The gap up to which its store joins ranges by itself.
+    /// Maximum gap across which the store itself coalesces ranges.
     pub fn store_gap_bytes(&self) -> u64 {
         self.store.gap_bytes()
     }
 
-    /// Whether a read costs hardly more than copying its bytes, as on a disk of this machine.
+    /// Whether a read costs little more than copying its bytes, as it does on a local disk.
     pub fn is_near(&self) -> bool {
         self.store.is_near()
     }
 
-    /// Its size if all of it is in memory, or 0.
+    /// The size of the file if the whole file is in memory, else 0.
     pub(crate) fn whole_bytes(&self) -> u64 {
         let size = self.size_bytes();
         self.loaded(0, size).map_or(0, |_| size)
     }
 
-    /// The remarks of its storage.
+    /// Notes from the storage to the user.
     pub fn remarks(&self) -> &Remarks {
         &self.remarks
     }
 
-    /// How many of its keys had to be recovered because it was never closed; 0 for a file that was closed.
+    /// Number of keys recovered because the file was never closed; 0 for a file that was closed properly.
     pub fn recovered_count(&self) -> usize {
         self.recovered_count
     }
 
-    /// What reading it has cost so far.
+    /// Counters of the reads.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    /// All keys below a directory (the top one is `""`), also those in subdirectories, which are all read.
+    /// Returns all keys in a directory and its subdirectories, all of which are read. The path of the top directory is
+    /// `""`.
     pub fn entries_below(&self, path: &str) -> Result<Vec<Entry>> {
         let mut directories = self.lock_directories();
         let mut reader = self.metadata_reader();
@@ -364,66 +378,66 @@ impl File {
         }
     }
 
-    /// The keys right in a directory (the top one is `""`).
+    /// Returns the keys directly in a directory. The path of the top directory is `""`.
     pub fn keys_in(&self, path: &str) -> Result<Vec<TKey>> {
         let mut directories = self.lock_directories();
         self.metadata_reader().until_known(|loaded| directories.keys_in(path, loaded))
     }
 
-    /// The keys with this path, one for each cycle, the newest first. Only the directories that lead there are read.
+    /// Returns the keys with this path, one for each cycle, newest first. Reads only the directories along the path.
     pub fn find(&self, path: &str) -> Result<Vec<TKey>> {
         let mut directories = self.lock_directories();
         self.metadata_reader().until_known(|loaded| directories.find(path, loaded))
     }
 
-    /// Its header.
+    /// The file header.
     pub(crate) fn header(&self) -> &FileHeader {
         &self.header
     }
 
-    /// The classes that it describes, as programs.
+    /// The compiled programs for the classes in the streamer infos.
     pub(crate) fn classes(&self) -> &Arc<Classes> {
         &self.classes
     }
 
-    /// The classes that it describes.
+    /// The classes in the streamer infos.
     pub(crate) fn class_infos(&self) -> &Arc<ClassInfos> {
         &self.class_infos
     }
 
-    /// The identifier that ROOT gave it; zeros if it has none.
+    /// The UUID that ROOT gave the file; all zeros if the file has none.
     pub fn uuid(&self) -> [u8; 16] {
         self.header.uuid
     }
 
-    /// Version of ROOT that wrote it, e.g. 62206.
+    /// The version of ROOT that wrote the file, e.g. 62206 for 6.22/06.
     pub fn root_version(&self) -> i32 {
         self.header.version
     }
 
-    /// Its compression setting, 100 * algorithm + level.
+    /// The compression setting of the file, 100 * algorithm + level.
     pub fn compress(&self) -> i32 {
         self.header.compress
     }
 
-    /// The classes that it describes, for objects that are wanted with all that is stored of them.
+    /// The classes of the file, for objects that are read with all their stored members.
     pub(crate) fn whole_classes(&self) -> &Arc<Classes> {
         self.whole_classes.get_or_init(|| Arc::new(Classes::whole(Arc::clone(&self.class_infos))))
     }
 
-    /// A class, and behind it all that it inherits from, as the file says.
+    /// Returns a class followed by all its base classes, as described in the file.
     pub fn lineage(&self, class_name: &str) -> Vec<String> {
         self.class_infos.lineage(class_name).into_iter().map(str::to_string).collect()
     }
 
-    /// Reads metadata for their decoders.
+    /// Returns a reader of metadata, for the decoders.
     pub(crate) fn metadata_reader(&self) -> MetadataReader<'_> {
         self.load_rest();
         MetadataReader::new(&self.path, &*self.store, self.lock_loaded().clone(), &self.metadata_requests)
     }
 
-    /// Reads all of a small near file of which only the ends were read, once metadata came from many places in it: it
-    /// has many trees or directories, and pieces around their records would come again and again.
+    /// Reads the rest of a small local file at once after many of its metadata ranges have been read. Such a file has
+    /// many trees or directories, and the pieces read around their records would keep overlapping.
     fn load_rest(&self) {
         let size = self.size_bytes();
         let has_ends = self.store.is_near() && self.strategy.reads_ends_of_near(size) && self.whole_bytes() == 0;
@@ -432,13 +446,14 @@ impl File {
         }
         let loaded = self.lock_loaded().clone();
         let mut reader = MetadataReader::new(&self.path, &*self.store, loaded, &self.metadata_requests);
-        // After an error pieces are read as before, and the error is that of the one that is wanted.
+        // If this read fails, metadata are read piece by piece as before, and any error is reported for the piece that
+        // is needed.
         if reader.read(vec![ByteRange::new(0, size)]).is_ok() {
             *self.lock_loaded() = reader.loaded;
         }
     }
 
-    /// The bytes of a range if they are in memory, as all of a small file are.
+    /// Returns the bytes of a range if they are in memory, as they always are for a small file.
     pub(crate) fn loaded(&self, offset: u64, size: u64) -> Option<Bytes> {
         if self.strategy.reads_records_alone() {
             return None;
@@ -451,12 +466,12 @@ impl File {
         self.store.read_ranges(reads).map(|_| ()).map_err(|error| ReadError::from_storage(&error))
     }
 
-    /// The piece around the object that was read last, and its offset.
+    /// The piece of the file around the last object that was read, with the offset of the piece.
     pub(crate) fn lock_last_piece(&self) -> std::sync::MutexGuard<'_, Option<(u64, Bytes)>> {
         self.last_piece.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Programs that decoded single objects, by the names of their classes.
+    /// Decoding programs for single objects, by class name.
     pub(crate) fn lock_programs(&self) -> std::sync::MutexGuard<'_, HashMap<String, Program>> {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -465,7 +480,7 @@ impl File {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a learning cache keeps of the first entries.
+    /// The baskets that the learning cache keeps of the first entries.
     pub(crate) fn learned(&self) -> &Learned {
         &self.learned
     }
@@ -475,17 +490,17 @@ impl File {
     }
 }
 
-/// Decides how much of a file is read at first, from its store and its size.
+/// Decides, from the store and the file size, how much of a file is read first.
 pub(crate) type ChooseFirstRead<'a> = dyn FnMut(&dyn Store, u64) -> Result<FirstRead> + 'a;
 
-/// What is read first of a file that is opened outside a stream.
+/// Returns the default first read of a file that is opened outside a stream.
 fn usual_first_read(strategy: Strategy, is_near: bool, size: u64) -> FirstRead {
     strategy
         .tail_bytes(size, is_near)
         .map_or(FirstRead::Whole(None), |tail| FirstRead::Ends { tail, reads_expected: 0 })
 }
 
-/// The first of many names, and the number of the others.
+/// Joins the first names, and states the number of remaining names.
 pub(crate) fn some_of(names: &[String]) -> String {
     let shown = names.iter().take(limits::NAMES_SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(limits::NAMES_SHOWN) {
@@ -494,7 +509,7 @@ pub(crate) fn some_of(names: &[String]) -> String {
     }
 }
 
-/// Time of opening without the time in the store, which is counted there.
+/// Adds the time for opening a file to the counters, without the time spent in the store, which is counted separately.
 pub(crate) fn add_open_time(counters: &Counters, watch: &Stopwatch, fetch_before: u64) {
     let fetched = counters.snapshot().get(Counter::FetchNs) - fetch_before;
     counters.add(Counter::OpenNs, watch.elapsed_ns().saturating_sub(fetched));

@@ -1,190 +1,216 @@
-//! Every limit of the engine, with its reason.
+//! The limits of the engine, each with its reason.
+//!
+//! ```
+//! use branchline_engine::limits::{HEAD_BYTES, WHOLE_FILE_BYTES};
+//!
+//! assert!(HEAD_BYTES < WHOLE_FILE_BYTES);
+//! ```
 
 use branchline_slab::limits::POOLED_BYTES_MIN;
 use branchline_storage::limits::MAX_JOINED_BYTES;
 
-/// Files up to this size are read whole when they are opened: one request, whatever the number of branches. Eight MiB
-/// are read in a few milliseconds from any storage, less than a second round trip to a far one takes.
+/// Maximum size of a file that is read whole when it is opened: this takes one request, however many branches are read.
+/// Any storage delivers 8 MiB in a few milliseconds, less than a second round trip to a distant server.
 pub const WHOLE_FILE_BYTES: u64 = 8 << 20;
-/// The same on disks of this machine, where a request takes microseconds: most often a few branches are wanted.
+/// Maximum size of a file on a local disk that is read whole when it is opened. A request to a disk takes microseconds,
+/// and most users read only a few branches.
 pub const NEAR_WHOLE_BYTES: u64 = 256 << 10;
-/// After so many ranges of metadata the rest of a small near file is read at once. One with one tree has four to six.
+/// Number of metadata ranges after which the rest of a small local file is read at once. A file with one tree needs
+/// four to six ranges.
 pub const NEAR_METADATA_RANGES: usize = 16;
-/// Of larger ones, up to the size above, about this part is read first, from the end: metadata grow with the file.
-pub const NEAR_TAIL_SHARE: u64 = 32;
-/// Read from the start of a larger file: the header and the top directory.
+/// Number of bytes read first from the end of a local file between `NEAR_WHOLE_BYTES` and `WHOLE_FILE_BYTES`: the file
+/// size divided by this. The metadata at the end grow with the file.
+pub const NEAR_TAIL_DIVISOR: u64 = 32;
+/// Number of bytes read from the start of a file that is not read whole: the header and the top directory.
 pub const HEAD_BYTES: u64 = 16 << 10;
-/// Read from its end: ROOT writes trees, streamer infos and keys last.
+/// Number of bytes read from the end of a file that is not read whole: ROOT writes trees, streamer infos and keys last.
 pub const TAIL_BYTES: u64 = 1 << 20;
-/// The least that is read from the end of a small file: a shorter range would not make the request faster.
+/// Minimum number of bytes read from the end of a small file: a shorter range would not make the request faster.
 pub const TAIL_MIN_BYTES: u64 = 64 << 10;
-/// From this round trip on connections are made for reads that are still to come: it takes two.
+/// Minimum round-trip time for opening connections in advance: opening a connection takes two round trips.
 pub(crate) const FAR_ROUND_TRIP_MIN: std::time::Duration = std::time::Duration::from_millis(20);
-/// Metadata that decoders miss is read in pieces of at least this size.
+/// Minimum size of a read when a decoder is missing bytes of metadata.
 pub const METADATA_PIECE_BYTES: u64 = 64 << 10;
-/// Records of a file that was never closed are looked at in pieces of this size, which hold several small ones.
+/// Size of the reads that scan the records of a file that was never closed. One read covers several small records.
 pub const RECOVERY_PIECE_BYTES: u64 = 16 << 10;
-/// The same at a server, where each piece is a round trip: at 30 ms as much as comes in it at 30 MB/s.
+/// Size of the reads that scan the records of a file that was never closed, if the file is on a server, where each read
+/// costs a round trip: at 30 MB/s, reading this many bytes takes as long as a round trip of 30 ms.
 pub const FAR_RECOVERY_PIECE_BYTES: u64 = 1 << 20;
-/// A file whose metadata takes more pieces than this is damaged.
+/// Maximum number of metadata reads of a file. A file that needs more is damaged.
 pub const METADATA_PIECES_MAX: usize = 4096;
-/// Directories that are read in one request: a file with 20 000 of them would need one of any size.
+/// Maximum number of directories read in one request. Without a limit, a file with 20,000 directories would need a huge
+/// request.
 pub const METADATA_RANGES_MAX: usize = 4096;
-/// Bytes of entries that are made up for branches that lack them, at most: a file may claim any number of entries.
+/// Maximum size of the default values generated for branches that an input lacks: a damaged file may claim any number
+/// of entries.
 pub const MISSING_ENTRIES_BYTES: u64 = 64 << 20;
-/// Bytes of a basket of entries that a branch lacks: ROOT holds one basket of each branch in memory.
+/// Size of a generated basket of default values. ROOT holds one basket of each branch in memory.
 pub const FILLED_BASKET_BYTES: usize = 64 << 10;
-/// Names that an error message shows of many.
+/// Maximum number of names that an error message lists; the remaining names are only counted.
 pub const NAMES_SHOWN: usize = 10;
-/// Sets of streamer infos that are kept: the files of a data set all carry the same one.
+/// Maximum number of parsed streamer info lists in the cache. All files of a dataset usually have the same list.
 pub const CLASS_INFOS_KEPT: usize = 16;
-/// Larger ones, as they are stored, are not kept: those of the largest experiments take 100 kB.
+/// Maximum size of a streamer info list that is cached, in stored bytes. The largest experiments need 100 kB.
 pub const CLASS_INFOS_KEPT_BYTES: usize = 1 << 20;
-/// Other files that the baskets of a tree may lie in: each is opened with the tree.
+/// Maximum number of other files that may hold baskets of a tree: all of them are opened together with the tree.
 pub const EXTERNAL_FILES_MAX: usize = 1000;
-/// Baskets are handed to the decoders in bundles of about this many stored bytes, so that handing over costs little.
+/// Approximate number of stored bytes in a bundle of baskets that is sent to the decoders. Bundles keep the overhead of
+/// the queue small.
 pub const BUNDLE_BYTES: usize = 128 << 10;
-/// Chunks that may be fetched and decoded ahead of the one in use, beyond one for each decoder.
+/// Maximum number of chunks that are fetched and decoded ahead of the current chunk, in addition to one chunk per
+/// decoder.
 pub const CHUNKS_AHEAD: usize = 2;
-/// A chunk may take this part of what is leased: the loop over them still holds one, the next is made, one or two wait
-/// between them, and there is room for what is fetched.
-pub const CHUNK_MEMORY_SHARE: u64 = 6;
-/// A memory limit of which large baskets leave less than this part for a chunk is too small: every chunk would
-/// decompress them again for a few entries.
-pub const CHUNK_MEMORY_SHARE_MIN: u64 = 12;
-/// Decompressed baskets, and again what is carried from chunk to chunk, may take this part of what is leased; more only
-/// where a single basket is larger.
-pub const BASKET_MEMORY_SHARE: u64 = 8;
-/// Decoders may decompress baskets to this part of what is leased at a time, if so much is free.
-pub const SCRATCH_MEMORY_SHARE: u64 = 4;
-/// Baskets up to this size are decompressed to memory of the decoder's own: nearly all that ROOT writes.
+/// Maximum size of a chunk: the leased memory divided by this. The rest is needed because the caller still holds one
+/// chunk, another is being decoded, one or two are queued, and the fetched bytes need memory too.
+pub const CHUNK_MEMORY_DIVISOR: u64 = 6;
+/// Minimum memory that large baskets must leave for a chunk: the leased memory divided by this. If they leave less, the
+/// memory limit is too small: every chunk would decompress the same baskets again for a few entries.
+pub const CHUNK_MEMORY_DIVISOR_MAX: u64 = 12;
+/// Memory reserved for decompressing baskets: the leased memory divided by this. Bytes carried over from chunk to chunk
+/// may take as much again. Only a single larger basket may exceed the limit.
+pub const BASKET_MEMORY_DIVISOR: u64 = 8;
+/// Maximum memory in which all decoders together may decompress baskets: the leased memory divided by this, if that
+/// much is free.
+pub const SCRATCH_MEMORY_DIVISOR: u64 = 4;
+/// Maximum size of a basket that is decompressed into the decoder's private buffer. Nearly all baskets that ROOT writes
+/// are smaller.
 pub const OWN_SCRATCH_BYTES: u64 = 1 << 20;
-/// All decoders' own memory takes at most this part of the memory limit.
-pub const OWN_SCRATCH_MEMORY_SHARE: u64 = 16;
-/// Bytes of buffers for decompressed baskets that streams leave to the next ones, a few large ones, until the process
-/// ends. They come on top of the memory limits of the streams that go on meanwhile.
+/// Maximum total size of the private buffers of all decoders: the memory limit divided by this.
+pub const OWN_SCRATCH_MEMORY_DIVISOR: u64 = 16;
+/// Maximum total size of the decompression buffers that finished streams keep for later streams, until the process
+/// exits. The memory limits of other running streams do not count these buffers.
 pub const SPARE_SCRATCH_BYTES: usize = 16 << 20;
-/// Buffers of them: looking through them takes less time than touching the pages of a new one.
+/// Maximum number of decompression buffers that finished streams keep: searching this many takes less time than
+/// touching the pages of a new buffer.
 pub const SPARE_SCRATCH_COUNT: usize = 64;
-/// Free buffers for stored bytes take at most this part of the memory limit.
-pub const READ_BUFFERS_MEMORY_SHARE: u64 = 16;
-/// A file that is read whole takes at most this part of the memory limit.
-pub const WHOLE_FILE_MEMORY_SHARE: u64 = 16;
-/// What is prefetched takes at most this part of the memory limit.
-pub const PREFETCH_MEMORY_SHARE: u64 = 8;
-/// Chunks that are prefetched at a time: where each is a few baskets, this many fill any link.
+/// Maximum total size of the free buffers for stored bytes: the memory limit divided by this.
+pub const READ_BUFFERS_MEMORY_DIVISOR: u64 = 16;
+/// Maximum size of a file that is read whole: the memory limit divided by this.
+pub const WHOLE_FILE_MEMORY_DIVISOR: u64 = 16;
+/// Maximum size of the prefetched bytes: the memory limit divided by this.
+pub const PREFETCH_MEMORY_DIVISOR: u64 = 8;
+/// Maximum number of chunks prefetched at a time: even if each has only a few baskets, this many saturate any link.
 pub const CHUNKS_PREFETCHED_MAX: usize = 64;
-/// Entries on which the access `cache` learns which branches are read, as TTreeCache does.
+/// Number of entries from which the access mode `cache` learns which branches are read, as in TTreeCache.
 pub const LEARN_ENTRIES: u64 = 100;
-/// Output buffers that are kept for the next chunk take at most this part of the memory limit.
-pub const POOL_MEMORY_SHARE: u64 = 8;
-/// A chunk of a tree without a known size per entry has at least this many entries.
+/// Maximum total size of the output buffers kept for the next chunk: the memory limit divided by this.
+pub const POOL_MEMORY_DIVISOR: u64 = 8;
+/// Minimum number of entries in a chunk, however large the entries are.
 pub const CHUNK_ENTRIES_MIN: u64 = 1;
-/// Free buffers for stored bytes that are kept: those of some small files, or of four joined reads, each a little
-/// larger than its bytes.
+/// Maximum total size of the free buffers for stored bytes: enough for a few small files, or for four coalesced reads,
+/// whose buffers are slightly larger than their data.
 pub const READ_BUFFERS_BYTES: usize = 4 * (MAX_JOINED_BYTES as usize + POOLED_BYTES_MIN);
-/// Bundles that wait for a decoder: they wait at most as long as their chunks, which the budget bounds; this only
-/// bounds their number.
+/// Maximum number of bundles in the decoder queue. The memory budget of their chunks already limits their bytes.
 pub const BUNDLES_WAITING: usize = 1 << 16;
-/// Output may be this many times larger than the stored bytes: codecs shrink constant data to less than a thousandth,
-/// and values grow when they are decoded. For larger claims memory is allocated only after decompression.
+/// Maximum plausible ratio of the output size to the stored bytes: codecs shrink constant data to less than a
+/// thousandth, and decoding makes values larger. If a file claims more, memory is allocated only after decompression.
 pub const PLAUSIBLE_FACTOR: usize = 4096;
-/// A thread that waits for memory checks at least this often whether the stream was closed.
+/// Maximum interval at which a thread waiting for memory checks whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
-/// A merge syncs its output and journals its progress at least this often, also where it has written fewer bytes than
-/// its request names.
+/// Maximum interval between two checkpoints, at which a merge syncs its output and journals its progress. A checkpoint
+/// is made after this time even if the merge has written fewer bytes than the interval in its request.
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
-/// How often an output is tried to begin while another process that begins looks whether it is a leftover.
+/// Maximum number of attempts to create an output while another process checks whether the output is a leftover.
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
-/// The pause between two tries, see [`OUTPUT_BEGINNINGS_COUNT`].
+/// Pause between two attempts to create an output, see [`OUTPUT_BEGINNINGS_COUNT`].
 pub const OUTPUT_BEGINNING_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-/// Bytes of small baskets of objects that one task decodes to one piece of a column, at least: enough that making the
-/// many columns of a class costs little.
+/// Minimum total size of the small object baskets that one task decodes into one piece of a column: enough to amortize
+/// the cost of creating the many columns of a class.
 pub const PIECE_BYTES: u64 = 256 << 10;
-/// The same, at most: buffers that are not larger are kept when they are freed.
+/// Maximum total size of the small object baskets that one task decodes into one piece of a column: buffers up to this
+/// size are reused after they are freed.
 pub const PIECE_BYTES_MAX: u64 = 4 << 20;
-/// Pieces of a column for each of several decoders, about: all of them have work until the end.
+/// Approximate number of pieces of a column per decoder, so that all decoders have work until the end.
 pub const PIECES_PER_DECODER: u64 = 4;
-/// Bytes of baskets that are copied at a time: enough for a store to join near ones, and little memory.
+/// Number of bytes of baskets copied at a time: enough for a store to coalesce adjacent baskets, without taking much
+/// memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
-/// Memory for the baskets of a tree that a program copies into a file of its own: two bundles, beside its own arrays.
+/// Memory for the baskets of a tree that a program copies into its own file. It holds two bundles, and comes on top of
+/// the program's arrays.
 pub const COPIED_TREE_MEMORY_BYTES: u64 = 256 << 20;
-/// Bytes that are copied at a time where reads are cheap: what fits into the cache of a core.
+/// Number of bytes copied at a time where reads are cheap: they fit in the cache of a CPU core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;
-/// Small records of an output are written together up to this size.
+/// Maximum size of a write that combines small records of an output.
 pub const WRITTEN_TOGETHER_BYTES: usize = 256 << 10;
-/// Bytes after which the kernel is asked to write to the disk: some requests of the largest size.
+/// Number of written bytes after which the kernel is asked to start writing them to disk: as much as a few of the
+/// largest disk requests.
 pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
-/// Room on the disk is reserved for outputs that are larger. For smaller ones it costs more than it gains.
+/// Minimum size of an output for which disk space is preallocated. For smaller outputs, preallocation costs more than
+/// it gains.
 pub const ROOM_FROM_BYTES: u64 = 16 << 20;
-/// Room that is reserved at a time: more than a write takes, and little to give back in the end.
+/// Size of the disk space that is preallocated at a time: more than one write needs, and little to release at the end.
 pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
-/// Bytes of a new basket before compression, at most, if the request has no other size: a few hundred requests of such
-/// a size are as fast as one of all, and ROOT keeps one basket of each branch in memory.
+/// Default maximum size of a new basket before compression. Reading a few hundred baskets of this size is as fast as
+/// reading everything in one request, and ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;
-/// Bytes of a new cluster, about, if the request has no other size (TTree's default for fAutoFlush).
+/// Default approximate size of a new cluster, equal to TTree's default for fAutoFlush.
 pub const CLUSTER_BYTES: u64 = 30_000_000;
-/// Stored bytes of entries that are put into new baskets at a time, whatever the clusters: this bounds the memory.
+/// Number of stored bytes of entries that are rewritten into new baskets at a time, regardless of cluster boundaries.
+/// This limits the memory.
 pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Entries that are put into new baskets may take this part of the memory limit before decompression: they become
+/// Maximum stored bytes of entries that are being rewritten: the memory limit divided by this. Decompressed entries are
 /// several times larger, and the new baskets wait to be written.
-pub const REWRITING_MEMORY_SHARE: u64 = 16;
-/// Bytes after decompression of baskets that wait for the compressors or the disk: each thread has a next basket, also
-/// when one basket takes longer than others.
+pub const REWRITING_MEMORY_DIVISOR: u64 = 16;
+/// Maximum number of decompressed bytes in baskets queued for the compressors or the disk: enough that each thread has
+/// a next basket even if one basket takes longer than others.
 pub const RECOMPRESSED_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Bytes after decompression among which the largest baskets are compressed first, so that no thread waits long for
-/// another at the end of an input.
+/// Number of decompressed bytes in a group of baskets whose largest baskets are compressed first, so that no thread
+/// waits long for another at the end of an input.
 pub const RECOMPRESSED_TOGETHER_BYTES: u64 = 16 << 20;
-/// A bundle of baskets takes at most this part of the memory of a merge: one is read while another is written, and its
-/// bytes are there twice for a moment.
-pub const BUNDLE_MEMORY_SHARE: u64 = 8;
-/// Files that are prefetched before it is known from the first one how much memory each takes.
+/// Maximum size of a bundle of baskets: the memory limit of the merge divided by this. One bundle is read while another
+/// is written, and the bytes of each bundle briefly exist twice.
+pub const BUNDLE_MEMORY_DIVISOR: u64 = 8;
+/// Maximum number of files prefetched before the first file shows how much memory each takes.
 pub const UNKNOWN_FILES_PREFETCHED: usize = 64;
-/// Inputs of a merge that are opened at a time: one is copied, one is decoded, and two wait for a disk.
+/// Maximum number of local inputs that a merge opens concurrently: one is copied, one is decoded, and two wait for a
+/// disk.
 pub const NEAR_INPUTS_OPENED: usize = 4;
-/// Inputs that are open ahead. More would not be ready sooner, and their bytes would leave the processor's cache.
+/// Maximum number of local inputs that a merge opens in advance. More would not be ready sooner, and would evict useful
+/// data from the CPU cache.
 pub const NEAR_INPUTS_AHEAD: usize = 4;
-/// Inputs that are opened at a time from servers, where each request waits for a round trip.
+/// Maximum number of remote inputs that a merge opens concurrently: each request waits for a round trip.
 pub const FAR_INPUTS_AHEAD: usize = 16;
-/// A basket that takes longer to decode than this is stuck: a gigabyte takes a minute in the slowest codec.
+/// Default timeout for decoding one basket, in seconds: a gigabyte takes a minute in the slowest codec.
 const DECODER_STUCK_AFTER_S: f64 = 600.0;
-/// The environment variable that sets another time, in seconds, for very slow machines.
-const DECODER_STUCK_VARIABLE: &str = "BRANCHLINE_DECODER_STUCK";
-/// The time for which a stream that is closed waits for its threads. Then it leaves them behind.
+/// Maximum time for which a closed stream waits for its threads before it abandons them.
 pub(crate) const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
-/// The most that one look for the next chunk counts as waiting: it takes longer only if the process was stopped.
+/// Maximum time that one poll for the next chunk adds to the waiting time: a poll takes longer only if the process was
+/// suspended.
 pub(crate) const AWAKE_MAX: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// The time after which a decoder is stuck. An invalid value of its variable is an error of the kind `Option`.
+/// Returns the timeout for decoding one basket. For very slow machines, an environment variable overrides the default.
+/// If its value is invalid, returns an error of the kind `Option`.
 pub(crate) fn decoder_stuck_after() -> branchline_storage::Result<std::time::Duration> {
-    let set = branchline_storage::number_in_environment(DECODER_STUCK_VARIABLE, 0.001..=1e6)?;
+    let set = branchline_storage::number_in_environment(branchline_trace::environment::DECODER_STUCK, 0.001..=1e6)?;
     Ok(std::time::Duration::from_secs_f64(set.unwrap_or(DECODER_STUCK_AFTER_S)))
 }
-/// Pages of an RNTuple that are written behind one key: the size of a key has 31 bits.
+/// Maximum number of bytes of RNTuple pages written under one key: the size field of a key has 31 bits.
 pub const BLOB_BYTES: usize = 1 << 29;
-/// Bytes of a page list that is written, about: it is read in one request, and small compared with its pages.
+/// Approximate size of a page list that is written: one request can read the list, and it is small compared with its
+/// pages.
 pub const PAGE_LIST_BYTES: usize = 1 << 20;
-/// The pages of zeros for elements from before a column was added take at most this many times the bytes of the file
-/// in memory.
+/// Maximum memory for pages of zeros, which stand for elements from before a column was added, as a multiple of the
+/// file size.
 pub const ZEROS_FACTOR_MAX: u64 = 1024;
-/// Bytes of a page of an RNTuple before compression, as ROOT writes them at most.
+/// Maximum size of an RNTuple page before compression, as in ROOT.
 pub const PAGE_BYTES: u64 = 1 << 20;
-/// Bytes of full pages that are compressed at a time, on all cores.
+/// Number of bytes of full pages that are compressed at a time, on all cores.
 pub const PAGES_AT_ONCE_BYTES: usize = 16 << 20;
-/// Bytes of pages that are not full, at most; then the largest are closed.
+/// Maximum total size of pages that are not full. Above this size, the largest pages are closed.
 pub const OPEN_PAGES_BYTES: usize = 256 << 20;
-/// Bytes of values that are added at a time, about; a cluster may end between.
+/// Approximate number of bytes of values appended at a time; a cluster may end between two appends.
 pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
-/// Compressed bytes of a cluster of an RNTuple that is written: some MB of each of many columns, and a part of what
-/// reading a chunk may take.
+/// Default approximate compressed size of an RNTuple cluster that is written: a few MB for each of many columns, and a
+/// fraction of the memory for reading a chunk.
 pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;
-/// Space that published versions of growing trees may waste in a file: up to what is used, but no more than these bytes
-/// and this share of what is used.
+/// Maximum space in a file that superseded versions of growing trees may waste: as much as is in use, up to this many
+/// bytes, plus the space in use divided by `SUPERSEDED_DIVISOR`.
 pub const SUPERSEDED_BYTES: u64 = 1 << 20;
-/// See `SUPERSEDED_BYTES`.
-pub const SUPERSEDED_SHARE: u64 = 32;
-/// When a tree is published its open baskets end from these bytes on, and its open cluster from these bytes for each
-/// column on. What is smaller is written, and written again when more entries come.
+/// Divisor for the part of the used space that superseded versions of growing trees may waste, see `SUPERSEDED_BYTES`.
+pub const SUPERSEDED_DIVISOR: u64 = 32;
+/// Minimum size of an open basket that is closed when its tree is published. The open cluster of an RNTuple is closed
+/// once it has this many bytes per column. Smaller baskets and clusters are written too, but are written again when
+/// more entries arrive.
 pub const PUBLISHED_BASKET_BYTES: usize = 64 << 10;
-/// Of the bytes of a part of a file at most this part is read for the next part too.
-pub const PART_CUT_SHARE: u64 = 8;
+/// Maximum number of bytes that two adjacent parts of a file may both read: a part's bytes divided by this.
+pub const PART_CUT_DIVISOR: u64 = 8;

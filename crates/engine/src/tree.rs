@@ -1,4 +1,13 @@
-//! Tree: our handle on a TTree or an RNTuple of an open file. What differs between them is in its content.
+//! A handle on a TTree or an RNTuple of an open file. `Content` hides the differences between the two.
+//!
+//! ```no_run
+//! use branchline_engine::file::File;
+//! use branchline_storage::Access;
+//!
+//! let tree = File::open("data.root", &Access::default())?.tree(Some("events"))?;
+//! println!("{} entries in {} branches", tree.entries_count(), tree.branches_count());
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 pub(crate) mod basket_ranges;
 pub mod branch_info;
@@ -23,20 +32,21 @@ use crate::file::File;
 use crate::tree::content::{Content, Shape, Unreadable};
 use branch_info::{BranchInfo, State};
 
-/// A tree whose metadata were read.
+/// A tree whose metadata have been read.
 #[derive(Debug)]
 pub struct Tree {
     file: Arc<File>,
     path: String,
     cycle: i16,
-    /// Where its record begins in the file.
+    /// Offset of the tree's record in the file.
     offset: u64,
     content: Arc<dyn Content>,
-    /// Filled by the first search for a branch: a read of all branches needs none.
+    /// Index of each branch by path. Filled by the first lookup of a branch, because reading all branches does not need
+    /// the map.
     index_by_path: OnceLock<HashMap<String, usize>>,
-    /// Filled when the first basket is recorded in a trace.
+    /// The branches as a trace records them. Filled when the first basket is recorded in a trace.
     traced_branches: OnceLock<journal::Branches>,
-    /// Whether a stream that counts apart has read it.
+    /// Whether a stream with separate counters has read the tree.
     is_counted: AtomicBool,
 }
 
@@ -55,8 +65,9 @@ impl Tree {
         }
     }
 
-    /// The tree for one of several streams that count their reads apart. The first also counts the opening of the file;
-    /// later ones get the same tree with counters of their own, unless it cannot be had without reading it again.
+    /// Returns a handle on the tree for one of several streams that count their reads separately. The first stream also
+    /// counts the opening of the file. Later streams get the same tree with new counters, or the same handle if
+    /// separate counters would require reading the tree again.
     pub fn counted_apart(self: &Arc<Self>) -> Arc<Self> {
         if !self.is_counted.swap(true, Ordering::Relaxed) || !self.content.other_files().is_empty() {
             return Arc::clone(self);
@@ -64,7 +75,7 @@ impl Tree {
         self.file.again().map_or_else(|| Arc::clone(self), |file| Arc::new(self.over(file)))
     }
 
-    /// The same tree over a file that is the same, too.
+    /// Returns the same tree on another handle of the same file.
     fn over(&self, file: Arc<File>) -> Self {
         Self {
             file,
@@ -78,22 +89,22 @@ impl Tree {
         }
     }
 
-    /// The file that it is in.
+    /// The file that contains the tree.
     pub fn file(&self) -> &Arc<File> {
         &self.file
     }
 
-    /// Its path in the file.
+    /// The path of the tree in the file.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Where its record begins in the file.
+    /// Offset of the tree's record in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Its path with its cycle.
+    /// The tree's path with its cycle.
     pub(crate) fn location(&self) -> String {
         format!("{};{}", self.path, self.cycle)
     }
@@ -102,48 +113,48 @@ impl Tree {
         &*self.content
     }
 
-    /// Its title.
+    /// The title of the tree.
     pub fn title(&self) -> &str {
         self.content.title()
     }
 
-    /// The number of its entries.
+    /// Number of entries.
     pub fn entries_count(&self) -> u64 {
         self.content.entries_count()
     }
 
-    /// How many branches it has. They are named by their indices, and a parent comes before its children.
+    /// Number of branches. Branches are addressed by index, and a parent comes before its children.
     pub fn branches_count(&self) -> usize {
         self.content.branches_count()
     }
 
-    /// The path of a branch: the names of its parents and its own.
+    /// The path of a branch: the names of its ancestors, followed by its own name.
     pub fn branch_path(&self, index: usize) -> &str {
         self.content.branch_path(index)
     }
 
-    /// A branch's own name.
+    /// The name of a branch, without its ancestors.
     pub fn branch_name(&self, index: usize) -> &str {
         self.content.branch_name(index)
     }
 
-    /// Its branches for a trace.
+    /// The branches of the tree as a trace records them.
     pub(crate) fn traced_branches(&self) -> &journal::Branches {
         let paths = || (0..self.branches_count()).map(|index| self.branch_path(index));
         self.traced_branches.get_or_init(|| journal::Branches::of(paths()))
     }
 
-    /// The separator between the names of a path.
+    /// The separator between the names in a path.
     pub fn separator(&self) -> &'static str {
         self.content.separator()
     }
 
-    /// Whether it has aliases, an index or friends.
+    /// Whether the tree has aliases, an index or friends.
     pub fn has_relatives(&self) -> bool {
         self.content.has_relatives()
     }
 
-    /// Whether a branch holds all that the branches below it hold.
+    /// Whether parent branches contain all data of their child branches.
     pub fn nests(&self) -> bool {
         self.content.nests()
     }
@@ -153,12 +164,12 @@ impl Tree {
         self.content.parent(index)
     }
 
-    /// Index of the branch that counts the elements in each entry of another.
+    /// Index of the branch with the element counts of a variable-length branch.
     pub fn counter(&self, index: usize) -> Option<usize> {
         self.content.counter(index)
     }
 
-    /// What a branch of a TTree holds.
+    /// The kind of a TTree branch.
     pub(crate) fn kind(&self, index: usize) -> Option<&Kind> {
         self.content.kind(index)
     }
@@ -173,13 +184,13 @@ impl Tree {
         self.content.branch_info(&self.file, index)
     }
 
-    /// What the entries of a branch are made from; an error if it cannot be read.
+    /// Returns the layout of the entries of a branch, or an error if the branch cannot be read.
     pub(crate) fn shape(&self, index: usize) -> Result<Shape<'_>> {
         self.content.shape(index).map_err(|unreadable| {
             let name = self.branch_path(index);
             match unreadable {
                 Unreadable::Group => {
-                    let message = format!("branch {name} only groups others and holds no data of its own");
+                    let message = format!("branch {name} only groups others and has no data");
                     self.error(ReadErrorKind::Unsupported, message).with_hint("name the branches below it")
                 }
                 Unreadable::Format { class_name, error } => {
@@ -193,7 +204,7 @@ impl Tree {
         })
     }
 
-    /// Refuses a branch that cannot be read, and says why.
+    /// Returns an error if a branch cannot be read.
     pub fn check_readable(&self, index: usize) -> Result<()> {
         self.shape(index).map(|_| ())
     }
@@ -203,12 +214,12 @@ impl Tree {
         self.content.is_short(index)
     }
 
-    /// Indices of the branches that are read when none are named: all that hold data, each once.
+    /// Indices of the branches that are read by default: all branches with data, each once.
     pub fn readable(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.branches_count()).filter(|index| self.content.is_read_by_default(*index))
     }
 
-    /// Finds a branch by its path, or by a shorter name that fits no other branch.
+    /// Finds a branch by its path, or by a shorter name that matches no other branch.
     pub fn find(&self, name: &str) -> Result<usize> {
         let path = |index| (self.branch_path(index).to_string(), index);
         let indices = || (0..self.branches_count()).map(path).collect();
@@ -219,7 +230,7 @@ impl Tree {
         }
         let names = (0..self.branches_count()).map(|index| (self.branch_path(index), self.branch_name(index)));
         let mut same = names::candidates(name, names);
-        // A split object and its first member may share a name: the one with data is meant.
+        // A split object and its first member may share a name: choose the one with data.
         let is_group = |index: &usize| matches!(self.kind(*index), Some(Kind::Group));
         if same.iter().any(|index| !is_group(index)) {
             same.retain(|index| !is_group(index));
@@ -240,17 +251,17 @@ impl Tree {
         ReadError::new(kind, self.file.path(), message)
     }
 
-    /// The file that holds the baskets of a branch.
+    /// The file that contains the baskets of a branch.
     pub(crate) fn home(&self, index: usize) -> &Arc<File> {
         self.content.other_home(index).unwrap_or(&self.file)
     }
 
-    /// Other files that hold baskets of its branches.
+    /// Other files that contain baskets of the tree.
     pub(crate) fn other_files(&self) -> Vec<&Arc<File>> {
         self.content.other_files()
     }
 
-    /// An error for a tree that says in one place what contradicts another.
+    /// Returns an error for a tree with contradictory metadata.
     pub(crate) fn contradiction(&self, message: &str) -> ReadError {
         let message = format!("{message} (tree {} at offset {} of the file)", self.path, self.offset);
         self.error(ReadErrorKind::BadFile, message).with_hint(COPY_AGAIN)

@@ -1,8 +1,16 @@
-//! Files are written: merged, laid out in another way, or made from columns.
+//! Writing files: merging, changing their layout, or creating them from columns.
 //!
-//! From the bottom up: what is asked for (`request`) and where things come to lie (`placed`); the file that is written
-//! (`output`, `new_file`) and the journal of it; `baskets` and `pages`, which are copied, compressed in another way or
-//! filled again; `products`, one for each kind of object; and `merge`, `compare` and `columns`, which use all of it.
+//! From the bottom up: the request (`request`) and locations in the output (`placed`); the output file (`output`,
+//! `new_file`) and its journal; `baskets` and `pages`, which are copied, recompressed or refilled; `products`, with one
+//! module for each kind of object; and `merge`, `compare` and `columns` on top.
+//!
+//! ```
+//! use branchline_engine::write::Selection;
+//!
+//! // Entries 0 and 3 of four.
+//! let selection = Selection::new(vec![0b1001_0000], 4);
+//! assert_eq!(selection.map(|selection| selection.entries_count()), Some(4));
+//! ```
 
 mod baskets;
 pub mod columns;

@@ -1,4 +1,5 @@
-//! Files with thousands of directories: only those on the way are read, and all of them in few requests.
+//! Tests files with thousands of directories: finding a path reads only the directories along the path, and listing all
+//! keys reads the directories in few requests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,15 +10,15 @@ use branchline_engine::file::File;
 use branchline_storage::Access;
 use branchline_trace::Counter;
 
-/// Where the first record of a file lies.
+/// Offset of the first record in a file.
 const BEGIN: usize = 100;
 
-/// A ROOT file in the making, with 64-bit seeks.
+/// Builds a ROOT file with 64-bit offsets.
 struct Builder {
     bytes: Vec<u8>,
 }
 
-/// A key as it is listed: class, name, place and bytes of its record.
+/// The key of a record for a list of keys: class, name, offset and size.
 #[derive(Clone)]
 struct Listed {
     class_name: &'static str,
@@ -50,14 +51,14 @@ fn directory(keys_seek: usize, keys_size: usize) -> Vec<u8> {
     let mut bytes = 1005i16.to_be_bytes().to_vec();
     bytes.extend([0; 8]); // dates
     bytes.extend((keys_size as i32).to_be_bytes());
-    bytes.extend([0; 4 + 16]); // size of its name, own seek, parent's seek
+    bytes.extend([0; 4 + 16]); // size of the name, offset, offset of the parent
     bytes.extend((keys_seek as i64).to_be_bytes());
     bytes
 }
 
 impl Builder {
     fn new() -> Self {
-        // Header, name record and directory record are filled in by `finish`.
+        // `finish` fills in the header, the name record and the directory record.
         Self { bytes: vec![0; BEGIN + 200] }
     }
 
@@ -113,7 +114,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Directories `Event0`, `Event1`, ... with two objects each, of which one has this many bytes.
+/// Creates directories `Event0`, `Event1`, ... with two objects each. The first object of each directory has
+/// `object_bytes` bytes.
 fn events(name: &str, count: usize, object_bytes: usize) -> Scratch {
     let mut builder = Builder::new();
     let content = vec![7; object_bytes];
@@ -154,8 +156,8 @@ fn twenty_thousand_directories_are_read_in_two_rounds() {
     assert_eq!(entries.len(), 60_000);
     assert_eq!(entries[0].path, "Event0");
     assert_eq!(entries[59_999].path, "Event19999/more");
-    // Near ranges are joined: 20 MB in pieces of at most 8 MiB, and at least one request for 4096 directories, once
-    // for the directories and once for their lists.
+    // Nearby ranges are coalesced into reads of at most 8 MiB, and a request covers at most 4096 directories. The 20 MB
+    // of the file are read twice: once for the directories and once for their key lists.
     assert!(calls(&file) - opened <= 2 * 8, "{} calls", calls(&file) - opened);
 }
 
@@ -176,7 +178,7 @@ fn directories_in_each_other_are_refused_and_others_still_found() {
     let good = builder.add("TObjString", "good", b"x");
     let first = builder.add_directory("a", &[]);
     let second = builder.add_directory("b", &[first.clone(), good]);
-    // The first directory lists the second, in which it is itself.
+    // The first directory lists the second directory, which in turn contains the first.
     let list = builder.add_list(std::slice::from_ref(&second));
     let record = directory(list.seek, list.size);
     let at = first.seek + first.size - record.len();
@@ -187,5 +189,5 @@ fn directories_in_each_other_are_refused_and_others_still_found() {
     let error = file.entries_below("").unwrap_err();
     assert_eq!(error.kind, ReadErrorKind::BadFile);
     assert!(error.hint.as_ref().is_some_and(|hint| hint.contains("copy the file again")));
-    assert!(error.message.contains("nested in a loop"), "{error}");
+    assert!(error.message.contains("form a loop"), "{error}");
 }

@@ -1,4 +1,5 @@
-//! Faults of our own in a merge: each is reported as one, with the input and the output, whatever may be skipped.
+//! Internal errors during a merge. Each must be reported as an internal error that names the input and the output,
+//! whether or not bad inputs are skipped.
 
 #![allow(clippy::panic, clippy::unwrap_used)]
 
@@ -17,12 +18,12 @@ use branchline_storage::{
     register_bridge, Access, ByteRange, Library, LibraryFailure, LibraryFile, RangesRead, WantedRange,
 };
 
-/// The head and the tail of a file, which are read when it is opened, are shorter than this.
+/// Maximum size of the head or the tail of a file, which are read when the file is opened.
 const ENDS_BYTES: u64 = 2 << 20;
-/// Entries of one column of `f8`: more than a file that is read whole has room for.
+/// Number of entries in a column of `f8`: so many that the file is not read whole.
 const ENTRIES: usize = 2 << 20;
 
-/// Opens `broken:///path`: all that lies in the middle of the file is broken.
+/// Opens `broken:///path`. Reads in the middle of the file panic.
 fn open(url: &str, _: Library, _: Duration) -> Result<LibraryFile, LibraryFailure> {
     let bytes = std::fs::read(url.trim_start_matches("broken://")).unwrap();
     let size_bytes = bytes.len() as u64;
@@ -84,7 +85,7 @@ fn request(inputs: Vec<String>, output: PathBuf, layout: Option<BasketLayout>) -
 fn check(error: &ReadError, input: &str) {
     assert_eq!(error.kind, ReadErrorKind::Internal, "{error}");
     assert_eq!(error.path, input);
-    assert!(error.message.contains("a fault of Branchline"), "{error}");
+    assert!(error.message.contains("internal error in Branchline"), "{error}");
     assert!(error.hint.as_ref().unwrap().contains("please report it"));
 }
 

@@ -1,4 +1,10 @@
-//! TBasket: from a record's bytes to plain data and the bounds of its entries.
+//! TBasket: parsing a record and finding its entries in the decompressed bytes.
+//!
+//! ```
+//! use branchline_format::basket::BasketRecord;
+//!
+//! assert!(BasketRecord::parse(b"no basket", 1).is_err());
+//! ```
 
 pub mod decode;
 pub mod embedded;
@@ -11,23 +17,23 @@ use crate::layout::{Layout, RunHeader};
 use crate::numbers::scalar::Scalar;
 use embedded::{read_basket_head, BasketHead, EmbeddedBasket};
 
-/// Memory that decompressing a basket takes, in bytes.
+/// Memory needed to decompress a basket, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScratchBytes {
-    /// The buffer of the plain bytes, which the next basket uses again.
+    /// Size of the buffer for the decompressed bytes, which is reused for the next basket.
     pub kept: u64,
-    /// What the codec itself takes, until it returns.
+    /// Working memory of the codec, freed when it returns.
     pub passing: u64,
 }
 
 impl ScratchBytes {
-    /// Both together.
+    /// Sum of the buffer size and the codec's working memory.
     pub fn sum(self) -> u64 {
         self.kept.saturating_add(self.passing)
     }
 }
 
-/// The record of a basket before decompression.
+/// The record of a basket, not yet decompressed.
 #[derive(Debug, Clone)]
 pub struct BasketRecord<'a> {
     key: KeySizes,
@@ -36,49 +42,51 @@ pub struct BasketRecord<'a> {
 }
 
 impl<'a> BasketRecord<'a> {
-    /// Reads key and head of a whole record. Fails unless it has the number of entries that its branch records.
+    /// Parse a whole record. Fails unless the basket has `entries_count` entries, the number that its branch declares.
     pub fn parse(bytes: &'a [u8], entries_count: u64) -> Result<Self> {
         let basket = Self::of(bytes)?;
         if basket.head.entries_count as u64 != entries_count {
-            let message = format!("{} entries in the basket, {entries_count} in the branch", basket.head.entries_count);
+            let message =
+                format!("the basket has {} entries, but its branch records {entries_count}", basket.head.entries_count);
             return Err(FormatError::damaged(0, message));
         }
         Ok(basket)
     }
 
-    /// Reads key and head of a whole record, whatever its number of entries.
+    /// Parse a whole record without checking the number of entries.
     pub fn of(bytes: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
         let (key, head) = read_basket_head(&mut cursor)?;
         if key.size != bytes.len() as u64 {
-            let message = format!("the basket's own size is {}, its branch says {}", key.size, bytes.len());
+            let message =
+                format!("the basket's key records {} bytes, but its branch records {}", key.size, bytes.len());
             return Err(FormatError::damaged(0, message));
         }
-        // The head is a part of the key: the data begin behind both (TBasket::Streamer, fKeylen).
+        // The key size includes the basket header that was just read (TBasket::Streamer, fKeylen).
         if (key.key_size as usize) < cursor.position() {
-            let message = format!("a key of {} bytes ends within the head of its basket", key.key_size);
+            let message = format!("a key of {} bytes ends inside the basket header", key.key_size);
             return Err(FormatError::damaged(0, message));
         }
         let stored = bytes.get(key.key_size as usize..).unwrap_or_default();
         let data_size = head.last.checked_sub(key.key_size as usize);
         if data_size.is_none_or(|size| size as u64 > key.object_size) {
-            return Err(FormatError::damaged(0, format!("data up to {} do not fit into the basket", head.last)));
+            return Err(FormatError::damaged(0, format!("the data ends at {}, outside the basket", head.last)));
         }
         Ok(Self { key, head, stored })
     }
 
-    /// Entries in the basket.
+    /// Number of entries.
     pub fn entries_count(&self) -> usize {
         self.head.entries_count
     }
 
-    /// Bytes after decompression.
+    /// Size after decompression. Fails if the stored bytes cannot decompress to this size.
     pub fn plain_size(&self) -> Result<usize> {
         self.key.check_plain_size()
     }
 
-    /// Memory that decompressing it takes. 0 for a basket that is not compressed, or whose sizes are wrong:
-    /// [`BasketRecord::decompress`] returns the error.
+    /// Memory needed to decompress the basket. 0 if the basket is not compressed or its sizes are invalid;
+    /// [`BasketRecord::decompress`] reports invalid sizes.
     pub fn scratch(&self) -> ScratchBytes {
         match self.plain_size() {
             Ok(size) if self.key.is_compressed() => {
@@ -88,17 +96,17 @@ impl<'a> BasketRecord<'a> {
         }
     }
 
-    /// Bytes behind the key.
+    /// Size of the stored bytes, excluding the key.
     pub fn stored_bytes(&self) -> usize {
         self.stored.len()
     }
 
-    /// Bytes of the entries' data, known before decompression.
+    /// Total size of the uncompressed entries, read from the header.
     pub fn data_size(&self) -> usize {
         self.head.last - self.key.key_size as usize
     }
 
-    /// The codec of the first record.
+    /// The codec of the first compression record.
     pub fn codec(&self) -> Codec {
         if self.key.is_compressed() {
             Codec::of_record(self.stored).unwrap_or(Codec::None)
@@ -107,12 +115,13 @@ impl<'a> BasketRecord<'a> {
         }
     }
 
-    /// Whether it stores the offsets of its entries.
+    /// Whether the basket stores the offsets of its entries.
     pub fn stores_bounds(&self) -> bool {
         self.key.object_size > self.data_size() as u64 && !self.head.generates_offsets()
     }
 
-    /// Elements of all entries of a run layout, if they are known before decompression.
+    /// Total number of elements in all entries, for a [`Layout::Run`] basket. None for other layouts, and if the header
+    /// does not determine the number.
     pub fn run_elements_count(&self, layout: &Layout) -> Option<usize> {
         let Layout::Run { scalar, dimensions, header, .. } = layout else { return None };
         let headers = header.size() * self.head.entries_count;
@@ -123,22 +132,22 @@ impl<'a> BasketRecord<'a> {
             .then(|| bytes / element_size)
     }
 
-    /// Refuses sizes that its stored bytes cannot have, before memory is taken for them.
+    /// Reject a declared size that the stored bytes cannot decompress to. Call this before allocating that much memory.
     pub fn check_declared_size(&self) -> Result<()> {
         let size = self.plain_size()?;
         if !self.key.is_compressed() {
             return if size <= self.stored.len() { Ok(()) } else { Err(cut_short()) };
         }
-        check_declared_size(self.stored, size).map_err(|error| FormatError::damaged(0, error.to_string()))
+        check_declared_size(self.stored, size).map_err(|error| FormatError::not_decompressed(0, error))
     }
 
-    /// Whether all its entries have `entry_size` bytes, by its head.
+    /// Whether all entries have `entry_size` bytes, according to the header.
     pub fn has_entries_of(&self, entry_size: usize) -> bool {
         entry_size.checked_mul(self.head.entries_count) == Some(self.data_size())
     }
 
-    /// Decompresses into `room`, whose former content is overwritten, and returns all plain bytes of the basket. Fails
-    /// if the record is damaged.
+    /// Decompress into `room`, overwriting its contents, and return the uncompressed bytes of the basket. Fails if the
+    /// record is damaged.
     pub fn decompress<'p>(&self, decompressor: &mut Decompressor, room: &'p mut Vec<u8>) -> Result<&'p [u8]>
     where
         'a: 'p,
@@ -153,11 +162,11 @@ impl<'a> BasketRecord<'a> {
             room.resize(size, 0);
         }
         let plain = &mut room[..size];
-        decompressor.decompress_into(self.stored, plain).map_err(|error| FormatError::damaged(0, error.to_string()))?;
+        decompressor.decompress_into(self.stored, plain).map_err(|error| FormatError::not_decompressed(0, error))?;
         Ok(plain)
     }
 
-    /// The entries in the plain bytes of the basket.
+    /// Split the uncompressed bytes of the basket into entry data and entry offsets.
     pub fn plain<'p>(&self, bytes: &'p [u8]) -> Plain<'p> {
         let (data, rest) = bytes.split_at(self.data_size().min(bytes.len()));
         Plain {
@@ -175,32 +184,33 @@ impl<'a> BasketRecord<'a> {
 }
 
 fn cut_short() -> FormatError {
-    FormatError::damaged(0, "the basket is cut short")
+    FormatError::damaged(0, "the basket is truncated")
 }
 
-/// The plain data of a basket, and where its entries begin.
+/// The uncompressed data of a basket and the positions of its entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Plain<'a> {
-    /// Data of the entries.
+    /// Bytes of all entries.
     pub data: &'a [u8],
     offsets: Offsets<'a>,
-    /// Bytes of the basket's key, which references between objects count too.
+    /// Size of the basket's key. References between objects are relative to the start of the key.
     pub key_size: u64,
-    /// Entries in the basket.
+    /// Number of entries.
     pub entries_count: usize,
     generates_offsets: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Offsets<'a> {
-    /// As in the record: a count and offsets from the start of the key (or sizes of the entries), or nothing.
+    /// Offsets of a basket with its own record: a count, followed by offsets from the start of the key or by entry
+    /// sizes. `rest` is empty if the basket stores neither.
     Stored { rest: &'a [u8], key_size: usize, are_sizes: bool },
-    /// Of an embedded basket, counted from the data.
+    /// Offsets of an embedded basket, relative to the start of the data.
     Embedded(Option<&'a [u32]>),
 }
 
 impl<'a> Plain<'a> {
-    /// The data of a basket that came with the tree.
+    /// Create a view of a basket that is embedded in its tree.
     pub fn embedded(basket: &'a EmbeddedBasket) -> Self {
         Self {
             data: &basket.data,
@@ -211,8 +221,8 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Start of each entry in the data and end of the last; None if the basket does not store them. Fails if an entry
-    /// ends before it begins.
+    /// Start of each entry in the data, followed by the end of the last entry; None if the basket does not store
+    /// offsets. Fails if an entry ends before it starts.
     pub fn bounds(&self) -> Result<Option<Vec<u32>>> {
         let mut bounds = match self.offsets {
             Offsets::Embedded(bounds) => match bounds {
@@ -229,13 +239,13 @@ impl<'a> Plain<'a> {
         match bounds.windows(2).position(|pair| pair[0] > pair[1]) {
             Some(entry) => Err(FormatError::damaged(
                 u64::from(bounds[entry]),
-                format!("entry {entry} of the basket ends before it begins"),
+                format!("entry {entry} of the basket ends before it starts"),
             )),
             None => Ok(Some(bounds)),
         }
     }
 
-    /// Whether it stores where its entries were when they were filled (TBasket::fDisplacement).
+    /// Whether the basket stores the original positions of its entries (TBasket::fDisplacement).
     pub fn has_displacements(&self) -> bool {
         match self.offsets {
             Offsets::Stored { rest, .. } => rest.len() > 4 * (self.entries_count + 2) && !self.generates_offsets,
@@ -243,7 +253,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// Where its entries were when they were filled, counted from the start of the key, if it stores that.
+    /// Original positions of the entries, relative to the start of the key; None if the basket does not store them.
     pub fn displacements(&self) -> Result<Option<Vec<u32>>> {
         let Offsets::Stored { rest, .. } = self.offsets else { return Ok(None) };
         if !self.has_displacements() {
@@ -262,25 +272,28 @@ impl<'a> Plain<'a> {
         (0..self.entries_count).map(|_| cursor.u32()).collect::<Result<_>>().map(Some)
     }
 
-    /// Bytes of each entry of a basket without entry offsets, all of which must have the same size.
+    /// Size of each entry of a basket without entry offsets. Fails unless all entries have the same size.
     pub fn fixed_size(&self) -> Result<usize> {
         if self.generates_offsets {
-            return Err(FormatError::unsupported("its baskets leave to a counter where their entries begin"));
+            return Err(FormatError::unsupported(
+                "the entry offsets of its baskets must be computed from a counter branch",
+            ));
         }
         let size = self.data.len().checked_div(self.entries_count).unwrap_or(0);
         self.fixed_range(size, 0..self.entries_count).map(|_| size)
     }
 
-    /// The bytes of these entries, in a basket whose entries all have `entry_size` bytes.
+    /// The bytes of a range of entries, in a basket whose entries all have `entry_size` bytes.
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
         if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {
             if self.data.is_empty() {
-                // The file may not say that the numbers are those of an enumeration that ROOT does not store.
-                let what = "its entries have no bytes; ROOT does not store fixed arrays of this enumeration";
+                // Probably a fixed-size array of an enumeration, which ROOT does not store. The file does not always
+                // reveal such arrays.
+                let what = "its entries are empty; ROOT does not store fixed arrays of this enumeration";
                 return Err(FormatError::unsupported(what));
             }
             let message = format!(
-                "{} entries of {entry_size} bytes do not make the {} bytes of the basket",
+                "{} entries of {entry_size} bytes do not match the {} bytes of the basket",
                 self.entries_count,
                 self.data.len()
             );
@@ -290,26 +303,26 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// What uproot 3 writes in place of the number of entry offsets.
+/// Value that uproot 3 writes in place of the number of entry offsets.
 const UPROOT3_COUNT: usize = 3;
 
 fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: usize) -> Result<Vec<u32>> {
     let mut cursor = Cursor::new(rest);
     let count = i64::from(cursor.i32()?);
     let count = cursor.checked_count(count, 4)?;
-    // uproot 3 writes this number in place of the count, then all offsets and a 0. ROOT uses it as the count, and reads
-    // the offsets of all entries behind the third from uninitialised memory.
+    // uproot 3 writes this constant in place of the number of offsets, followed by all offsets and a 0. ROOT takes the
+    // constant for the number of offsets and reads the remaining offsets from uninitialised memory.
     let is_of_uproot3 = count == UPROOT3_COUNT && rest.len() == 4 * (entries_count + 2);
     if count < entries_count && !is_of_uproot3 {
         return Err(FormatError::damaged(0, format!("{count} entry offsets for {entries_count} entries")));
     }
     let raw = cursor.take(4 * entries_count)?.as_chunks::<4>().0;
     let numbers = raw.iter().map(|raw| i64::from(i32::from_be_bytes(*raw)));
-    // An offset before the data fails the test of order.
+    // An offset before the data becomes u32::MAX, which the caller rejects because the offsets are then not sorted.
     let in_data = |offset: i64| u32::try_from(offset).unwrap_or(u32::MAX);
     let mut bounds = Vec::with_capacity(entries_count + 1);
     if are_sizes {
-        // The first number is unused; each other one is the size of the entry before it.
+        // The first value is unused; each later value is the size of the previous entry.
         let sums = numbers.enumerate().scan(0, |sum, (index, size)| {
             *sum += if index == 0 { 0 } else { size };
             Some(*sum)
@@ -321,14 +334,14 @@ fn stored_bounds(rest: &[u8], key_size: usize, are_sizes: bool, entries_count: u
     Ok(bounds)
 }
 
-/// The bytes of the values of an entry of a run. Fails if its header does not agree with its size.
+/// The bytes of the values in one entry of a [`Layout::Run`] basket. Fails if the header does not match the entry size.
 pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Result<&[u8]> {
     let wrong = |what: String| Err(FormatError::damaged(0, what));
     let Some(values) = entry.get(header.size()..) else {
         return wrong(format!("an entry of {} bytes is shorter than its header", entry.len()));
     };
     if element_size == 0 || !values.len().is_multiple_of(element_size) {
-        return wrong(format!("{} bytes are no whole number of elements of {element_size}", values.len()));
+        return wrong(format!("{} bytes are not a multiple of the element size of {element_size} bytes", values.len()));
     }
     let count = match header {
         RunHeader::None | RunHeader::Pointer => return Ok(values),
@@ -336,13 +349,13 @@ pub fn run_values(entry: &[u8], header: RunHeader, element_size: usize) -> Resul
         RunHeader::Container { .. } => Cursor::at(entry, 6).u32()?,
     };
     if count as usize * element_size != values.len() {
-        return wrong(format!("a container of {count} elements in {} bytes", values.len()));
+        return wrong(format!("a container with {count} elements has {} bytes", values.len()));
     }
     Ok(values)
 }
 
-/// Decodes all entries of a basket of runs: offsets of the values (from `first_element` on) into `offsets`, which has
-/// one place per entry for its end, and the values into `values`, which has exactly their size.
+/// Decode all entries of a basket with [`Layout::Run`]. `offsets` receives the end of each entry, counted in elements
+/// starting from `first_element`. `values` receives the values and must have exactly their total size.
 pub fn decode_run_into(
     plain: &Plain<'_>,
     scalar: Scalar,
@@ -360,7 +373,7 @@ pub fn decode_run_into(
         for (offset, pair) in offsets.iter_mut().zip(bounds.windows(2)) {
             let bytes = (pair[1] - pair[0]) as usize;
             if !bytes.is_multiple_of(element_size) {
-                return Err(FormatError::damaged(u64::from(pair[0]), "an entry ends within a value"));
+                return Err(FormatError::damaged(u64::from(pair[0]), "an entry ends inside a value"));
             }
             end += (bytes / element_size) as i64;
             *offset = end;
@@ -372,7 +385,7 @@ pub fn decode_run_into(
         let stored = run_values(&plain.data[pair[0] as usize..pair[1] as usize], header, element_size)?;
         let size = stored.len() / scalar.stored_size() * scalar.size();
         let Some(room) = values.get_mut(written..written + size) else {
-            return Err(FormatError::damaged(u64::from(pair[0]), "more values than the basket has room for"));
+            return Err(FormatError::damaged(u64::from(pair[0]), "the basket has more values than expected"));
         };
         scalar.decode(stored, room);
         written += size;
@@ -380,7 +393,7 @@ pub fn decode_run_into(
         *offset = end;
     }
     if written != values.len() {
-        return Err(FormatError::damaged(0, "fewer values than the basket has room for"));
+        return Err(FormatError::damaged(0, "the basket has fewer values than expected"));
     }
     Ok(())
 }

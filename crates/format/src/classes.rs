@@ -1,4 +1,12 @@
-//! Descriptions of classes: streamer infos, and the classes that ROOT knows by itself.
+//! Class descriptions: streamer infos of a file, and the built-in descriptions of ROOT's classes.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//!
+//! let infos = ClassInfos::default();
+//! // ROOT's own classes are built in, so the file does not need to describe them.
+//! assert!(!infos.describes("TNamed"));
+//! ```
 
 pub mod buffer;
 pub mod class_info;

@@ -1,77 +1,86 @@
-//! Decoded values of a branch: native numbers, offsets, and trees of them.
+//! Decoded values of a branch: nested columns of native numbers and offsets.
+//!
+//! ```
+//! use branchline_format::column::Column;
+//!
+//! let mut column: Column = Column::Flat { dtype: "u1", values: vec![1, 2] };
+//! column.append(Column::Flat { dtype: "u1", values: vec![3] })?;
+//! assert_eq!(column.values_count(), 3);
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 pub(crate) mod reordered;
 
 use crate::error::{FormatError, Result};
 
-/// Limit of the contents of a union, whose tags are signed bytes.
+/// Maximum number of contents of a union. The tags of a union are signed bytes, so 128 is the limit.
 const UNION_CONTENTS_MAX: usize = 1 << 7;
 
-/// Values of a branch over a range of entries. `B` holds native bytes of numbers, `O` offsets as 64-bit numbers.
+/// Values of a branch over a range of entries. `B` is the type of byte buffers, `O` the type of 64-bit offset buffers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column<B = Vec<u8>, O = Vec<i64>> {
     /// Numbers.
     Flat {
-        /// NumPy's name of their type.
+        /// NumPy type string, such as "f4".
         dtype: &'static str,
-        /// Their native bytes.
+        /// Values in native byte order.
         values: B,
     },
-    /// Fixed arrays.
+    /// Fixed-size arrays.
     Regular {
-        /// Elements in each.
+        /// Number of elements per array.
         size: usize,
-        /// All elements.
+        /// Elements of all arrays, concatenated.
         content: Box<Column<B, O>>,
     },
-    /// Variable arrays.
+    /// Variable-size arrays.
     List {
-        /// Start of each and end of the last.
+        /// Index of each array's first element, followed by the total number of elements.
         offsets: O,
-        /// All elements.
+        /// Elements of all arrays, concatenated.
         content: Box<Column<B, O>>,
     },
     /// Strings.
     Text {
-        /// Start of each and end of the last.
+        /// Start of each string in `bytes`, followed by the end of the last string.
         offsets: O,
-        /// All bytes.
+        /// Bytes of all strings, concatenated.
         bytes: B,
     },
-    /// Members side by side.
+    /// Records with named members, stored as one column per member.
     Record {
-        /// Class whose behaviour the records have, if any.
+        /// Class that selects the behavior of the records (as in Awkward Array), if any.
         class_name: Option<String>,
-        /// How many records there are.
+        /// Number of records.
         count: usize,
-        /// Name and values of each member.
+        /// Name and column of each member.
         members: Vec<(String, Column<B, O>)>,
     },
-    /// Nameless members side by side (pairs, tuples).
+    /// Pairs and tuples, stored as one column per item.
     Tuple {
-        /// How many tuples there are.
+        /// Number of tuples.
         count: usize,
-        /// Values of each place.
+        /// Column of each item.
         items: Vec<Column<B, O>>,
     },
     /// Values that may be missing.
     Option {
-        /// One byte for each: 1 where there is a value, else 0.
+        /// One byte per value: 1 if the value is present, 0 if it is missing.
         valid: B,
-        /// Those that are there.
+        /// Only the values that are present.
         content: Box<Column<B, O>>,
     },
     /// Values of several types.
     Union {
-        /// One signed byte for each: which of the contents it is in.
+        /// One signed byte per value: the index into `contents`.
         tags: B,
-        /// The values of each type, in their order.
+        /// One column per type, with the values of that type in their original order.
         contents: Vec<Column<B, O>>,
     },
 }
 
 impl Column {
-    /// Native bytes of the numbers at the bottom of fixed arrays.
+    /// Native bytes of the numbers, if the column consists of numbers or of (nested) fixed-size arrays of numbers.
     pub fn values_mut(&mut self) -> Option<&mut Vec<u8>> {
         match self {
             Self::Flat { values, .. } => Some(values),
@@ -81,10 +90,10 @@ impl Column {
         }
     }
 
-    /// Appends another column of the same branch. Their forms are the same but for the classes of objects behind
-    /// pointers: where these differ, the result is a union of both.
+    /// Append another column of the same branch. Columns of different forms become a union; this happens only for
+    /// pointers, if the objects in the two columns have different classes.
     ///
-    /// Fails where a union would need more contents than its tags can count.
+    /// Fails if a union would have more than 128 contents.
     pub fn append(&mut self, other: Self) -> Result<()> {
         if !self.is_like(&other) {
             return self.append_unlike(other);
@@ -115,12 +124,12 @@ impl Column {
             (Self::Union { tags, contents }, Self::Union { tags: more_tags, contents: more }) => {
                 append_union(tags, contents, &more_tags, more)?;
             }
-            _ => return Err(FormatError::internal("columns of two kinds were found to be alike")),
+            _ => return Err(FormatError::internal("columns of different forms were treated as equal")),
         }
         Ok(())
     }
 
-    /// Whether both are of one kind, and records of one class.
+    /// Whether `self` and `other` have the same type at their top level: variant, dtype, size, class and member names.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Flat { dtype, .. }, Self::Flat { dtype: other, .. }) => dtype == other,
@@ -138,7 +147,7 @@ impl Column {
         }
     }
 
-    /// Values of different forms become a union, unless one of the columns is empty.
+    /// Merge columns of different forms into a union, unless one of the columns is empty.
     fn append_unlike(&mut self, other: Self) -> Result<()> {
         if other.values_count() == 0 {
             return Ok(());
@@ -162,7 +171,7 @@ impl Column {
         }
     }
 
-    /// Values in it.
+    /// Number of values.
     pub fn values_count(&self) -> usize {
         match self {
             Self::Flat { dtype, values } => values.len() / dtype_size(dtype),
@@ -174,8 +183,8 @@ impl Column {
         }
     }
 
-    /// Columns of the same branch joined in their order; None if there are none. The memory for all is taken at once,
-    /// and each is dropped as soon as it is copied. Fails as [`Column::append`] does.
+    /// Concatenate columns of the same branch; None if `pieces` is empty. Memory is allocated once for the whole
+    /// result, and each column is dropped once copied. Fails like [`Column::append`].
     pub fn joined(pieces: Vec<Self>) -> Result<Option<Self>> {
         let mut rest = pieces.into_iter();
         let Some(mut whole) = rest.next() else { return Ok(None) };
@@ -184,9 +193,9 @@ impl Column {
         Ok(Some(whole))
     }
 
-    /// Columns of the same branch joined in their order; None if there are none. `bytes` and `numbers` make each buffer
-    /// of its parts, at once and in their order; of numbers each part is the ends of lists behind a 0. Fails as
-    /// [`Column::append`] does.
+    /// Concatenate columns of the same branch; None if `pieces` is empty. `bytes` and `numbers` receive the parts of
+    /// one buffer in order and return the concatenated buffer. Each part passed to `numbers` has the offsets of one
+    /// column, starting at 0. Fails like [`Column::append`].
     pub fn joined_by<B, O>(
         pieces: Vec<Self>,
         bytes: &mut impl FnMut(Vec<Vec<u8>>) -> B,
@@ -202,7 +211,7 @@ impl Column {
         Ok(whole.map(|whole| whole.map(&mut |one| bytes(vec![one]), &mut |one| numbers(vec![one]))))
     }
 
-    /// Takes memory for other columns of the same form.
+    /// Reserve memory for appending columns of the same form.
     fn reserve(&mut self, others: &[&Self]) {
         match self {
             Self::Flat { values, .. } => values.reserve_exact(others.iter().map(|one| one.bytes_count()).sum()),
@@ -221,7 +230,7 @@ impl Column {
                     member.reserve(&same.collect::<Vec<_>>());
                 }
             }
-            // Their parts grow as they come.
+            // The contents of tuples and unions grow on demand.
             Self::Tuple { .. } | Self::Union { .. } => {}
         }
     }
@@ -256,15 +265,15 @@ impl Column {
     }
 }
 
-/// What columns of one form are made of, side by side.
+/// The buffers and contents of columns of the same form, grouped for concatenation.
 #[derive(Default)]
 struct Parts {
-    /// The first of the columns without its buffers and contents.
+    /// The first column, without its buffers and contents.
     form: Option<Column<(), ()>>,
     count: usize,
     bytes: Vec<Vec<u8>>,
     numbers: Vec<Vec<i64>>,
-    /// For each content the columns that are to be joined.
+    /// For each child column, the pieces to concatenate.
     contents: Vec<Vec<Column>>,
 }
 
@@ -287,7 +296,7 @@ impl Parts {
         }
     }
 
-    /// Takes a column apart, and returns what is left of it.
+    /// Move the buffers and contents of a column into `self`, and return the column's form without buffers.
     fn add(&mut self, column: Column) -> Column<(), ()> {
         let nothing = || Box::new(Column::Flat { dtype: "unknown", values: () });
         match column {
@@ -339,7 +348,7 @@ impl Parts {
         bytes: &mut impl FnMut(Vec<Vec<u8>>) -> B,
         numbers: &mut impl FnMut(Vec<Vec<i64>>) -> O,
     ) -> Result<Column<B, O>> {
-        let missing = || FormatError::internal("a column without its parts");
+        let missing = || FormatError::internal("a column lacks some of its parts");
         let joined = self.contents.into_iter().map(|columns| Column::joined_by(columns, bytes, numbers));
         let contents = joined.map(|one| one?.ok_or_else(missing)).collect::<Result<Vec<_>>>()?;
         let mut rest = contents.into_iter();
@@ -360,7 +369,7 @@ impl Parts {
     }
 }
 
-/// What is in columns of one form.
+/// The child columns (`content`) of columns of the same form.
 fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
     let content = |column: &&'a Column| match column {
         Column::Regular { content, .. } | Column::List { content, .. } | Column::Option { content, .. } => {
@@ -373,7 +382,7 @@ fn contents<'a>(columns: &[&'a Column]) -> Vec<&'a Column> {
 }
 
 impl<B: AsRef<[u8]>, O: AsRef<[i64]>> Column<B, O> {
-    /// Bytes that the column takes in memory.
+    /// Memory used by the column, in bytes.
     pub fn size_bytes(&self) -> usize {
         let count = |offsets: &O| 8 * offsets.as_ref().len();
         match self {
@@ -392,7 +401,7 @@ impl<B: AsRef<[u8]>, O: AsRef<[i64]>> Column<B, O> {
 }
 
 impl<B, O> Column<B, O> {
-    /// The same column with its buffers converted.
+    /// Convert each buffer of the column with `bytes` or `numbers`.
     pub fn map<C, P>(self, bytes: &mut impl FnMut(B) -> C, numbers: &mut impl FnMut(O) -> P) -> Column<C, P> {
         match self {
             Self::Flat { dtype, values } => Column::Flat { dtype, values: bytes(values) },
@@ -422,8 +431,8 @@ impl<B, O> Column<B, O> {
     }
 }
 
-/// Appends a union to another one. Contents of the same form are joined: the pointers of two baskets may lead to the
-/// same classes in another order.
+/// Append a union to another union. Contents of the same form are merged, because the pointers of two baskets may refer
+/// to the same classes in a different order.
 fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8], more: Vec<Column>) -> Result<()> {
     let in_order = contents.len() == more.len() && contents.iter().zip(&more).all(|(one, other)| one.is_like(other));
     let mut places = Vec::with_capacity(more.len());
@@ -437,7 +446,7 @@ fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8]
             None => {
                 if contents.len() >= UNION_CONTENTS_MAX {
                     let message =
-                        format!("pointers of one member lead to objects of over {UNION_CONTENTS_MAX} classes");
+                        format!("pointers of one member refer to objects of more than {UNION_CONTENTS_MAX} classes");
                     return Err(FormatError::unsupported(message));
                 }
                 places.push(contents.len() as u8);
@@ -449,7 +458,7 @@ fn append_union(tags: &mut Vec<u8>, contents: &mut Vec<Column>, more_tags: &[u8]
     Ok(())
 }
 
-/// Bytes of a number of this NumPy type, whose name ends in them.
+/// Size in bytes of one number of this NumPy type, taken from the last character of the type string.
 fn dtype_size(dtype: &str) -> usize {
     dtype.bytes().last().filter(u8::is_ascii_digit).map_or(1, |digit| usize::from(digit - b'0').max(1))
 }

@@ -1,21 +1,29 @@
-//! A reading position in bytes: big-endian numbers, ROOT's strings and version headers, always within bounds.
+//! A bounds-checked reader of big-endian numbers, ROOT strings and version headers.
+//!
+//! ```
+//! use branchline_format::cursor::Cursor;
+//!
+//! let mut cursor = Cursor::new(&[0, 0, 0, 7, 1]);
+//! assert_eq!(cursor.u32(), Ok(7));
+//! assert!(cursor.u32().is_err());
+//! ```
 
 use crate::error::{ErrorKind, FormatError, Result};
 use crate::marks::BYTE_COUNT_MASK;
 
-/// A position in a slice of big-endian bytes.
+/// A slice of big-endian bytes with a read position.
 #[derive(Debug, Clone)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     position: usize,
 }
 
-/// The version header of a streamed object: `ReadVersion` of TBufferFile.
+/// The version header of a streamed object, as read by TBufferFile::ReadVersion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionHeader {
-    /// The class version; 0 means that a checksum follows, as for classes without ClassDef.
+    /// The class version. 0 for classes without ClassDef, whose header continues with a checksum.
     pub version: i16,
-    /// Position behind the object, if it has a byte count.
+    /// End of the object; None if the header has no byte count.
     pub end: Option<usize>,
 }
 
@@ -36,77 +44,77 @@ macro_rules! numbers {
     )*};
 }
 
-/// Text of a file; bytes that are not UTF-8 are replaced.
+/// Decode a string from a file, replacing invalid UTF-8.
 pub fn text_of(bytes: &[u8]) -> String {
-    // Nearly all texts are valid UTF-8, and checking the whole first is faster than the lossy conversion.
+    // Most strings are valid UTF-8, and validating them first is faster than the lossy conversion.
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), str::to_owned)
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first byte.
+    /// Create a cursor at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0 }
     }
 
-    /// Starts at `position`, which may lie behind the end (every read then fails).
+    /// Create a cursor at `position`, or at the end if `position` is out of bounds. In that case every read fails.
     pub fn at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position: position.min(bytes.len()) }
     }
 
     numbers! {
-        /// Unsigned byte.
+        /// Read an unsigned byte.
         u8 -> u8;
-        /// Signed byte.
+        /// Read a signed byte.
         i8 -> i8;
-        /// Two bytes, unsigned.
+        /// Read an unsigned 16-bit integer.
         u16 -> u16;
-        /// Two bytes, signed.
+        /// Read a signed 16-bit integer.
         i16 -> i16;
-        /// Four bytes, unsigned.
+        /// Read an unsigned 32-bit integer.
         u32 -> u32;
-        /// Four bytes, signed.
+        /// Read a signed 32-bit integer.
         i32 -> i32;
-        /// Eight bytes, unsigned.
+        /// Read an unsigned 64-bit integer.
         u64 -> u64;
-        /// Eight bytes, signed.
+        /// Read a signed 64-bit integer.
         i64 -> i64;
-        /// Float.
+        /// Read a 32-bit float.
         f32 -> f32;
-        /// Double.
+        /// Read a 64-bit float.
         f64 -> f64;
     }
 
-    /// Current position from the start of the slice.
+    /// Current position, relative to the start of the slice.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Bytes not read yet.
+    /// Number of unread bytes.
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.position
     }
 
-    /// What is not read yet.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.position..]
     }
 
-    /// Steps over everything up to a position. It must not be before the current one: going back would let damaged
-    /// bytes make a decoder read them for ever.
+    /// Skip to `position`. Fails if `position` is before the current position, because damaged bytes that move the
+    /// cursor back could put a decoder into an infinite loop.
     pub fn skip_to(&mut self, position: usize) -> Result<()> {
         let size = position.checked_sub(self.position).ok_or_else(|| {
-            let message = format!("an object ends at {position}, before its members do");
+            let message = format!("an object ends at {position}, before the end of its members");
             FormatError::damaged(self.position as u64, message)
         })?;
         self.skip(size)
     }
 
-    /// Steps over `size` bytes.
+    /// Skip `size` bytes.
     pub fn skip(&mut self, size: usize) -> Result<()> {
         self.take(size).map(|_| ())
     }
 
-    /// The next `size` bytes.
+    /// Read the next `size` bytes.
     pub fn take(&mut self, size: usize) -> Result<&'a [u8]> {
         let end = self.position.checked_add(size).filter(|end| *end <= self.bytes.len());
         match end {
@@ -119,8 +127,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A count from the file. Fails unless `count` elements of at least `element_size_min` bytes fit into the bytes
-    /// left.
+    /// Validate a count read from the file. Fails unless `count` elements of at least `element_size_min` bytes fit into
+    /// the unread bytes.
     pub fn checked_count(&self, count: i64, element_size_min: usize) -> Result<usize> {
         usize::try_from(count)
             .ok()
@@ -128,12 +136,12 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| {
                 FormatError::damaged(
                     self.position as u64,
-                    format!("a count of {count} does not fit into the {} bytes left", self.remaining()),
+                    format!("a count of {count} exceeds the {} bytes left", self.remaining()),
                 )
             })
     }
 
-    /// The length of a TString: one byte, or 255 and four bytes (TString::ReadBuffer).
+    /// Read the length of a TString: one byte, or the byte 255 followed by a four-byte length (TString::ReadBuffer).
     pub fn string_length(&mut self) -> Result<usize> {
         let short = self.u8()?;
         if short < 255 {
@@ -143,18 +151,18 @@ impl<'a> Cursor<'a> {
         self.checked_count(i64::from(long), 1)
     }
 
-    /// Bytes of a TString.
+    /// Read the bytes of a TString.
     pub fn string_bytes(&mut self) -> Result<&'a [u8]> {
         let size = self.string_length()?;
         self.take(size)
     }
 
-    /// A TString as text; bytes that are not UTF-8 are replaced.
+    /// Read a TString, replacing invalid UTF-8.
     pub fn string(&mut self) -> Result<String> {
         Ok(text_of(self.string_bytes()?))
     }
 
-    /// A C string up to its zero byte.
+    /// Read a null-terminated string.
     pub fn c_string(&mut self) -> Result<String> {
         let rest = &self.bytes[self.position..];
         let size = rest.iter().position(|byte| *byte == 0).ok_or_else(|| self.truncated(rest.len() + 1))?;
@@ -163,7 +171,7 @@ impl<'a> Cursor<'a> {
         Ok(text)
     }
 
-    /// Byte count, if there is one, and version of a streamed object (TBufferFile::ReadVersion).
+    /// Read the optional byte count and the version of a streamed object (TBufferFile::ReadVersion).
     pub fn version_header(&mut self) -> Result<VersionHeader> {
         let start = self.position;
         let count = self.u32();
@@ -184,7 +192,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Steps to the end of an object whose header was read, over members that were not read.
+    /// Skip the remaining members of the object with this header.
     pub fn finish(&mut self, header: VersionHeader) -> Result<()> {
         match header.end {
             Some(end) => self.skip_to(end),
@@ -196,7 +204,7 @@ impl<'a> Cursor<'a> {
         FormatError::new(
             ErrorKind::Truncated,
             self.position as u64,
-            format!("{wanted} bytes wanted, {} left", self.remaining()),
+            format!("expected {wanted} more bytes, only {} left", self.remaining()),
         )
     }
 }
@@ -207,7 +215,7 @@ mod tests {
 
     #[test]
     fn an_object_cannot_end_before_its_members() {
-        // A byte count of 4, version 1, and a member of four bytes where two are left.
+        // A byte count of 4 leaves two bytes for the member, but the member takes four.
         let bytes = [0x40, 0, 0, 4, 0, 1, 0, 0, 0, 7, 0, 0];
         let mut cursor = Cursor::new(&bytes);
         let header = cursor.version_header().unwrap();

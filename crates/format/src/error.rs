@@ -1,28 +1,40 @@
-//! What is wrong with some bytes: which object, at which offset, and what was expected.
+//! Errors in the bytes of a file. Each error names the object, the offset in the object, and the problem.
+//!
+//! ```
+//! use branchline_format::error::FormatError;
+//!
+//! let error = FormatError::damaged(12, "its size is negative").in_object("basket 3");
+//! assert_eq!(error.to_string(), "basket 3: its size is negative (offset 12)");
+//! ```
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-/// Result of looking at bytes of a file.
+use crate::compress::CompressError;
+
+/// Result of parsing or writing bytes of a file.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
-/// Bytes that are not what the format demands, or a kind that is not read.
+/// Error for bytes that violate the format or use an unsupported part of the format.
 ///
-/// It is one pointer, so that the result of a small step fits into registers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Has the size of a single pointer, so that small functions return their results in registers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
 pub struct FormatError(Box<ErrorDetails>);
 
-/// What a [`FormatError`] says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Contents of a [`FormatError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ErrorDetails {
     /// The kind of error.
     pub kind: ErrorKind,
-    /// The object in whose bytes it was found, e.g. `TTree events` or `basket 3 of branch px`.
+    /// The object that contains the error, e.g. `TTree events` or `basket 3 of branch px`.
     pub object: String,
-    /// Offset in the bytes of that object.
+    /// Offset in the bytes of the object.
     pub offset: u64,
-    /// What was expected and what was found.
+    /// The problem and, where it helps, the offending value.
     pub message: String,
+    /// The error of the decompressor, if decompression failed.
+    pub source: Option<CompressError>,
 }
 
 /// Kinds of errors.
@@ -34,35 +46,43 @@ pub enum ErrorKind {
     Damaged,
     /// The bytes are not a ROOT file at all.
     NotRoot,
-    /// The format is known but this part of it is not read.
+    /// A valid but unsupported part of the format.
     Unsupported,
-    /// A fault of this program: the bytes have nothing to do with it.
+    /// A bug in Branchline, not a problem of the file.
     Internal,
 }
 
 impl FormatError {
-    /// An error of `kind` at `offset`; the object is named later by [`FormatError::in_object`].
+    /// Create an error of `kind` at `offset`. Callers add the object's name with [`FormatError::in_object`].
     #[cold]
     pub fn new(kind: ErrorKind, offset: u64, message: impl Into<String>) -> Self {
-        Self(Box::new(ErrorDetails { kind, object: String::new(), offset, message: message.into() }))
+        Self(Box::new(ErrorDetails { kind, object: String::new(), offset, message: message.into(), source: None }))
     }
 
-    /// Bytes that contradict the format.
+    /// Create an error for bytes that contradict the format.
     pub fn damaged(offset: u64, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Damaged, offset, message)
     }
 
-    /// A part of the format that is not read.
+    /// Create an error for compression records at `offset` that cannot be decompressed.
+    #[cold]
+    pub fn not_decompressed(offset: u64, error: CompressError) -> Self {
+        let mut damaged = Self::damaged(offset, error.to_string());
+        damaged.source = Some(error);
+        damaged
+    }
+
+    /// Create an error for an unsupported part of the format.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unsupported, 0, message)
     }
 
-    /// A fault of this program, which is to be reported.
+    /// Create an error for a bug in Branchline.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, 0, message)
     }
 
-    /// Names the object; an outer object is put before an inner one.
+    /// Prepend the name of an enclosing object. For nested objects, call this for the innermost object first.
     #[must_use]
     #[cold]
     pub fn in_object(mut self, object: impl fmt::Display) -> Self {
@@ -85,7 +105,7 @@ impl DerefMut for FormatError {
     }
 }
 
-impl fmt::Display for FormatError {
+impl fmt::Display for ErrorDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.object.is_empty() {
             write!(f, "{}: ", self.object)?;
@@ -98,4 +118,19 @@ impl fmt::Display for FormatError {
     }
 }
 
-impl std::error::Error for FormatError {}
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::compress::CompressFault;
+
+    #[test]
+    fn the_reason_why_a_record_is_not_decompressed_is_kept() {
+        let reason = CompressError { offset: 3, codec: None, fault: CompressFault::ShortHeader { count: 1 } };
+        let error = FormatError::not_decompressed(7, reason.clone()).in_object("basket 3");
+        assert!(error.to_string().contains(&reason.to_string()), "{error}");
+        assert_eq!(error.source().and_then(|source| source.downcast_ref()), Some(&reason));
+        assert!(FormatError::damaged(7, "short").source().is_none());
+    }
+}

@@ -1,4 +1,12 @@
-//! TFile: its header, and the keys of its records (ROOT's "TFile and TKey" format description).
+//! TFile: a file's header and the keys of its records (ROOT's "TFile and TKey" format description).
+//!
+//! ```
+//! use branchline_format::file::loaded_bytes::LoadedBytes;
+//! use branchline_format::file::read_header;
+//!
+//! let loaded = LoadedBytes::whole(vec![0; 100].into());
+//! assert!(read_header(&loaded).is_err(), "the magic bytes are missing");
+//! ```
 
 pub mod directory;
 pub mod loaded_bytes;
@@ -10,88 +18,92 @@ use crate::error::{ErrorKind, FormatError, Result};
 use crate::marks::{BIG_FILE_VERSION, BIG_VERSION};
 use loaded_bytes::{DecodeError, LoadedBytes};
 
-/// Bytes that hold any file header: the 64-bit form ends at 63.
+/// Upper bound of the size of the file header, whose 64-bit form ends at byte 63.
 const HEADER_SIZE_MAX: u64 = 100;
-/// Bytes of an identifier (TUUID).
+/// Size of a file identifier (TUUID).
 const UUID_SIZE: usize = 16;
-/// Bytes requested for a key whose length is not known yet: its fixed fields and three names.
+/// Bytes requested for a key of unknown length: enough for the fixed fields and three names.
 const KEY_GUESS_SIZE: u64 = 512;
-/// A record that says it decompresses to more than this is damaged: TBuffer's own limit is 1 GiB.
+/// Maximum uncompressed size of a record, the limit of TBuffer. A larger size means that the file is damaged.
 const OBJECT_SIZE_MAX: u64 = 1 << 30;
-/// Bytes of the numbers of a TKey and of three empty names: no key is shorter.
+/// Minimum size of a key: a TKey with three empty names.
 pub(crate) const KEY_SIZE_MIN: u64 = 29;
 
 /// The header of a file (TFile::Init, TFile::WriteHeader).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileHeader {
-    /// Version of ROOT that wrote it, e.g. 62206; without the mark of big files.
+    /// Version of ROOT that wrote the file, e.g. 62206, without the offset added for large files.
     pub version: i32,
     /// Offset of the first record (TFile::fBEGIN).
     pub begin: u64,
-    /// Size of the file in bytes, by the header (TFile::fEND).
+    /// Size of the file in bytes, according to the header (TFile::fEND).
     pub end: u64,
-    /// Compression setting, 100 * algorithm + level.
+    /// ROOT's integer code of the compression setting, 100 * algorithm + level.
     pub compress: i32,
-    /// Offset of the record with the list of streamer infos; 0 if there is none.
+    /// Offset of the record with the list of streamer infos; 0 if absent.
     pub seek_info: u64,
-    /// Bytes of that record.
+    /// Size of the record with the list of streamer infos.
     pub info_size: u64,
-    /// Bytes of the name record in front of the top directory.
+    /// Size of the key, name and title before the top directory (TFile::fNbytesName).
     name_size: u64,
-    /// The identifier that ROOT gave the file when it was made (TFile::fUUID); zeros if there is none.
+    /// The identifier that ROOT assigned to the file on creation (TFile::fUUID); zeros if absent.
     pub uuid: [u8; UUID_SIZE],
 }
 
-/// A TKey: what a record is and where it lies.
+/// A TKey: the type, name, size and position of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TKey {
-    /// Bytes of the whole record, key included.
+    /// Size of the whole record, including the key.
     pub size: u64,
-    /// Bytes of the object after decompression.
+    /// Size of the object after decompression.
     pub object_size: u64,
-    /// Bytes of the key.
+    /// Size of the key.
     pub key_size: u64,
-    /// Version number of this name.
+    /// Cycle number, which distinguishes keys of the same name.
     pub cycle: i16,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Where the record lies.
+    /// Offset of the record in the file.
     pub seek: u64,
     /// Class of the object.
     pub class_name: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its title.
+    /// Title of the object.
     pub title: String,
 }
 
 impl FileHeader {
-    /// Where the record of the top directory lies.
+    /// Offset of the top directory's record.
     pub fn directory_offset(&self) -> u64 {
         self.begin.saturating_add(self.name_size)
     }
 }
 
-/// Reads the header of a file. Fails with [`ErrorKind::NotRoot`] for other files, and with [`ErrorKind::Truncated`] if
-/// the file is shorter than its header says.
+/// Parse the file header. Fails with [`ErrorKind::NotRoot`] if the file is not a ROOT file, and with
+/// [`ErrorKind::Truncated`] if the file is shorter than the header declares.
 pub fn read_header(loaded: &LoadedBytes) -> std::result::Result<FileHeader, DecodeError> {
     if loaded.file_size() == 0 {
         return Err(FormatError::new(ErrorKind::NotRoot, 0, "the file is empty").into());
     }
     let bytes = loaded.get_up_to(0, HEADER_SIZE_MAX)?;
     if bytes.starts_with(b"PAR1") {
-        let reason = "a Parquet file, where only ROOT files are taken: `branchline convert` makes one of it";
+        let reason = "expected a ROOT file, got a Parquet file; convert it with `branchline convert`";
         return Err(FormatError::new(ErrorKind::NotRoot, 0, reason).into());
     }
     if !bytes.starts_with(b"root") {
-        return Err(FormatError::new(ErrorKind::NotRoot, 0, "not a ROOT file: it does not begin with \"root\"").into());
+        return Err(FormatError::new(ErrorKind::NotRoot, 0, "not a ROOT file: it does not start with \"root\"").into());
     }
     let header = parse_header(bytes).map_err(|error| error.in_object("file header"))?;
     if header.end > loaded.file_size() {
         return Err(FormatError::new(
             ErrorKind::Truncated,
             header.end,
-            format!("cut short: the header says {} bytes, the file has {}", header.end, loaded.file_size()),
+            format!(
+                "the file is truncated: its header records {} bytes, but it has {}",
+                header.end,
+                loaded.file_size()
+            ),
         )
         .into());
     }
@@ -112,21 +124,21 @@ fn parse_header(bytes: &[u8]) -> Result<FileHeader> {
     let compress = cursor.i32()?;
     let seek_info = seek(&mut cursor, big)?;
     let info_size = u64::from(cursor.u32()?);
-    // A version, and the identifier, of which nothing that is read depends.
+    // Skip the version before the identifier. A missing identifier is accepted, because reading does not need it.
     let at = cursor.position() + 2;
     let uuid = bytes.get(at..at + UUID_SIZE).and_then(|found| found.try_into().ok()).unwrap_or_default();
     let version = if big { version - BIG_FILE_VERSION } else { version };
     Ok(FileHeader { version, begin, end, compress, seek_info, info_size, name_size, uuid })
 }
 
-/// Reads an offset in the file, of 64 bits in the large form of headers and keys, else of 32.
+/// Parse a file offset: 64 bits in the large form of headers and keys, otherwise 32 bits.
 pub(crate) fn seek(cursor: &mut Cursor<'_>, big: bool) -> Result<u64> {
     let position = cursor.position() as u64;
     let value = if big { cursor.i64()? } else { i64::from(cursor.i32()?) };
-    u64::try_from(value).map_err(|_| FormatError::damaged(position, format!("a negative seek of {value}")))
+    u64::try_from(value).map_err(|_| FormatError::damaged(position, format!("negative file offset {value}")))
 }
 
-/// Reads the key of the record at this offset of the file.
+/// Parse the key of the record at this file offset.
 pub fn read_key_at(loaded: &LoadedBytes, offset: u64) -> std::result::Result<TKey, DecodeError> {
     let bytes = loaded.get_up_to(offset, KEY_GUESS_SIZE)?;
     let key = match parse_key(&mut Cursor::new(bytes)) {
@@ -139,7 +151,7 @@ pub fn read_key_at(loaded: &LoadedBytes, offset: u64) -> std::result::Result<TKe
     key.map_err(|error| error.in_object(format!("key at {offset}")).into())
 }
 
-/// Reads the TKey at the start of a record (TKey::ReadKeyBuffer).
+/// Parse the TKey at the start of a record (TKey::ReadKeyBuffer).
 pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let start = cursor.position() as u64;
     let key = parse_detached_key(cursor)?;
@@ -149,12 +161,12 @@ pub fn parse_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     Ok(key)
 }
 
-/// The error of a record at this offset that ends within its key.
+/// Error for a record at this offset that is shorter than its key.
 pub(crate) fn shorter_than_key(offset: u64, record_size: u64) -> FormatError {
     FormatError::damaged(offset, format!("a record of {record_size} bytes is shorter than its key"))
 }
 
-/// Reads the TKey of an object that has no record of its own; its size may be 0.
+/// Parse the TKey of an object that may be stored inside another record. The record size in such a key may be 0.
 pub fn parse_detached_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     let sizes = parse_key_sizes(cursor)?;
     let class_name = cursor.string()?;
@@ -173,24 +185,24 @@ pub fn parse_detached_key(cursor: &mut Cursor<'_>) -> Result<TKey> {
     })
 }
 
-/// The numbers of a TKey, without its names.
+/// The numeric fields of a TKey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySizes {
-    /// Bytes of the whole record, key included.
+    /// Size of the whole record, including the key.
     pub size: u64,
-    /// Bytes of the object after decompression.
+    /// Size of the object after decompression.
     pub object_size: u64,
-    /// Bytes of the key.
+    /// Size of the key.
     pub key_size: u64,
-    /// Version number of its name.
+    /// Cycle number, which distinguishes keys of the same name.
     pub cycle: i16,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Where the record lies.
+    /// Offset of the record in the file.
     pub seek: u64,
 }
 
-/// Reads the numbers of a TKey; its three names follow.
+/// Parse the numeric fields of a TKey, which precede its class name, name and title.
 pub fn parse_key_sizes(cursor: &mut Cursor<'_>) -> Result<KeySizes> {
     let start = cursor.position() as u64;
     let size = cursor.i32()?;
@@ -203,13 +215,13 @@ pub fn parse_key_sizes(cursor: &mut Cursor<'_>) -> Result<KeySizes> {
     let seek_key = seek(cursor, big)?;
     let _seek_directory = seek(cursor, big)?;
     let (Ok(size), Ok(object_size)) = (u64::try_from(size), u64::try_from(object_size)) else {
-        return Err(FormatError::damaged(start, format!("a record of {size} bytes is impossible")));
+        return Err(FormatError::damaged(start, format!("invalid record size of {size} bytes")));
     };
     Ok(KeySizes { size, object_size, key_size, cycle, date, seek: seek_key })
 }
 
 impl KeySizes {
-    /// Bytes of the object as they lie in the file.
+    /// Size of the object as stored in the file.
     pub fn stored_size(&self) -> u64 {
         self.size.saturating_sub(self.key_size)
     }
@@ -219,11 +231,12 @@ impl KeySizes {
         self.object_size > self.stored_size()
     }
 
-    /// Refuses sizes after decompression that no codec can produce, before memory is taken for them.
+    /// Validate the declared uncompressed size before memory is allocated. Rejects sizes that no codec can produce.
     pub fn check_plain_size(&self) -> Result<usize> {
         let most = self.stored_size().saturating_mul(COMPRESSION_FACTOR_MAX).min(OBJECT_SIZE_MAX);
         if self.object_size > most {
-            let message = format!("{} bytes cannot come from {} stored ones", self.object_size, self.stored_size());
+            let message =
+                format!("{} bytes cannot be the plain size of {} stored bytes", self.object_size, self.stored_size());
             return Err(FormatError::damaged(0, message));
         }
         Ok(self.object_size as usize)
@@ -231,7 +244,7 @@ impl KeySizes {
 }
 
 impl TKey {
-    /// Its numbers.
+    /// The numeric fields of the key.
     pub fn sizes(&self) -> KeySizes {
         KeySizes {
             size: self.size,
@@ -244,10 +257,10 @@ impl TKey {
     }
 }
 
-/// The plain bytes of the object of a key.
+/// Read and decompress the object of a key.
 ///
-/// Returns [`DecodeError::MissingBytes`] while parts of its record are not in memory, and an error of the format where
-/// the record is not in the file, is shorter than its key, or does not decompress to the size that the key says.
+/// Fails with [`DecodeError::MissingBytes`] if parts of the record are not in memory. Fails with a format error if the
+/// record extends beyond the file, is shorter than its key, or does not decompress to the size in the key.
 pub fn read_object(
     loaded: &LoadedBytes,
     key: &TKey,
@@ -262,7 +275,7 @@ pub fn read_object(
         return Ok(stored.to_vec());
     }
     let plain_size = sizes.check_plain_size().map_err(named)?;
-    let damaged = |error: CompressError| named(FormatError::damaged(key.seek, error.to_string()));
+    let damaged = |error: CompressError| named(FormatError::not_decompressed(key.seek, error));
     check_declared_size(stored, plain_size).map_err(damaged)?;
     let mut plain = vec![0; plain_size];
     decompressor.decompress_into(stored, &mut plain).map_err(damaged)?;

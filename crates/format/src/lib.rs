@@ -1,4 +1,12 @@
-//! Bytes <-> ROOT structures: files, keys, streamers, trees, baskets, compression. No I/O, no threads.
+//! Conversion between bytes and ROOT structures: files, keys, streamers, trees, baskets, compression. No I/O, no
+//! threads.
+//!
+//! ```
+//! use branchline_format::{cursor::Cursor, file::parse_key_sizes};
+//!
+//! // A TKey needs more than four bytes.
+//! assert!(parse_key_sizes(&mut Cursor::new(&[0, 0, 0, 50])).is_err());
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,13 @@
-//! RNTuple: from the bytes of its anchor, envelopes and pages to a schema, clusters and columns of values.
+//! RNTuple: parsing of its anchor, envelopes and pages into a schema, clusters and columns of values.
 //!
-//! Sections named in these files are those of ROOT's "RNTuple Binary Format Specification", version 1.0.
+//! Section names in this module refer to ROOT's "RNTuple Binary Format Specification", version 1.0.
+//!
+//! ```
+//! use branchline_format::ntuple::number_types::{number_of_type, type_of_number};
+//!
+//! let number = number_of_type("std::int32_t");
+//! assert_eq!(number.map(type_of_number), Some("std::int32_t"));
+//! ```
 
 pub mod anchor;
 pub mod cluster;

@@ -1,5 +1,5 @@
-//! Walks through objects by the streamer infos of their classes. A visitor names the members that it wants, and gets
-//! their values and positions. With it `tree` reads the metadata of trees, and `write` takes records apart.
+//! Traversal of objects, guided by the streamer infos of their classes. A visitor selects members and receives their
+//! values and positions. `tree` uses this traversal to read tree metadata, and `write` to split records.
 
 mod collections;
 mod description;

@@ -1,4 +1,11 @@
-//! Makes the bytes of ROOT files. No I/O: the caller writes them.
+//! Encoding of ROOT files into bytes, without I/O.
+//!
+//! ```
+//! use branchline_format::write::datime;
+//!
+//! // 1995-01-01, the first day that TDatime supports. Months and days start at 1.
+//! assert_eq!(datime(788_918_400), 1 << 22 | 1 << 17);
+//! ```
 
 mod datime;
 pub mod file;

@@ -1,4 +1,4 @@
-//! Which errors are the file's, which are kinds that are not read, and which are faults of Branchline.
+//! Classification of errors: damaged files, unsupported formats, and bugs in Branchline.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn branch(name: &str, element: ElementBranch) -> TBranch {
     TBranch { info: Arc::new(info), entries_count: 1, plain_bytes: 0, compressed_bytes: 0, baskets: Vec::new() }
 }
 
-/// One entry with a header of version 1, decoded as the branch says.
+/// Decode one entry of the branch, with a header of version 1, and return the expected error.
 fn decoded(branch: &TBranch, members: &[u8]) -> FormatError {
     let Kind::Data(Layout::Objects(program)) = kind_of(branch, &classes()) else { panic!("no objects") };
     let size = (0x4000_0000 | (members.len() as u32 + 2)).to_be_bytes();
@@ -44,7 +44,7 @@ fn decoded(branch: &TBranch, members: &[u8]) -> FormatError {
     let basket =
         EmbeddedBasket { has_data: true, entries_count: 1, data: Arc::new(data), offsets, ..Default::default() };
     let plain = branchline_format::basket::Plain::embedded(&basket);
-    program.decode(&plain, 0..1, None).expect_err("one element of a class that nobody describes")
+    program.decode(&plain, 0..1, None).expect_err("one element of an undescribed class")
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn elements_of_a_class_that_the_file_does_not_describe_are_not_read() {
 
 #[test]
 fn arrays_of_objects_in_split_collections_are_not_read() {
-    // Type code 501: objects that a member of their class counts (kStreamLoop).
+    // Type code 501: an array of objects whose length is stored in another member (kStreamLoop).
     let element = ElementBranch {
         class_name: "TNamed*".to_string(),
         id: 0,
@@ -71,9 +71,9 @@ fn arrays_of_objects_in_split_collections_are_not_read() {
     assert!(error.message.contains("split collection"), "{error}");
 }
 
-/// A TObjArray with one pointer to an object of this class, without the length of the object.
+/// A TObjArray with one pointer to an object of class `class_name` that has no byte count.
 fn array_of_one(class_name: &str) -> Vec<u8> {
-    // Version, TObject, empty name, count, lower bound, the tag of a new class.
+    // Version, TObject, empty name, count, lower bound, and the tag that means that a class name follows.
     let mut members = vec![0, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff];
     members.extend(class_name.as_bytes());
     members.extend([0, 0, 1, 2, 3]);

@@ -1,5 +1,5 @@
-//! A small RNTuple, written here, is read as it was written; changed at random, with checksums that agree, it gives an
-//! error or values, and never a panic or more memory than a file of its size can ask for.
+//! A small RNTuple, written by this test, is read back unchanged. After random changes with corrected checksums,
+//! reading returns an error or values, but never panics or uses more memory than the file size justifies.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::ops::Range;
@@ -25,7 +25,7 @@ use branchline_format::objects::Classes;
 
 const SEED: u64 = 7;
 const ROUNDS: usize = 20_000;
-/// Memory for values, for each byte of the file.
+/// Maximum memory for values, in bytes per byte of the file.
 const MEMORY_FACTOR: usize = 2048;
 
 fn record(payload: &[u8]) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn sealed(kind: u64, payload: &[u8]) -> Vec<u8> {
     [bytes, checksum.to_vec()].concat()
 }
 
-/// A field: parent, role, name, type, array size and source.
+/// Encode a field with its parent, role, name, type, array size and source.
 fn field(parent: u32, role: u16, name: &str, type_name: &str, size: Option<u64>, source: Option<u32>) -> Vec<u8> {
     let flags = u16::from(size.is_some()) | u16::from(source.is_some()) << 1;
     let mut bytes = [0u32, 0, parent].map(u32::to_le_bytes).concat();
@@ -102,7 +102,7 @@ fn columns() -> Vec<Vec<u8>> {
     all.chain(packed).collect()
 }
 
-/// Plain bytes and numbers of elements of the pages of every column of a cluster of two entries.
+/// Uncompressed bytes and element count of one page per column, for a cluster of two entries.
 fn pages(is_late_there: bool) -> Vec<(Vec<u8>, u32)> {
     let split = |values: [f32; 3]| (0..4).flat_map(|b| values.map(|v| v.to_le_bytes()[b])).collect::<Vec<u8>>();
     let switch = |index: u64, tag: u32| [&index.to_le_bytes()[..], &tag.to_le_bytes()].concat();
@@ -110,7 +110,7 @@ fn pages(is_late_there: bool) -> Vec<(Vec<u8>, u32)> {
         ([5i32, -6].map(i32::to_le_bytes).concat(), 2),
         ([2u64, 5].map(u64::to_le_bytes).concat(), 2),
         (b"hiyou".to_vec(), 5),
-        // Ends 1 and 3 as differences, split.
+        // The collection ends 1 and 3, delta-encoded and byte-split.
         ([1, 2].into_iter().chain([0; 14]).collect(), 2),
         (split([1.0, 2.0, 3.0]), 3),
         ([switch(0, 2), switch(0, 1)].concat(), 2),
@@ -133,9 +133,9 @@ fn pages(is_late_there: bool) -> Vec<(Vec<u8>, u32)> {
     pages
 }
 
-/// A TNamed as its streamer writes it.
+/// Encode a TNamed in the format of its ROOT streamer.
 fn streamed_named(name: &str, title: &str) -> Vec<u8> {
-    // Version, and those of TObject with its number and bits.
+    // Version of the TNamed, then version, unique ID and bits of the TObject.
     let mut bytes = [&[0, 1, 0, 1][..], &[0; 8]].concat();
     for text in [name, title] {
         bytes.push(text.len() as u8);
@@ -144,7 +144,7 @@ fn streamed_named(name: &str, title: &str) -> Vec<u8> {
     [&(0x4000_0000 | bytes.len() as u32).to_be_bytes()[..], &bytes].concat()
 }
 
-/// The payloads of the envelopes, and the pages.
+/// The envelope payloads and the pages.
 #[derive(Clone)]
 struct Parts {
     header: Vec<u8>,
@@ -153,13 +153,13 @@ struct Parts {
     pages: Vec<u8>,
 }
 
-/// The lists of pages of the clusters; the pages are put behind each other.
+/// Encode the page lists of the clusters, and append the pages to `bytes`.
 fn clusters(bytes: &mut Vec<u8>) -> Vec<Vec<u8>> {
     let mut clusters = Vec::new();
     for is_late_there in [false, true] {
         let mut columns = Vec::new();
         for (page, count) in pages(is_late_there) {
-            // Negative: a checksum follows.
+            // A negative element count means that a checksum follows the page.
             let mut place = (-(count as i32)).to_le_bytes().to_vec();
             place.extend((page.len() as u32).to_le_bytes());
             place.extend((bytes.len() as u64).to_le_bytes());
@@ -201,7 +201,7 @@ fn checksum_of(envelope: &[u8]) -> Vec<u8> {
     envelope[envelope.len() - 8..].to_vec()
 }
 
-/// The file, and where its header and footer lie: pages, page list, header, footer.
+/// Encode the file (pages, page list, header, footer). Returns the file and the links to its header and footer.
 fn file(parts: &Parts) -> (Bytes, Link, Link) {
     let mut bytes = parts.pages.clone();
     bytes.extend(sealed(3, &parts.page_list));
@@ -215,10 +215,11 @@ fn file(parts: &Parts) -> (Bytes, Link, Link) {
     (bytes.into(), header, footer)
 }
 
-/// The columns of a branch: of each cluster the whole and its second half.
+/// For each branch, the path and the columns: for each cluster, a column of all entries and a column of the second
+/// half.
 type Read = Vec<(String, Vec<Column>)>;
 
-/// The fields, and what each cluster has of them; or what is wrong first.
+/// Read the schema and the clusters. Returns the first error as a string.
 fn opened(parts: &Parts) -> Result<(Bytes, Schema, Vec<Cluster>), String> {
     let (bytes, header, footer) = file(parts);
     let loaded = LoadedBytes::whole(bytes.clone());
@@ -241,7 +242,7 @@ fn opened(parts: &Parts) -> Result<(Bytes, Schema, Vec<Cluster>), String> {
     Ok((bytes, schema, clusters))
 }
 
-/// All branches, or what is wrong first.
+/// Read all branches. Returns the first error as a string.
 fn read(parts: &Parts) -> Result<Read, String> {
     let (bytes, schema, clusters) = opened(parts)?;
     let classes = schema.classes(&Arc::new(Classes::new(Arc::default()))).map_err(|error| error.to_string())?;
@@ -367,7 +368,7 @@ fn a_column_that_came_late_has_zeros_before() {
 fn streamed_objects_are_read_and_as_new_before_they_came() {
     let read = read(&parts()).unwrap();
     let named = |column: &Column| {
-        let Column::Record { class_name, members, .. } = column else { panic!("{column:?} is no record") };
+        let Column::Record { class_name, members, .. } = column else { panic!("{column:?} is not a record") };
         assert_eq!(class_name.as_deref(), Some("TNamed"));
         members.iter().map(|(name, member)| (name.clone(), member.clone())).collect::<Vec<_>>()
     };
@@ -396,18 +397,18 @@ fn parents_in_a_circle_end() {
     }
     agree(&mut parts);
     let read = read(&parts);
-    // The late column of the footer belongs to field 17, which is not there.
+    // In the footer, the column that was added late belongs to field 17, which does not exist.
     assert!(read.unwrap_err().contains("field 17"));
 }
 
-/// Makes what refers to the header go on to agree with it.
+/// Update the copies of the header's checksum in the footer and the page list.
 fn agree(parts: &mut Parts) {
     let checksum = checksum_of(&sealed(1, &parts.header));
     parts.footer[8..16].copy_from_slice(&checksum);
     parts.page_list[..8].copy_from_slice(&checksum);
 }
 
-/// Numbers from a seed (xorshift).
+/// Pseudo-random numbers from a seed (xorshift).
 struct Random(u64);
 
 impl Random {
@@ -419,7 +420,7 @@ impl Random {
     }
 }
 
-/// A flipped bit, a byte, a cut, or a number that lies.
+/// Change the bytes at random: flip a bit, replace a byte, truncate, or write an extreme number.
 fn change(bytes: &mut Vec<u8>, random: &mut Random) {
     let place = random.below(bytes.len());
     let extremes = [0u64, 1, u64::MAX, 1 << 31, 1 << 63, (1 << 31) - 1, 1 << 56, 0xffff_fff0];

@@ -1,4 +1,5 @@
-//! Trees whose records are like that of another: read by its form as if they were alone, or not at all.
+//! Reading trees with a template yields the same result as reading them without it, or is refused if the records differ
+//! too much.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,17 +12,17 @@ use branchline_format::tree::{read_tree, TTree};
 use branchline_format::write::{Changes, OwnerKind, Recording, TreeTemplate};
 use records::{files, trees_in, TreeRecord};
 
-/// Larger files have more of the same.
+/// Maximum size of a test file. Larger files have no additional kinds of trees.
 const FILE_BYTES_MAX: u64 = 1_000_000;
 
-/// What is read of a tree as text, without the numbers by which its record refers to branches.
+/// Format the contents of a tree, without the object IDs in its record.
 fn as_text(tree: &TTree) -> String {
     let mut tree = tree.clone();
     tree.branches.iter_mut().for_each(|branch| branch.object_id = 0);
     format!("{tree:?}")
 }
 
-/// Each tree with whose record others can be compared: its name, record and template, and the classes of its file.
+/// All trees for which a template can be created: name, record, template, and the file's class descriptions.
 fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
     let mut forms = Vec::new();
     let is_small = |path: &PathBuf| path.metadata().is_ok_and(|about| about.len() < FILE_BYTES_MAX);
@@ -32,7 +33,7 @@ fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
             let recording = Recording::of_tree(&tree.plain, tree.key_size, &tree.class_name, &infos);
             let (Ok(read), Ok(recording)) = (read, recording) else { continue };
             let name = format!("{}:{}", path.file_name().unwrap().to_string_lossy(), tree.name);
-            // Some name a class again and again, which is not done when they are written again.
+            // Skip records whose writer repeats class names, because encoding does not reproduce them.
             if recording.emit(tree.key_size, &Changes::new()).is_ok_and(|again| again != tree.plain) {
                 continue;
             }
@@ -48,7 +49,7 @@ fn forms() -> Vec<(String, TreeRecord, TreeTemplate, ClassInfos)> {
     forms
 }
 
-/// A record in which each branch has other baskets, and more or fewer of them.
+/// Encode a tree's record in which each branch has different baskets, possibly more or fewer than before.
 fn filled_anew(tree: &TreeRecord, infos: &ClassInfos, random: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
     let recording = Recording::of_tree(&tree.plain, tree.key_size, &tree.class_name, infos).unwrap();
     let mut changes = Changes::new();
@@ -80,7 +81,7 @@ fn filled_anew(tree: &TreeRecord, infos: &ClassInfos, random: &mut impl FnMut(u6
     recording.emit(tree.key_size, &changes).unwrap()
 }
 
-/// Numbers below another that look random; the same ones each time.
+/// Reproducible pseudo-random numbers.
 fn drawn(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |below| {

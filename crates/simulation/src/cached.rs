@@ -1,8 +1,8 @@
-//! What a cache holds: blocks, of which the ones that were not used for longest go first.
+//! Least-recently-used cache of blocks.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Which bytes: the plan, the block in it, and the data of the job.
+/// Identifies the bytes of a block: the plan, the block's index in the plan, and `data` of the job.
 pub(crate) type Content = (usize, usize, u64);
 
 /// The blocks in a cache.
@@ -20,7 +20,7 @@ impl Cached {
         Self { size_bytes, ..Self::default() }
     }
 
-    /// Whether a block is there; then it was used now.
+    /// Returns whether a block is cached, and marks it as used.
     pub(crate) fn has(&mut self, content: Content) -> bool {
         let Some((_, last)) = self.blocks.get_mut(&content) else { return false };
         self.by_use.remove(last);
@@ -30,7 +30,7 @@ impl Cached {
         true
     }
 
-    /// Takes a block that was read; what is too much goes.
+    /// Adds a block that was read, and evicts the least recently used ones if the cache is full.
     pub(crate) fn take(&mut self, content: Content, bytes: f64) {
         if bytes > self.size_bytes || self.has(content) {
             return;

@@ -1,34 +1,25 @@
-//! What cannot be simulated.
+//! Errors for invalid input.
 
-use std::fmt;
-
-/// A value that makes no sense, in words for whoever gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An invalid value, with a message for the user.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Error(pub String);
 
-/// A result, or what cannot be simulated.
+/// Result of an operation with user input.
 pub type Result<T> = std::result::Result<T, Error>;
 
-impl fmt::Display for Error {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// A number that has to be above zero.
+/// Returns the value if it is finite and positive.
 pub(crate) fn positive(value: f64, what: &str) -> Result<f64> {
     if value.is_finite() && value > 0.0 {
         return Ok(value);
     }
-    Err(Error(format!("{what} is {value}, and must be above 0")))
+    Err(Error(format!("{what} must be above 0, got {value}")))
 }
 
-/// A number that may be zero.
+/// Returns the value if it is finite and not negative.
 pub(crate) fn not_negative(value: f64, what: &str) -> Result<f64> {
     if value.is_finite() && value >= 0.0 {
         return Ok(value);
     }
-    Err(Error(format!("{what} is {value}, and must not be below 0")))
+    Err(Error(format!("{what} must not be below 0, got {value}")))
 }

@@ -1,14 +1,25 @@
-//! Flows that share resources by max-min fairness: no flow could be faster without one that is no faster becoming
-//! slower.
+//! Flows that share resources with max-min fairness: no flow could be faster without slowing down a flow that is not
+//! faster.
 //!
-//! Each flow is held back by one thing, its *bottleneck*: a resource that is used up, or the flow's own bound. All
-//! flows whose bottleneck is the same resource have the same rate, the *level* of that resource. So the resource alone
-//! keeps account of what each of them has moved (`progress`), and a change of its level costs the same whether it has
-//! three flows or ten thousand. What these flows take of another resource is one number, too, a *crossing*
-//! (`accounts.rs`). A flow that begins or ends changes the level of its bottleneck and of what its flows cross, and a
-//! few flows change their bottleneck (`levels.rs`). Of a resource that is not used up, room is booked for levels that
-//! grow, so that not each change of a level asks each resource. Only where all that takes too many steps are the rates
-//! of all flows computed anew that are connected through resources (`filling.rs`).
+//! Each flow has one *bottleneck*: a saturated resource, or the flow's own bound. All flows with the same bottleneck
+//! resource have the same rate, the *level* of that resource. Therefore the resource tracks the volume that each of
+//! them has moved with a single number (`progress`), and a change of its level costs the same for three flows as for
+//! ten thousand. The usage of another resource by these flows is also a single number, a *crossing* (`accounts.rs`). A
+//! flow that starts or ends changes the level of its bottleneck and of the resources that its flows cross, and moves a
+//! few flows to other bottlenecks (`levels.rs`). Unsaturated resources book capacity for growing levels, so that not
+//! every change of a level has to be checked against every resource. If all that takes too many steps, the rates of all
+//! flows that are connected through resources are recomputed (`filling.rs`).
+//!
+//! ```
+//! use branchline_simulation::fluid::Fluid;
+//!
+//! let mut fluid = Fluid::new();
+//! let disk = fluid.add_resource(100.0);
+//! let one = fluid.start(0.0, 500.0, &[(disk, 1.0)], f64::INFINITY);
+//! let other = fluid.start(0.0, 900.0, &[(disk, 1.0)], f64::INFINITY);
+//! assert_eq!((fluid.rate(one), fluid.rate(other)), (50.0, 50.0));
+//! assert_eq!(fluid.next_end(), Some((10.0, one)));
+//! ```
 
 mod accounts;
 mod filling;
@@ -22,7 +33,7 @@ use parts::{Attached, Crossing, CrossingId, Flow, Key, Resource, Use};
 
 pub use parts::{FlowId, ResourceId};
 
-/// Differences of sums that are rounding.
+/// Relative tolerance for rounding errors in sums.
 const ROUNDING: f64 = 1.0 + 1e-11;
 
 /// Resources and the flows through them.
@@ -33,77 +44,76 @@ pub struct Fluid {
     free: Vec<FlowId>,
     crossings: Vec<Crossing>,
     free_crossings: Vec<CrossingId>,
-    /// By what holds flows back, and what these take.
+    /// Crossings by bottleneck and used resource.
     crossing_ids: HashMap<(ResourceId, ResourceId), CrossingId>,
-    /// Resources whose level is to be found again, the lowest level first.
+    /// Resources whose level must be recomputed, the lowest level first.
     touched: BinaryHeap<Later<(Time, ResourceId)>>,
-    /// When the first flow ends that a resource holds back.
+    /// End of the next flow of each bottleneck resource.
     due: Timetable,
-    /// When flows end that are at their own bound.
+    /// Ends of flows that run at their own bound.
     bound_keys: BinaryHeap<Later<Key>>,
     now_s: f64,
     marks: u32,
     fillings: u64,
     levels: u64,
     moves: u64,
-    /// Every change computes all connected rates anew: for tests that compare.
+    /// Whether every change recomputes all connected rates: for comparison in tests.
     always_fills: bool,
-    /// Steps before all connected rates are computed anew, if not as many as that would cost.
+    /// Maximum number of steps before all connected rates are recomputed; None to derive it from the cost of that.
     steps_max: Option<usize>,
 }
 
-/// What finding rates has cost.
+/// Counts of the work spent on computing rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effort {
-    /// How often the level of one resource was found, or that it is not used up.
+    /// Number of level computations, including those that only check that a resource is unsaturated.
     pub levels_count: u64,
-    /// How often a flow got another bottleneck.
+    /// Number of flows that moved to another bottleneck.
     pub moves_count: u64,
-    /// How often the rates of all connected flows were computed from nothing.
+    /// Recomputations of the rates of all connected flows.
     pub fillings_count: u64,
 }
 
 impl Fluid {
-    /// Without any resource.
+    /// Creates a simulation without resources.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, but every change computes the rates of all connected flows from nothing.
+    /// Like [`Fluid::new`], but every change recomputes the rates of all connected flows.
     pub fn filling_always() -> Self {
         Self { always_fills: true, ..Self::default() }
     }
 
-    /// The same, but the rates of all connected flows are computed again where finding levels takes more steps: for
-    /// tests of that.
+    /// Like [`Fluid::new`], but recomputes the rates of all connected flows after this number of steps: for tests.
     pub fn filling_after(steps: usize) -> Self {
         Self { steps_max: Some(steps), ..Self::default() }
     }
 
-    /// A resource that gives so many units a second.
+    /// Adds a resource with this capacity per second.
     pub fn add_resource(&mut self, units_per_s: f64) -> ResourceId {
         self.resources.push(Resource::new(units_per_s));
         self.resources.len() - 1
     }
 
-    /// What finding rates has cost until now.
+    /// Returns the work spent on computing rates until now.
     pub fn effort(&self) -> Effort {
         Effort { levels_count: self.levels, moves_count: self.moves, fillings_count: self.fillings }
     }
 
-    /// Units that a resource has given to flows that have ended.
+    /// Returns the units that a resource has provided to flows that have ended.
     pub fn moved(&self, resource: ResourceId) -> f64 {
         self.resources[resource].moved
     }
 
-    /// Seconds that flows were held back by a resource, summed over flows.
+    /// Returns the time in seconds during which flows had this resource as bottleneck, summed over flows.
     pub fn limited_flow_s(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         one.limited_flow_s + one.own_count as f64 * (self.now_s - one.since_s)
     }
 
-    /// Begins a flow of `amount`, at most `bound` a second. Of each resource it takes `weight` units for one of its
-    /// own; resources differ, and weights are above zero.
+    /// Starts a flow of `amount` units with a rate of at most `bound` per second. For each of its units it uses
+    /// `weight` units of each resource in the route. The resources must be distinct, and the weights positive.
     pub fn start(&mut self, now_s: f64, amount: f64, route: &[(ResourceId, f64)], bound: f64) -> FlowId {
         self.goes_on(now_s);
         let id = self.free.pop().unwrap_or_else(|| {
@@ -133,7 +143,7 @@ impl Fluid {
         id
     }
 
-    /// Ends a flow; returns how much of it was left.
+    /// Stops a flow; returns its remaining amount.
     pub fn stop(&mut self, now_s: f64, id: FlowId) -> f64 {
         self.goes_on(now_s);
         let left = self.left(id);
@@ -157,7 +167,7 @@ impl Fluid {
         left
     }
 
-    /// When the next flow ends, if none begins or is stopped before, and which one it is.
+    /// Returns the end of the next flow, unless another flow starts or is stopped before, and its ID.
     pub fn next_end(&mut self) -> Option<(f64, FlowId)> {
         self.settle();
         while let Some(Later(key)) = self.bound_keys.peek() {
@@ -178,7 +188,7 @@ impl Fluid {
         first.map(|(at, flow)| (at.0.max(self.now_s), flow))
     }
 
-    /// The rate of a flow.
+    /// Returns the current rate of a flow.
     pub fn rate(&mut self, id: FlowId) -> f64 {
         self.settle();
         match self.flows[id].attached {
@@ -195,7 +205,7 @@ impl Fluid {
         }
     }
 
-    /// What a flow has yet to move now.
+    /// Returns the remaining amount of a flow at the current time.
     fn left(&self, id: FlowId) -> f64 {
         let flow = &self.flows[id];
         match flow.attached {
@@ -206,7 +216,7 @@ impl Fluid {
         }
     }
 
-    /// What holds a new flow back as far as one sees at once: what is wrong about it is found when levels are.
+    /// Returns a first guess of a new flow's bottleneck; computing the levels corrects it.
     fn first_bottleneck(&mut self, id: FlowId) -> Attached {
         let bound = self.flows[id].bound;
         let full = self.flows[id].uses.iter().map(|one| one.resource).filter(|one| self.resources[*one].is_full);
@@ -214,7 +224,7 @@ impl Fluid {
         if let Some((level, resource)) = lowest {
             return if bound <= level.0 { Attached::Bound } else { Attached::Resource(resource) };
         }
-        // What it may have at least of each resource.
+        // The guaranteed share of each resource.
         let spare = |one: &Use| {
             let resource = &self.resources[one.resource];
             let least = (resource.units_per_s - resource.booked_use) / one.weight;

@@ -1,9 +1,9 @@
-//! Where a job stands: which of its blocks are on their way, read and computed.
+//! State of a running job: which blocks are requested, read and computed.
 
 use crate::fluid::FlowId;
 use crate::plan::{Job, Plan};
 
-/// A job at work.
+/// A running job.
 #[derive(Debug)]
 pub(crate) struct JobRun {
     pub(crate) job: Job,
@@ -11,11 +11,11 @@ pub(crate) struct JobRun {
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
     pub(crate) is_running: bool,
-    /// The next block to request.
+    /// Index of the next block to request.
     next_read: usize,
-    /// The next block to compute: those before are done, or it is being computed.
+    /// Index of the block that is being computed, or of the next one to compute.
     next_computed: usize,
-    /// Whether the blocks from `next_computed` on are read.
+    /// Which of the blocks from `next_computed` on have been read.
     is_read: std::collections::VecDeque<bool>,
     is_computing: bool,
     requests: usize,
@@ -49,7 +49,7 @@ impl JobRun {
         }
     }
 
-    /// The next block that may be requested now; it is on its way then.
+    /// Returns the next block that may be requested now, and marks it as requested.
     pub(crate) fn request(&mut self, plan: &Plan) -> Option<usize> {
         let block = plan.blocks.get(self.next_read)?;
         let reading = &plan.reading;
@@ -66,7 +66,7 @@ impl JobRun {
         Some(self.next_read - 1)
     }
 
-    /// A block has come.
+    /// Records that a block has arrived.
     pub(crate) fn came(&mut self, plan: &Plan, block: usize) {
         self.requests -= 1;
         self.bytes_due -= plan.blocks[block].bytes;
@@ -74,7 +74,7 @@ impl JobRun {
         self.is_read[block - self.next_computed] = true;
     }
 
-    /// The next block, if it can be computed now; it is being computed then.
+    /// Returns the next block if it can be computed now, and marks it as being computed.
     pub(crate) fn compute(&mut self) -> Option<usize> {
         if self.is_computing || self.is_read.front() != Some(&true) {
             return None;
@@ -83,7 +83,7 @@ impl JobRun {
         Some(self.next_computed)
     }
 
-    /// A block is computed.
+    /// Records that a block has been computed.
     pub(crate) fn computed(&mut self) {
         self.is_computing = false;
         self.is_read.pop_front();

@@ -1,59 +1,59 @@
-//! What a job does: blocks that it reads and computes, and how far its reading runs ahead.
+//! Plans of jobs: the blocks that a job reads and computes, and how far it reads ahead.
 
 use crate::error::{not_negative, positive, Error, Result};
 
-/// What one request reads, and what is computed of it.
+/// The bytes read by one request and computed together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
-    /// The number of the storage that has it.
+    /// Index of the storage that contains the block.
     pub storage: usize,
-    /// Its bytes.
+    /// Size of the block.
     pub bytes: f64,
-    /// Operations of the disk.
+    /// Number of disk operations.
     pub operations: f64,
-    /// Round trips until its bytes begin to come.
+    /// Round trips until the first byte arrives.
     pub round_trips: f64,
-    /// Seconds of one core to compute it.
+    /// Seconds of one core needed to compute it.
     pub cpu_s: f64,
 }
 
-/// How reading runs ahead of computing.
+/// How far a job reads ahead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Requests that are due at a time.
+    /// Maximum number of requests in flight.
     pub requests_in_flight: usize,
-    /// Bytes that are due at a time; one request may have more.
+    /// Maximum number of bytes in flight; a single request may exceed it.
     pub bytes_in_flight: f64,
-    /// Blocks that may be read, or be on their way, beyond the one that is computed; 0 where the job reads a block only
-    /// when the one before is done.
+    /// Maximum number of blocks that may be requested or read beyond the one being computed; 0 if the job reads a block
+    /// only after computing the previous one.
     pub blocks_ahead: usize,
-    /// Cores that compute a block.
+    /// Number of cores that compute a block.
     pub threads: f64,
 }
 
-/// The blocks of a job in their order.
+/// The blocks of a job and how it reads them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Blocks in the order in which they are read and computed.
     pub blocks: Vec<Block>,
-    /// How it reads.
+    /// How far it reads ahead.
     pub reading: Reading,
 }
 
 /// A job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The number of its plan.
+    /// Index of its plan.
     pub plan: usize,
-    /// The number of its node; None for the node with the fewest jobs that has a free slot.
+    /// Index of its node; None for the node with a free slot that has the fewest jobs.
     pub node: Option<usize>,
-    /// When it comes.
+    /// Submission time.
     pub start_s: f64,
-    /// What it takes before its first request: a process that starts.
+    /// Startup time before its first request.
     pub prepare_s: f64,
-    /// Its blocks take so many times the plan's seconds to compute.
+    /// Factor applied to the computing time of the plan's blocks.
     pub cpu_factor: f64,
-    /// Jobs with the same plan and the same number read the same bytes, which a cache may have.
+    /// Jobs with the same plan and the same `data` read the same bytes, which may be cached.
     pub data: u64,
 }
 
@@ -64,7 +64,7 @@ impl Plan {
         }
         for one in &self.blocks {
             if one.storage >= storages {
-                return Err(Error(format!("a block is at storage {}, and there are {storages}", one.storage)));
+                return Err(Error(format!("a block is at storage {}, but there are {storages} storages", one.storage)));
             }
             not_negative(one.bytes, "the size of a block")?;
             not_negative(one.operations, "the operations of a block")?;
@@ -72,7 +72,7 @@ impl Plan {
             not_negative(one.cpu_s, "the time to compute a block")?;
         }
         if self.reading.requests_in_flight == 0 {
-            return Err(Error("a job has no request in flight; give at least 1".to_owned()));
+            return Err(Error("the requests in flight of a job must be at least 1, got 0".to_owned()));
         }
         positive(self.reading.threads, "the threads of a job")?;
         positive(self.reading.bytes_in_flight, "the bytes in flight")?;
@@ -83,10 +83,10 @@ impl Plan {
 impl Job {
     pub(crate) fn check(&self, plans: usize, nodes: usize) -> Result<()> {
         if self.plan >= plans {
-            return Err(Error(format!("a job has plan {}, and there are {plans}", self.plan)));
+            return Err(Error(format!("a job has plan {}, but there are {plans} plans", self.plan)));
         }
-        if self.node.is_some_and(|node| node >= nodes) {
-            return Err(Error(format!("a job is at node {:?}, and there are {nodes}", self.node)));
+        if let Some(node) = self.node.filter(|node| *node >= nodes) {
+            return Err(Error(format!("a job is at node {node}, but there are {nodes} nodes")));
         }
         not_negative(self.start_s, "the start of a job")?;
         not_negative(self.prepare_s, "the time to prepare a job")?;

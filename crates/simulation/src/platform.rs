@@ -1,75 +1,75 @@
-//! What jobs share: disks, servers, caches, links and worker nodes, and the way from a storage to a node through them.
+//! Shared resources (disks, servers, caches, links and worker nodes), and the paths from storages to nodes.
 
 use crate::error::{not_negative, positive, Error, Result};
 use crate::fluid::{Fluid, ResourceId};
 
-/// A disk, or a group of disks that serves as one.
+/// A disk, or a group of disks that acts as one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disk {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Operations a second; None where only the rate counts.
+    /// Operations per second; None for no limit.
     pub operations_per_s: Option<f64>,
 }
 
-/// A file server, as its network card.
+/// A file server, represented by its network interface.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
 }
 
-/// A link.
+/// A network link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_s: f64,
-    /// The round trip over it.
+    /// Round-trip time.
     pub round_trip_s: f64,
 }
 
-/// A cache between a storage and its jobs: it holds what was read last.
+/// An LRU cache between a storage element and its jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
-    /// How much it holds.
+    /// Capacity.
     pub size_bytes: f64,
-    /// The storage that it reads from for itself: disk, server, and the links to nodes.
+    /// The storage of the cache itself: its disk, server, and links to nodes.
     pub storage: Storage,
 }
 
-/// A storage element: files on a disk of a server, and the links that lead to nodes.
+/// A storage element: files on a server's disk, and the links to nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Storage {
-    /// The number of its disk.
+    /// Index of its disk.
     pub disk: Option<usize>,
-    /// The number of its server.
+    /// Index of its server.
     pub server: Option<usize>,
-    /// The numbers of the links between it and nodes.
+    /// Indices of the links between the storage element and the nodes.
     pub links: Vec<usize>,
-    /// Bytes that a stream of TCP has on its way at most.
+    /// TCP window: maximum number of bytes in flight per stream.
     pub window_bytes: Option<f64>,
-    /// Streams over which one request comes.
+    /// Number of parallel streams per request.
     pub streams: usize,
-    /// The number of the cache before it.
+    /// Index of the cache in front of the storage element.
     pub cache: Option<usize>,
 }
 
 /// Worker nodes of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Nodes {
-    /// How many there are.
+    /// Number of nodes.
     pub count: usize,
-    /// Cores of each.
+    /// Cores per node.
     pub cores: usize,
-    /// Jobs that each takes at a time.
+    /// Maximum number of concurrent jobs per node.
     pub slots: usize,
-    /// Bytes a second of each one's network card.
+    /// Bytes per second of each node's network interface.
     pub bytes_per_s: f64,
-    /// How fast its cores are, in terms of those of the plans.
+    /// Speed of the cores relative to those assumed by the plans.
     pub speed: f64,
 }
 
-/// All that jobs share.
+/// All shared resources.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Platform {
     /// Disks.
@@ -80,31 +80,31 @@ pub struct Platform {
     pub links: Vec<Link>,
     /// Caches.
     pub caches: Vec<Cache>,
-    /// Storage elements, which blocks name.
+    /// Storage elements, to which blocks refer.
     pub storages: Vec<Storage>,
     /// Worker nodes.
     pub nodes: Vec<Nodes>,
 }
 
-/// What a resource is.
+/// Kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes of a disk.
     Disk,
     /// Operations of a disk.
     Operations,
-    /// Bytes of a server's network card.
+    /// Bytes of a server's network interface.
     Server,
     /// Bytes of a link.
     Link,
-    /// Seconds of the cores of a node; its number is that of its kind of nodes.
+    /// Core seconds of a node; the resource has the index of the node type.
     Cores,
-    /// Bytes of a node's network card, likewise.
+    /// Bytes through a node's network interface; the resource has the index of the node type.
     Network,
 }
 
 impl Kind {
-    /// Its name.
+    /// Name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
@@ -117,15 +117,15 @@ impl Kind {
     }
 }
 
-/// The way of blocks from a storage to a node.
+/// The path of blocks from a storage to a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Path {
-    /// Resources that bytes pass.
+    /// Resources that every transferred byte uses.
     pub(crate) bytes: Vec<ResourceId>,
-    /// The resource that operations take.
+    /// Resource that every disk operation uses, if any.
     pub(crate) operations: Option<ResourceId>,
     pub(crate) round_trip_s: f64,
-    /// Bytes a second that a request gets at most.
+    /// Maximum bytes per second of a request.
     pub(crate) bound: f64,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Node {
 /// The resources of a platform.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
-    /// What each resource is, the number of what it belongs to, and what it gives a second.
+    /// Kind, index and capacity per second of each resource.
     pub(crate) resources: Vec<(Kind, usize, f64)>,
     pub(crate) nodes: Vec<Node>,
     disks: Vec<(ResourceId, Option<ResourceId>)>,
@@ -150,7 +150,7 @@ pub(crate) struct Layout {
 }
 
 impl Platform {
-    /// Makes the resources of this platform.
+    /// Creates the resources of this platform.
     pub(crate) fn build(&self, fluid: &mut Fluid) -> Result<Layout> {
         let mut layout = Layout::default();
         for (number, one) in self.disks.iter().enumerate() {
@@ -170,7 +170,7 @@ impl Platform {
         }
         for (kind, one) in self.nodes.iter().enumerate() {
             if one.slots == 0 {
-                return Err(Error("a node takes no jobs: its slots are 0".to_owned()));
+                return Err(Error("the slots of a node must be at least 1, got 0".to_owned()));
             }
             positive(one.speed, "the speed of a node")?;
             for _ in 0..one.count {
@@ -180,7 +180,7 @@ impl Platform {
             }
         }
         if layout.nodes.is_empty() {
-            return Err(Error("there is no worker node".to_owned()));
+            return Err(Error("the platform has no worker nodes".to_owned()));
         }
         self.check()?;
         Ok(layout)
@@ -195,7 +195,7 @@ impl Platform {
             let links = one.links.iter().all(|link| *link < self.links.len());
             let known = is_known(one.disk, self.disks.len()) && is_known(one.server, self.servers.len());
             if !links || !known || !is_known(one.cache, self.caches.len()) {
-                return Err(Error("a storage names a disk, server, link or cache that there is not".to_owned()));
+                return Err(Error("a storage refers to a disk, server, link or cache that does not exist".to_owned()));
             }
             let mut sorted = one.links.clone();
             sorted.sort_unstable();
@@ -204,7 +204,7 @@ impl Platform {
                 return Err(Error("a storage names a link twice".to_owned()));
             }
             if one.streams == 0 {
-                return Err(Error("a request comes over 0 streams; give at least 1".to_owned()));
+                return Err(Error("the streams of a storage must be at least 1, got 0".to_owned()));
             }
             one.window_bytes.map_or(Ok(1.0), |window| positive(window, "the window of a stream"))?;
         }
@@ -214,12 +214,12 @@ impl Platform {
 
 impl Layout {
     fn add(&mut self, fluid: &mut Fluid, kind: Kind, number: usize, units_per_s: f64) -> Result<ResourceId> {
-        positive(units_per_s, &format!("what {} {number} gives a second", kind.name()))?;
+        positive(units_per_s, &format!("the rate of {} {number}", kind.name()))?;
         self.resources.push((kind, number, units_per_s));
         Ok(fluid.add_resource(units_per_s))
     }
 
-    /// The way from a storage to a node.
+    /// Returns the path from a storage to a node.
     pub(crate) fn path(&self, platform: &Platform, storage: &Storage, node: usize) -> Path {
         let mut path = Path { bound: f64::INFINITY, ..Path::default() };
         if let Some(disk) = storage.disk {

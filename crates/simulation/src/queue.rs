@@ -1,8 +1,8 @@
-//! Times in queues, the earliest first.
+//! Priority queues of times, the earliest first.
 
 use std::cmp::Ordering;
 
-/// A time, or another number, that has an order.
+/// A time, or another number, with a total order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Time(pub(crate) f64);
 
@@ -26,7 +26,7 @@ impl Ord for Time {
     }
 }
 
-/// Turns the order around: the standard heap has the largest first.
+/// Reverses the order, because the standard heap is a max-heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Later<T>(pub(crate) T);
 
@@ -42,21 +42,21 @@ impl<T: Ord> Ord for Later<T> {
     }
 }
 
-/// Things by number, of which each has one time at most, that may be changed: a heap that knows where each of them is.
+/// An indexed heap: at most one time per item, which can be changed. Items are identified by number.
 #[derive(Debug, Default)]
 pub(crate) struct Timetable {
     heap: Vec<(Time, usize)>,
-    /// Where each thing is in the heap.
+    /// Position of each item in the heap.
     places: Vec<Option<usize>>,
 }
 
 impl Timetable {
-    /// The earliest time, and what it is the time of; of equal times the one with the lower number.
+    /// Returns the earliest time with its item; the lowest number wins a tie.
     pub(crate) fn first(&self) -> Option<(Time, usize)> {
         self.heap.first().copied()
     }
 
-    /// Gives a thing its time, or none.
+    /// Sets or removes the time of an item.
     pub(crate) fn set(&mut self, number: usize, time: Option<Time>) {
         if number >= self.places.len() {
             self.places.resize(number + 1, None);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_earliest_is_first_whatever_changes() {
-        // A thing's time changes or goes; the first is that of a plain search each time.
+        // After every random change, the first item must equal the result of a linear search.
         let (mut table, mut times, mut chance) = (Timetable::default(), [None; 20], 7_u64);
         for _ in 0..3000 {
             chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! Jobs on a platform, from event to event.
+//! Event-driven simulation of jobs on a platform.
 
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
@@ -10,18 +10,18 @@ use crate::plan::{Job, Plan};
 use crate::platform::{Kind, Layout, Path, Platform};
 use crate::queue::{Later, Time};
 
-/// What happens at a time that is known.
+/// An event at a known time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A job comes.
+    /// A job is submitted.
     Comes { job: usize },
-    /// It makes its first request.
+    /// A job makes its first request.
     Begins { job: usize },
-    /// The first byte of a block comes.
+    /// The first byte of a block arrives.
     FirstByte { job: usize, block: usize, is_cached: bool },
 }
 
-/// What a flow is.
+/// Purpose of a flow.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     job: usize,
@@ -36,60 +36,60 @@ enum Work {
     Compute,
 }
 
-/// A job that is done.
+/// A finished job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobDone {
-    /// The number that `submit` gave.
+    /// Number returned by `submit`.
     pub job: usize,
-    /// The number of its node.
+    /// Index of its node.
     pub node: usize,
-    /// When it came.
+    /// Submission time.
     pub start_s: f64,
-    /// When it had a slot.
+    /// Time when it got a slot.
     pub begin_s: f64,
-    /// When it ended.
+    /// End time.
     pub end_s: f64,
-    /// Bytes that it read.
+    /// Bytes read.
     pub read_bytes: f64,
-    /// Of these, bytes that a cache had.
+    /// Bytes read from a cache, included in `read_bytes`.
     pub cached_bytes: f64,
-    /// Seconds of cores.
+    /// Core seconds used.
     pub cpu_s: f64,
-    /// Seconds in which it computed; the rest of its time it waited for bytes.
+    /// Seconds spent computing; for the rest of its time it waited for bytes.
     pub computing_s: f64,
 }
 
-/// How a resource was used.
+/// Usage of a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResourceUse {
-    /// What it is.
+    /// Kind of the resource.
     pub kind: Kind,
-    /// The number of the disk, the server, the link, or the kind of nodes that it belongs to.
+    /// Index of the disk, server, link or node type to which the resource belongs.
     pub number: usize,
-    /// What it gives a second.
+    /// Capacity per second.
     pub units_per_s: f64,
-    /// What it gave: bytes, operations or seconds of cores.
+    /// Units used: bytes, operations or core seconds.
     pub moved: f64,
-    /// Seconds that requests, or computations, were held back by it, summed over these.
+    /// Seconds during which requests or computations had this resource as bottleneck, summed over them.
     pub limited_s: f64,
 }
 
-/// What is known of all jobs.
+/// Totals over all jobs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
-    /// Seconds of requests until their first byte, summed.
+    /// Total time from requests to their first bytes, in seconds.
     pub round_trips_s: f64,
-    /// Seconds of requests from their first byte to their last, summed.
+    /// Total time from the first to the last bytes of requests, in seconds.
     pub transfers_s: f64,
-    /// Seconds of computations, summed.
+    /// Total computing time of all jobs in seconds.
     pub computing_s: f64,
-    /// Events.
+    /// Number of events.
     pub events_count: u64,
-    /// What finding the rates of flows has cost.
+    /// Work spent on computing rates of flows.
     pub effort: Effort,
 }
 
-/// Jobs on a platform.
+/// Simulation of jobs on a platform.
 #[derive(Debug)]
 pub struct Simulation {
     platform: Platform,
@@ -101,7 +101,7 @@ pub struct Simulation {
     events: BinaryHeap<Later<(Time, u64, Event)>>,
     events_number: u64,
     waiting: VecDeque<usize>,
-    /// The number of jobs and the number of each node with a free slot.
+    /// Nodes with a free slot: their number of jobs and index.
     free: BTreeSet<(usize, usize)>,
     jobs_at: Vec<usize>,
     caches: Vec<Cached>,
@@ -112,12 +112,12 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A platform without jobs.
+    /// Creates a simulation without jobs.
     pub fn new(platform: Platform) -> Result<Self> {
         Self::on(platform, Fluid::new())
     }
 
-    /// The same, computing all connected rates at every change: for tests that compare.
+    /// Like [`Simulation::new`], but recomputes all connected rates at every change: for comparison in tests.
     pub fn filling_always(platform: Platform) -> Result<Self> {
         Self::on(platform, Fluid::filling_always())
     }
@@ -145,19 +145,19 @@ impl Simulation {
         })
     }
 
-    /// The time.
+    /// Returns the current simulated time.
     pub fn now_s(&self) -> f64 {
         self.now_s
     }
 
-    /// A plan for jobs; returns its number.
+    /// Adds a plan for jobs; returns its index.
     pub fn add_plan(&mut self, plan: Plan) -> Result<usize> {
         plan.check(self.platform.storages.len())?;
         self.plans.push(plan);
         Ok(self.plans.len() - 1)
     }
 
-    /// A job that comes at its time, or now if that has passed; returns its number.
+    /// Submits a job at its start time, or now if that has passed; returns its number.
     pub fn submit(&mut self, job: Job) -> Result<usize> {
         job.check(self.plans.len(), self.layout.nodes.len())?;
         let (number, at_s) = (self.jobs.len(), job.start_s.max(self.now_s));
@@ -166,7 +166,7 @@ impl Simulation {
         Ok(number)
     }
 
-    /// Ends a job where it stands.
+    /// Aborts a job.
     pub fn cancel(&mut self, job: usize) -> Result<()> {
         let run = self.jobs.get_mut(job).ok_or_else(|| Error(format!("there is no job {job}")))?;
         let was_running = std::mem::take(&mut run.is_running);
@@ -181,7 +181,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The next job that is done, until this time; None if none is. Then it is that time, unless all has ended before.
+    /// Advances to the next finished job and returns it. If none finishes until `until_s`, returns None and advances to
+    /// that time, unless it is infinite.
     pub fn next_done(&mut self, until_s: f64) -> Option<JobDone> {
         while self.done.is_empty() {
             let timed_s = self.events.peek().map_or(f64::INFINITY, |Later((Time(at_s), _, _))| *at_s);
@@ -203,7 +204,7 @@ impl Simulation {
         self.done.pop_front()
     }
 
-    /// How each resource was used until now.
+    /// Returns the usage of each resource until now.
     pub fn uses(&self) -> Vec<ResourceUse> {
         let used = |(id, (kind, number, units_per_s)): (usize, &(Kind, usize, f64))| ResourceUse {
             kind: *kind,
@@ -215,7 +216,7 @@ impl Simulation {
         self.layout.resources.iter().enumerate().map(used).collect()
     }
 
-    /// What is known of all jobs.
+    /// Returns the totals over all jobs until now.
     pub fn totals(&self) -> Totals {
         Totals { effort: self.fluid.effort(), ..self.totals.clone() }
     }
@@ -241,7 +242,7 @@ impl Simulation {
         }
     }
 
-    /// Gives free slots to jobs in the order in which they came; a job that waits for its node holds up no other.
+    /// Assigns free slots to jobs in submission order; a job that waits for its node does not block others.
     fn give_slots(&mut self) {
         let mut place = 0;
         while place < self.waiting.len() && !self.free.is_empty() {
@@ -278,7 +279,7 @@ impl Simulation {
         self.give_slots();
     }
 
-    /// Requests what may be requested now, and computes what can be.
+    /// Starts all requests and computations that are possible now.
     fn goes_on(&mut self, job: usize) {
         if !self.jobs[job].is_running {
             return;
@@ -327,7 +328,7 @@ impl Simulation {
         })
     }
 
-    /// The bytes of a block begin to come.
+    /// Starts the transfer of a block.
     fn transfer(&mut self, job: usize, block: usize, is_cached: bool) {
         let one = &self.plans[self.jobs[job].job.plan].blocks[block];
         let (bytes, operations, now_s) = (one.bytes, one.operations, self.now_s);

@@ -1,4 +1,4 @@
-//! Shares of flows: small cases by hand, and random ones compared with a solver that is as plain as can be.
+//! Max-min fair rates of flows: small cases computed by hand, and random ones compared with a simple solver.
 
 mod shared;
 
@@ -7,7 +7,7 @@ use shared::{near, seed, Chance, Farm};
 
 type Route = Vec<(usize, f64)>;
 
-/// The rates of flows by progressive filling, all of them from nothing.
+/// Computes the rates of all flows by progressive filling.
 fn plain_rates(capacities: &[f64], flows: &[(Route, f64)]) -> Vec<f64> {
     let mut rates = vec![None; flows.len()];
     loop {
@@ -71,7 +71,7 @@ fn flows_of_one_resource_get_the_same() {
 #[test]
 fn what_one_cannot_take_goes_to_the_others() {
     // Two links of 10 and 4: a flow through both, two through the first and one through the second (Bertsekas and
-    // Gallager's example, other numbers). The second link is used up at 2, then the first at 4.
+    // Gallager's example with other numbers). The second link is saturated at 2, then the first at 4.
     let mut fluid = Fluid::new();
     let (wide, narrow) = (fluid.add_resource(10.0), fluid.add_resource(4.0));
     let routes: [&[_]; 4] = [&[(wide, 1.0), (narrow, 1.0)], &[(wide, 1.0)], &[(wide, 1.0)], &[(narrow, 1.0)]];
@@ -91,7 +91,7 @@ fn a_flow_takes_no_more_than_its_bound() {
 
 #[test]
 fn operations_and_bytes_of_a_disk_are_limits_both() {
-    // 100 MB/s and 200 operations a second: blocks of 0.1 MB come at 20 MB/s, those of 1 MB at 100 MB/s.
+    // 100 MB/s and 200 operations per second: blocks of 0.1 MB arrive at 20 MB/s, blocks of 1 MB at 100 MB/s.
     for (operations_per_byte, rate) in [(1e-5, 2e7), (1e-6, 1e8)] {
         let mut fluid = Fluid::new();
         let (bytes, operations) = (fluid.add_resource(1e8), fluid.add_resource(200.0));
@@ -131,7 +131,7 @@ fn rates_are_those_of_a_plain_solver_whatever_begins_and_ends() {
 
 #[test]
 fn no_resource_that_somebody_waits_for_is_idle() {
-    // Work conservation: each flow is at its bound, or a resource of its route is used up.
+    // Work conservation: each flow is at its bound, or a resource on its route is saturated.
     let mut chance = Chance(seed(4));
     for _ in 0..200 {
         let capacities: Vec<f64> = (0..6).map(|_| chance.between(5.0, 100.0)).collect();
@@ -155,7 +155,7 @@ fn no_resource_that_somebody_waits_for_is_idle() {
     }
 }
 
-/// What begins and ends on a farm of many nodes, with rates by levels and by filling from nothing.
+/// Flows that start and end on a farm of many nodes, with rates from incremental levels and from progressive filling.
 struct Compared {
     fluid: Fluid,
     filled: Fluid,
@@ -180,7 +180,7 @@ impl Compared {
         self.live.push(id);
     }
 
-    /// Ends the flow that is the first to, or one that is stopped.
+    /// Ends the flow that finishes next, or stops another one.
     fn ends(&mut self, chance: &mut Chance, case: &str) {
         let Some((at_s, mut id)) = self.fluid.next_end() else { return };
         let expected_s = self.filled.next_end().map_or(f64::NAN, |(at_s, _)| at_s);
@@ -211,7 +211,7 @@ fn rates_on_farms_are_those_of_filling_from_nothing() {
         let mut compared = Compared::new(Fluid::new(), &farm);
         let most = 10 + chance.below(150);
         for _ in 0..400 {
-            // Several begin or end at the same moment, too.
+            // Sometimes several flows start or end at the same time.
             if compared.live.len() < most && chance.below(20) < 11 {
                 compared.begins(&mut chance, &farm);
             } else {
@@ -228,7 +228,7 @@ fn rates_on_farms_are_those_of_filling_from_nothing() {
 
 #[test]
 fn rates_are_right_after_those_that_were_computed_from_nothing() {
-    // After few steps all connected rates are computed anew: levels go on from there.
+    // All connected rates are recomputed after a few steps; incremental updates continue from there.
     let mut chance = Chance(seed(2028));
     let (mut fillings, mut levels) = (0, 0);
     for number in 0..60 {

@@ -1,4 +1,4 @@
-//! Jobs on platforms: cases that have a formula, what must always hold, and the same figures for both ways to compute.
+//! Jobs on platforms: cases with a formula, invariants, and equal results of both ways to compute rates.
 #![allow(clippy::unwrap_used)]
 
 mod shared;
@@ -47,7 +47,7 @@ fn a_stream_has_at_most_a_window_in_each_round_trip() {
 
 #[test]
 fn a_job_alone_reads_the_next_block_while_it_computes_one() {
-    // Reading takes 1 s and 0.5 s of round trip, computing 2 s: with a block ahead only the first is waited for.
+    // Reading takes 1 s plus 0.5 s of round trip, computing 2 s: with read-ahead, only the first block delays the job.
     let blocks = vec![block(1e8, 2.0); 4];
     for (ahead, seconds) in [(0, 4.0 * 3.5), (1, 1.5 + 4.0 * 2.0)] {
         let done = simulated(platform(1e12, 1e8, 0.5, 1, 1), vec![plan(blocks.clone(), ahead)], &[job(0)]);
@@ -58,7 +58,7 @@ fn a_job_alone_reads_the_next_block_while_it_computes_one() {
 
 #[test]
 fn requests_in_flight_hide_round_trips() {
-    // Eight blocks of 0.1 s and 0.9 s of round trip each: one after the other, and all at once.
+    // Eight blocks of 0.1 s plus 0.9 s of round trip each: in sequence, and all in parallel.
     for (requests, seconds) in [(1, 8.0), (8, 0.9 + 0.8)] {
         let reading = Reading { requests_in_flight: requests, bytes_in_flight: 1e18, blocks_ahead: 8, threads: 1.0 };
         let plans = vec![Plan { blocks: vec![block(1e7, 0.0); 8], reading }];
@@ -100,7 +100,7 @@ fn a_job_that_is_cancelled_gives_back_its_share_and_its_slot() {
     }
     assert_eq!(simulation.next_done(4.0), None);
     simulation.cancel(0).unwrap();
-    // Until 4 s two share the link; then the third has the slot, and two share it again.
+    // Two jobs share the link until 4 s; then the third gets the slot, and two share it again.
     let ends: Vec<_> =
         std::iter::from_fn(|| simulation.next_done(f64::INFINITY)).map(|one| (one.job, one.end_s)).collect();
     assert!(near(ends[0].1, 20.0) && near(ends[1].1, 22.0), "{ends:?}");
@@ -110,14 +110,14 @@ fn a_job_that_is_cancelled_gives_back_its_share_and_its_slot() {
 fn what_cannot_be_is_refused_in_words() {
     let mut wrong = platform(1e8, 1e8, 0.0, 1, 1);
     wrong.links[0].bytes_per_s = 0.0;
-    assert!(Simulation::new(wrong).unwrap_err().0.contains("what link 0 gives a second is 0"));
+    assert!(Simulation::new(wrong).unwrap_err().0.contains("the rate of link 0 must be above 0, got 0"));
     let mut simulation = Simulation::new(platform(1e8, 1e8, 0.0, 1, 1)).unwrap();
     assert!(simulation.add_plan(plan(Vec::new(), 0)).unwrap_err().0.contains("no blocks"));
     assert!(simulation.submit(job(0)).unwrap_err().0.contains("plan 0"));
 }
 
-/// A platform with several of all, and jobs that read at all of its storages. Each has its node, and caches hold all or
-/// nothing: which of two jobs that end at the same moment gets a slot is a matter of rounding.
+/// A platform with several resources of each kind, and jobs that read from all its storages. Each job has its own node,
+/// and caches hold everything or nothing, because ties between jobs that end at the same time depend on rounding.
 fn random_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
     let mut way = platform(chance.between(5e7, 5e8), chance.between(5e7, 1e9), chance.between(0.0, 0.05), 3, 4);
     way.disks.push(Disk { bytes_per_s: chance.between(5e7, 5e8), operations_per_s: Some(chance.between(20.0, 500.0)) });
@@ -207,7 +207,7 @@ fn another_job_at_one_shared_resource_makes_nothing_end_sooner() {
     }
 }
 
-/// Like `random_case`, on nodes whose cards are narrow, over a link that gives about what all of these take, and disks.
+/// Like `random_case`, with slow network interfaces, a link with about their total rate, and disks.
 fn narrow_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
     let (_, mut plans, mut jobs) = random_case(chance);
     let (nodes, card) = (1 + chance.below(8), chance.between(5e6, 5e7));
@@ -234,7 +234,7 @@ fn narrow_cards_and_a_link_that_is_nearly_full_give_the_times_of_filling_from_no
         for (one, other) in done.iter().zip(&all) {
             assert!((one.end_s - other.end_s).abs() < 1e-6 * other.end_s, "case {case}: {one:?} {other:?}");
         }
-        // What held requests back, too: but a request that two resources hold back may be counted at either.
+        // The bottlenecks agree too, except that a request with two equal bottlenecks may be counted for either.
         let limited = |of: &Simulation| -> f64 {
             of.uses().iter().filter(|one| one.kind.name() != "cores").map(|one| one.limited_s).sum()
         };
@@ -243,7 +243,7 @@ fn narrow_cards_and_a_link_that_is_nearly_full_give_the_times_of_filling_from_no
     }
 }
 
-/// A thousand jobs with 31 blocks each at some disks, on nodes of 16 cores, behind one link.
+/// A thousand jobs with 31 blocks each on several disks, on nodes with 16 cores that share one link.
 fn a_thousand(card: f64, link: f64, disks: usize, disk: f64) -> Simulation {
     let mut chance = Chance(1);
     let mut way = platform(disk, link, 0.01, 63, 16);
@@ -264,16 +264,16 @@ fn a_thousand(card: f64, link: f64, disks: usize, disk: f64) -> Simulation {
 
 #[test]
 fn a_thousand_jobs_cost_few_steps_whatever_holds_them_back() {
-    // What begins and ends changes some levels, and moves flows of some nodes between the link and their cards. Where
-    // disks hold flows back, too, each level changes those of the cards that its flows pass.
+    // A flow that starts or ends changes some levels, and moves flows of some nodes between the bottlenecks link and
+    // network interface. If disks are bottlenecks too, each of their levels changes those of the interfaces.
     let cards = 63.0 * 12e6;
     for (name, card, link, disks, disk, levels_max, moves_max) in [
         ("wide cards", 1.25e9, 5e9, 1, 1e12, 1, 1),
-        ("a link that holds most back", 12e6, 0.7 * cards, 1, 1e12, 1, 1),
+        ("a link that is the bottleneck of most flows", 12e6, 0.7 * cards, 1, 1e12, 1, 1),
         ("a link that is nearly full", 12e6, 0.9 * cards, 1, 1e12, 1, 1),
-        ("a link that gives what all cards take", 12e6, cards, 1, 1e12, 4, 25),
-        ("a link with some room", 12e6, 1.05 * cards, 1, 1e12, 1, 1),
-        ("disks that hold some back", 12e6, 0.9 * cards, 20, 5e7, 8, 5),
+        ("a link with the total rate of all interfaces", 12e6, cards, 1, 1e12, 4, 25),
+        ("a link with spare capacity", 12e6, 1.05 * cards, 1, 1e12, 1, 1),
+        ("disks that are the bottleneck of some flows", 12e6, 0.9 * cards, 20, 5e7, 8, 5),
     ] {
         let totals = a_thousand(card, link, disks, disk).totals();
         let effort = totals.effort;

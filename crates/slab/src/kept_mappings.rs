@@ -1,12 +1,12 @@
-//! Mappings that were freed and are used again: the kernel clears each page of a new one, which takes longer than many
-//! decoders take to fill it.
+//! Keeps freed mappings for reuse: the kernel clears every page of a new mapping, which takes longer than many decoders
+//! take to fill the page.
 
 use std::ptr;
 use std::sync::Mutex;
 
 use crate::limits::{KEPT_MAPPINGS_BYTES_MAX, KEPT_MAPPINGS_COUNT_MAX, KEPT_MAPPING_BYTES_MAX};
 
-/// A mapping that nobody uses.
+/// An unused mapping.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mapping {
     pub(crate) block: *mut u8,
@@ -15,10 +15,10 @@ pub(crate) struct Mapping {
 
 const NONE: Mapping = Mapping { block: ptr::null_mut(), bytes: 0 };
 
-/// Mappings of the whole process, the oldest first.
+/// All unused mappings of the process, the oldest first.
 ///
-/// Nothing here waits: where another thread has the lock, nothing is kept or found. So a process that is forked while a
-/// thread holds it goes on, without kept mappings.
+/// No method blocks: if another thread holds the lock, no mapping is kept or reused. A process forked while a thread
+/// holds the lock therefore keeps working, only without reuse.
 #[derive(Debug)]
 pub(crate) struct KeptMappings(Mutex<Ring>);
 
@@ -29,7 +29,7 @@ struct Ring {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; the one that takes it out is the only one that has it.
+// SAFETY: a mapping belongs to the process, not to a thread, and taking it out of the ring gives exclusive access.
 unsafe impl Send for Ring {}
 
 impl KeptMappings {
@@ -37,14 +37,14 @@ impl KeptMappings {
         Self(Mutex::new(Ring { mappings: [NONE; KEPT_MAPPINGS_COUNT_MAX], count: 0, bytes: 0 }))
     }
 
-    /// The mapping of exactly this size that was kept last.
+    /// Takes the most recently freed mapping of exactly this size.
     pub(crate) fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut ring = self.0.try_lock().ok()?;
         let at = ring.kept().iter().rposition(|mapping| mapping.bytes == bytes)?;
         Some(ring.remove(at).block)
     }
 
-    /// Keeps a mapping. Gives back those that have no room any more, which may be that one: each is to be unmapped.
+    /// Keeps a mapping for reuse. Calls `unmap` for each mapping that exceeds the limits, which may be the new one.
     pub(crate) fn give(&self, mapping: Mapping, mut unmap: impl FnMut(Mapping)) {
         if mapping.bytes > KEPT_MAPPING_BYTES_MAX {
             return unmap(mapping);
@@ -56,7 +56,7 @@ impl KeptMappings {
         ring.add(mapping);
     }
 
-    /// Gives all back, for a process that has no memory any more.
+    /// Unmaps all kept mappings; called when the process runs out of memory.
     pub(crate) fn clear(&self, mut unmap: impl FnMut(Mapping)) {
         let Ok(mut ring) = self.0.try_lock() else { return };
         while ring.count > 0 {
@@ -70,7 +70,7 @@ impl Ring {
         self.mappings.get(..self.count).unwrap_or_default()
     }
 
-    /// Adds one, for which there is room.
+    /// Adds a mapping; the ring must have a free slot.
     fn add(&mut self, mapping: Mapping) {
         if let Some(free) = self.mappings.get_mut(self.count) {
             *free = mapping;
@@ -79,7 +79,7 @@ impl Ring {
         }
     }
 
-    /// Takes the one at this place out of those that are kept.
+    /// Removes and returns the mapping at this index.
     fn remove(&mut self, at: usize) -> Mapping {
         let mapping = self.mappings.get(at).copied().unwrap_or(NONE);
         self.mappings.copy_within(at + 1..self.count, at);

@@ -1,7 +1,16 @@
-//! Output buffers: shared by threads that each fill a part of their own, and used again when arrays are dropped. And
-//! the allocator of large buffers.
+//! Output buffers that are filled by several threads in parallel and reused once their arrays are dropped, and the
+//! allocator for large buffers.
 //!
-//! A crate of its own, because Miri runs its tests (`make miri`): it must not depend on anything written in C.
+//! This is a separate crate because Miri runs its tests (`make miri`): it must not depend on any C code.
+//!
+//! ```
+//! use branchline_slab::{OpenSlab, Pool};
+//!
+//! let pool = Pool::new(1 << 20);
+//! let mut slab = OpenSlab::new(3, &pool);
+//! slab.bytes_mut().copy_from_slice(b"abc");
+//! assert_eq!(slab.close().bytes(), b"abc");
+//! ```
 
 #[cfg(target_os = "linux")]
 mod kept_mappings;
@@ -13,18 +22,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Memory of one output buffer, aligned for any number.
+/// The memory of one output buffer, aligned for any numeric type.
 #[derive(Debug, Default)]
 struct Memory(Vec<u64>);
 
-/// Keeps buffers whose arrays were dropped: touching new pages costs as much as decoding into them.
+/// Keeps the buffers of dropped arrays for reuse: touching new pages costs as much as decoding into them.
 #[derive(Debug)]
 pub struct Pool {
     free: Mutex<Free>,
     bytes_max: AtomicUsize,
 }
 
-/// Free buffers by their size in words.
+/// Free buffers, keyed by their size in 64-bit words.
 #[derive(Debug, Default)]
 struct Free {
     by_capacity: BTreeMap<usize, Vec<Memory>>,
@@ -44,8 +53,8 @@ impl Free {
 }
 
 impl Pool {
-    /// The pool that all streams of the process share. From now on it keeps at most `bytes_max` bytes. So the second
-    /// stream of a script reuses the buffers of the first.
+    /// Returns the pool shared by all streams of the process, and sets its limit to `bytes_max` bytes. Consecutive
+    /// streams of a script reuse each other's buffers.
     pub fn shared(bytes_max: usize) -> Arc<Self> {
         static SHARED: OnceLock<Arc<Pool>> = OnceLock::new();
         let pool = SHARED.get_or_init(|| Self::new(bytes_max));
@@ -53,18 +62,18 @@ impl Pool {
         Arc::clone(pool)
     }
 
-    /// A new pool that keeps at most `bytes_max` bytes.
+    /// Creates a pool that keeps at most `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { free: Mutex::default(), bytes_max: AtomicUsize::new(bytes_max) })
     }
 
     fn take(&self, words: usize) -> Memory {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        // The smallest that fits, unless it is much too large.
+        // Choose the smallest buffer that fits, unless it is much too large.
         let best = free.by_capacity.range(words..=2 * words).next().map(|(capacity, _)| *capacity);
         let memory = best.and_then(|capacity| free.pop(capacity));
         drop(free);
-        // Some room is added so that the next chunk, a little larger, can use it too.
+        // Allocate some extra space, so that a slightly larger chunk can reuse the buffer.
         memory.unwrap_or_else(|| Memory(vec![0; words + words / 8]))
     }
 
@@ -84,7 +93,7 @@ impl Pool {
     }
 }
 
-/// A finished buffer, which is only read. It is given back to its pool when it is dropped.
+/// A finished, read-only buffer. Dropping it returns its memory to the pool.
 #[derive(Debug)]
 pub struct Slab {
     memory: Memory,
@@ -93,12 +102,12 @@ pub struct Slab {
 }
 
 impl Slab {
-    /// Its bytes.
+    /// Returns the contents as bytes.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.memory.0)[..self.size]
     }
 
-    /// Its bytes as 64-bit numbers.
+    /// Returns the contents as 64-bit integers.
     pub fn numbers(&self) -> &[i64] {
         bytemuck::cast_slice(&self.memory.0)
     }
@@ -112,19 +121,19 @@ impl Drop for Slab {
     }
 }
 
-/// Finished values of a column: decoded in place, or collected piece by piece.
+/// Finished values of a column, either decoded in place or joined from pieces.
 #[derive(Debug)]
 pub enum Buffer {
-    /// From the pool.
+    /// A buffer from the pool.
     Slab(Slab),
-    /// Native bytes of numbers, or of strings.
+    /// Native bytes of numbers or strings.
     Bytes(Vec<u8>),
-    /// Offsets.
+    /// 64-bit offsets.
     Numbers(Vec<i64>),
 }
 
 impl Buffer {
-    /// Its bytes.
+    /// Returns the contents as bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Slab(slab) => slab.bytes(),
@@ -143,22 +152,22 @@ pub struct OpenSlab {
 }
 
 impl OpenSlab {
-    /// Room for `size` bytes of unspecified content.
+    /// Allocates a buffer of `size` bytes with unspecified contents.
     pub fn new(size: usize, pool: &Arc<Pool>) -> Self {
         Self { memory: pool.take(size.div_ceil(8)), size, pool: Arc::clone(pool) }
     }
 
-    /// All of it.
+    /// Returns the contents as writable bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.memory.0)[..self.size]
     }
 
-    /// Makes it readable.
+    /// Makes the buffer readable.
     pub fn close(self) -> Slab {
         Slab { memory: self.memory, size: self.size, pool: Some(self.pool) }
     }
 
-    /// Splits it so that several threads can fill parts of it.
+    /// Splits the buffer so that several threads can fill its parts.
     pub fn share(mut self) -> (SharedSlab, Parts) {
         let start = self.bytes_mut().as_mut_ptr();
         let memory = Arc::new(self.memory);
@@ -167,7 +176,7 @@ impl OpenSlab {
     }
 }
 
-/// A buffer that several threads fill. None of its bytes can be reached through it.
+/// A buffer that several threads are filling through its parts. The handle itself gives no access to the bytes.
 #[derive(Debug)]
 pub struct SharedSlab {
     memory: Arc<Memory>,
@@ -176,14 +185,14 @@ pub struct SharedSlab {
 }
 
 impl SharedSlab {
-    /// Makes it readable; None while its [`Parts`] or a [`Part`] exists.
+    /// Makes the buffer readable. Returns None while its [`Parts`] or any [`Part`] still exists.
     pub fn close(self) -> Option<Slab> {
         let memory = Arc::into_inner(self.memory)?;
         Some(Slab { memory, size: self.size, pool: Some(self.pool) })
     }
 }
 
-/// Cuts a buffer into parts that do not overlap. There is one for each buffer.
+/// Cuts a buffer into parts that do not overlap. Each buffer has exactly one `Parts`.
 #[derive(Debug)]
 pub struct Parts {
     memory: Arc<Memory>,
@@ -193,7 +202,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The next `size` bytes, or None if fewer are left.
+    /// Cuts off the next `size` bytes. Returns None if fewer bytes remain.
     pub fn cut(&mut self, size: usize) -> Option<Part> {
         let used = self.used.checked_add(size).filter(|used| *used <= self.size)?;
         // SAFETY: `self.used <= used <= self.size`, so the pointer stays within the buffer or at its end.
@@ -202,29 +211,29 @@ impl Parts {
         Some(Part { _memory: Arc::clone(&self.memory), start, size })
     }
 
-    /// Whether the whole buffer was cut.
+    /// Returns whether the whole buffer has been cut into parts.
     pub fn is_used_up(&self) -> bool {
         self.used == self.size
     }
 }
 
-/// A part of a buffer, which its owner alone can reach.
+/// A part of a buffer, to which its owner has exclusive access.
 #[derive(Debug)]
 pub struct Part {
-    /// Keeps the memory alive, and `SharedSlab::close` from succeeding.
+    /// Keeps the memory alive, and prevents `SharedSlab::close` from succeeding.
     _memory: Arc<Memory>,
     start: *mut u8,
     size: usize,
 }
 
-// SAFETY: a part is the only way to its bytes. A buffer has one `Parts`, which cuts without overlap; a part cannot be
-// cloned; and the buffer can be read only after `SharedSlab::close` has found no part left.
+// SAFETY: a part has exclusive access to its bytes. A buffer has one `Parts`, which cuts without overlap; a part cannot
+// be cloned; and the buffer is readable only after `SharedSlab::close` has found no remaining part.
 unsafe impl Send for Part {}
 
 impl Part {
-    /// Its bytes.
+    /// Returns the part's contents as writable bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the memory is initialised and is there as long as `_memory`; nothing else reaches these bytes.
+        // SAFETY: the memory is initialized and lives as long as `_memory`; nothing else accesses these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.size) }
     }
 }

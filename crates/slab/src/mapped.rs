@@ -1,8 +1,16 @@
-//! Large buffers straight from the system. Some MB of what was freed are kept for the next ones, for all threads
-//! together.
+//! Allocates large buffers directly from the system. A few MB of freed buffers are kept for reuse by all threads.
 //!
-//! glibc keeps more: after one buffer of 15 MB every thread may keep twice as much, which no limit of ours sees. Only
-//! buffers of Rust come from here; those of Python and NumPy stay with the usual allocator.
+//! glibc would keep more: after a thread has freed a buffer of 15 MB, glibc may keep up to twice that size per thread,
+//! which the memory limit does not count. Only Rust buffers use this allocator; Python and NumPy keep the default one.
+//!
+//! ```standalone_crate
+//! use branchline_slab::mapped::LargeMapped;
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: LargeMapped = LargeMapped;
+//!
+//! assert_eq!(vec![7_u8; 1 << 20].len(), 1 << 20);
+//! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr::{self, NonNull};
@@ -12,15 +20,15 @@ use libc::{mmap, mremap, munmap, MAP_ANONYMOUS, MAP_FAILED, MAP_PRIVATE, MREMAP_
 use crate::kept_mappings::{KeptMappings, Mapping};
 use crate::limits::MAPPED_BYTES_MIN;
 
-/// No mapping is aligned to less.
+/// Minimum alignment of mappings.
 const ALIGNMENT: usize = 4096;
-/// Sizes of mappings have so many steps between two powers of two: freed ones fit more often. The rest of a mapping is
-/// never touched, and takes no memory.
+/// Number of mapping sizes between two powers of two. With coarse sizes, a freed mapping fits more requests; the unused
+/// end of a mapping is never touched and takes no memory.
 const SIZE_STEPS: usize = 4;
 
 static KEPT: KeptMappings = KeptMappings::new();
 
-/// An allocator that maps large blocks, and takes all others from the system's allocator.
+/// An allocator that maps large blocks and forwards requests for smaller blocks to the system's allocator.
 #[derive(Debug)]
 pub struct LargeMapped;
 
@@ -28,21 +36,21 @@ fn is_mapped(layout: &Layout) -> bool {
     layout.size() >= MAPPED_BYTES_MIN && layout.align() <= ALIGNMENT
 }
 
-/// What is mapped for a block of this size.
+/// Returns the size of the mapping for a block of this size.
 fn mapped_bytes(size: usize) -> usize {
     let step = ((1 << size.ilog2()) / SIZE_STEPS).max(ALIGNMENT);
     // A layout has at most `isize::MAX` bytes, and a step is at most a quarter of that.
     size.next_multiple_of(step)
 }
 
-/// A mapping of new pages, which are zero.
+/// Maps new pages, which are zeroed.
 fn map(bytes: usize) -> *mut u8 {
-    // SAFETY: a new private mapping at an address that the kernel chooses overlaps nothing.
+    // SAFETY: a new private mapping at an address chosen by the kernel overlaps nothing.
     let mapped = unsafe { mmap(ptr::null_mut(), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) };
     or_null(mapped)
 }
 
-/// The same; where there is no memory, after all that is kept has been given back.
+/// Like [`map`], but if mapping fails, retries after unmapping all kept mappings.
 fn map_or_make_room(bytes: usize) -> *mut u8 {
     let block = map(bytes);
     if !block.is_null() {
@@ -53,7 +61,7 @@ fn map_or_make_room(bytes: usize) -> *mut u8 {
 }
 
 fn unmap(mapping: Mapping) {
-    // SAFETY: `map` made this mapping with this size, and nobody uses it any more.
+    // SAFETY: `map` created this mapping with this size, and nothing uses the mapping any more.
     unsafe { munmap(mapping.block.cast(), mapping.bytes) };
 }
 
@@ -65,15 +73,16 @@ fn or_null(mapped: *mut libc::c_void) -> *mut u8 {
     }
 }
 
-// SAFETY: a block is mapped if its layout says so, when it is made and when it is freed; `realloc` moves a block from
-// one kind to the other where its size crosses the bound. All other blocks go to the system's allocator unchanged.
+// SAFETY: whether a block is mapped depends only on its layout, both on allocation and on deallocation; `realloc` moves
+// a block from one kind to the other if its size crosses the threshold. The system's allocator handles all blocks that
+// are not mapped.
 unsafe impl GlobalAlloc for LargeMapped {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_mapped(&layout) {
             let bytes = mapped_bytes(layout.size());
             return KEPT.take(bytes).unwrap_or_else(|| map_or_make_room(bytes));
         }
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc`.
         unsafe { System.alloc(layout) }
     }
 
@@ -81,7 +90,7 @@ unsafe impl GlobalAlloc for LargeMapped {
         if is_mapped(&layout) {
             return map_or_make_room(mapped_bytes(layout.size()));
         }
-        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
+        // SAFETY: the caller upholds the contract of `GlobalAlloc::alloc_zeroed`.
         unsafe { System.alloc_zeroed(layout) }
     }
 
@@ -89,7 +98,8 @@ unsafe impl GlobalAlloc for LargeMapped {
         if is_mapped(&layout) {
             KEPT.give(Mapping { block, bytes: mapped_bytes(layout.size()) }, unmap);
         } else {
-            // SAFETY: the caller keeps the contract of `GlobalAlloc::dealloc`, and `alloc` got it from there.
+            // SAFETY: the caller upholds the contract of `GlobalAlloc::dealloc`, and `alloc` got the block from the
+            // system's allocator.
             unsafe { System.dealloc(block, layout) }
         }
     }
@@ -98,14 +108,16 @@ unsafe impl GlobalAlloc for LargeMapped {
         // SAFETY: the caller guarantees that the size, rounded up to the alignment, does not overflow.
         let new = unsafe { Layout::from_size_align_unchecked(new_size, layout.align()) };
         match (is_mapped(&layout), is_mapped(&new)) {
-            // SAFETY: the caller keeps the contract of `GlobalAlloc::realloc`, and `alloc` got it from there.
+            // SAFETY: the caller upholds the contract of `GlobalAlloc::realloc`, and `alloc` got the block from the
+            // system's allocator.
             (false, false) => unsafe { System.realloc(block, layout, new_size) },
             (true, true) => {
                 let (before, after) = (mapped_bytes(layout.size()), mapped_bytes(new_size));
                 if before == after {
                     return block;
                 }
-                // Copying half of it costs less than clearing the other half.
+                // A kept mapping only helps if at most half of it is copied: that costs less than clearing the other
+                // half.
                 let kept = if before <= after / 2 { KEPT.take(after) } else { None };
                 if let Some(kept) = kept {
                     // SAFETY: both blocks have `before` bytes and do not overlap: one was kept, the other in use.
@@ -113,15 +125,16 @@ unsafe impl GlobalAlloc for LargeMapped {
                     KEPT.give(Mapping { block, bytes: before }, unmap);
                     return kept;
                 }
-                // SAFETY: `alloc` mapped this block with this size; only the caller uses it.
+                // SAFETY: `alloc` mapped this block with this size, and only the caller uses it.
                 let moved = unsafe { mremap(block.cast(), before, after, MREMAP_MAYMOVE) };
                 or_null(moved)
             }
             _ => {
-                // SAFETY: the layout is valid, see above.
+                // SAFETY: the layout is valid, as explained above.
                 let Some(made) = NonNull::new(unsafe { self.alloc(new) }) else { return ptr::null_mut() };
                 let kept = layout.size().min(new_size);
-                // SAFETY: both blocks have `kept` bytes and do not overlap; the old one is freed as it was made.
+                // SAFETY: both blocks have at least `kept` bytes and do not overlap; the old block is freed with its
+                // layout.
                 unsafe {
                     ptr::copy_nonoverlapping(block, made.as_ptr(), kept);
                     self.dealloc(block, layout);
@@ -142,7 +155,8 @@ mod tests {
     const SMALL: usize = 1000;
     const LARGE: usize = 3 * MAPPED_BYTES_MIN + 5;
 
-    /// Tests wait for each other: what is kept is shared, and a thread that finds its lock taken does without.
+    /// Serializes tests: they share the kept mappings, and a mapping is neither kept nor reused while another test has
+    /// the lock.
     fn alone() -> MutexGuard<'static, ()> {
         static RUNNING: Mutex<()> = Mutex::new(());
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,7 +166,7 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    /// A byte of each page, and the last one: Miri would take an hour for all of them.
+    /// Yields the offset of one byte per page and of the last byte: Miri would take an hour to check all bytes.
     fn probes(size: usize) -> impl Iterator<Item = usize> {
         (0..size).step_by(ALIGNMENT).chain([size - 1])
     }
@@ -161,7 +175,7 @@ mod tests {
     fn bytes_stay_while_a_block_grows_and_shrinks_over_the_bound() {
         let _alone = alone();
         let sizes = [SMALL, 2 * SMALL, LARGE, 2 * LARGE, LARGE, SMALL];
-        // SAFETY: each block is freed once, with the layout that it has then; only bytes inside it are used.
+        // SAFETY: each block is freed once, with its current layout; only bytes inside the block are accessed.
         unsafe {
             let mut block = LargeMapped.alloc(layout(sizes[0], 8));
             probes(SMALL).for_each(|at| block.add(at).write(7));
@@ -179,7 +193,7 @@ mod tests {
     fn zeroed_blocks_are_zero_and_aligned_as_asked() {
         let _alone = alone();
         for (size, align) in [(SMALL, 64), (LARGE, 64), (LARGE, 4096), (LARGE, 1 << 16)] {
-            // SAFETY: the block is freed once, with its layout; only bytes inside it are used.
+            // SAFETY: the block is freed once, with its layout; only bytes inside the block are accessed.
             unsafe {
                 let block = LargeMapped.alloc_zeroed(layout(size, align));
                 assert_eq!(block as usize % align, 0);
@@ -193,7 +207,7 @@ mod tests {
     fn a_block_that_was_freed_is_used_again_and_a_zeroed_one_is_zero() {
         let _alone = alone();
         let size = 5 * MAPPED_BYTES_MIN;
-        // SAFETY: each block is freed once, with its layout; only bytes inside it are used.
+        // SAFETY: each block is freed once, with its layout; only bytes inside the block are accessed.
         unsafe {
             let first = LargeMapped.alloc(layout(size, 8));
             first.write(7);
@@ -211,7 +225,7 @@ mod tests {
     fn a_block_that_grows_takes_a_kept_one() {
         let _alone = alone();
         let (small, large) = (2 * MAPPED_BYTES_MIN, 6 * MAPPED_BYTES_MIN);
-        // SAFETY: each block is freed once, with the layout that it has then; only bytes inside it are used.
+        // SAFETY: each block is freed once, with its current layout; only bytes inside the block are accessed.
         unsafe {
             let kept = LargeMapped.alloc(layout(large, 8));
             LargeMapped.dealloc(kept, layout(large, 8));
@@ -227,7 +241,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "Miri ends at such a request")]
     fn memory_that_is_not_there_is_a_null_pointer() {
-        // SAFETY: nothing was made that could be used.
+        // SAFETY: the allocation fails, so there is no block that could be misused.
         assert!(unsafe { LargeMapped.alloc(layout(isize::MAX as usize - 4096, 1)) }.is_null());
     }
 }

@@ -1,4 +1,4 @@
-//! Files that only Python libraries can read. The bindings register the function that opens them, the bridge.
+//! Reads files through Python libraries. The bindings register the bridge, a function that opens such files.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -14,25 +14,25 @@ use crate::servers::retry::with_retries;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
-/// Which library is to read a file.
+/// Python library that reads a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
-    /// fsspec, for whatever it knows.
+    /// fsspec, for all schemes without a dedicated client.
     Fsspec,
-    /// The `hdfs-native` package: a client of HDFS without Java.
+    /// The `hdfs-native` package: an HDFS client without Java.
     HdfsPackage,
-    /// The `xrootd` package: the client of XRootD itself.
+    /// The `xrootd` package: the official XRootD client.
     XrootdPackage,
 }
 
-/// A range that a library is to read, with the memory for its bytes: they are appended there as they come.
+/// A range for a library to read, with the buffer to which the received bytes are appended.
 pub struct WantedRange {
     read: RangeRead,
     came: usize,
 }
 
 impl WantedRange {
-    /// Takes the memory of a read, so that a call which is given up keeps no memory of its caller's.
+    /// Takes the buffer out of `read`, so that a library that does not return cannot keep the caller's memory.
     fn of(read: &mut RangeRead) -> Result<Self> {
         let range = read.range;
         let mut read = std::mem::replace(read, RangeRead::new(range));
@@ -40,12 +40,12 @@ impl WantedRange {
         Ok(Self { read, came: 0 })
     }
 
-    /// Where the bytes lie in the file.
+    /// Returns the requested range of the file.
     pub fn range(&self) -> ByteRange {
         self.read.range
     }
 
-    /// Adds bytes behind those that came before. If these are more than were requested they are only counted, and the
+    /// Appends bytes to the buffer. If a library returns more bytes than requested, the excess is only counted, and the
     /// read fails.
     pub fn append(&mut self, bytes: &[u8]) {
         let end = self.came.saturating_add(bytes.len());
@@ -56,46 +56,46 @@ impl WantedRange {
     }
 }
 
-/// What a library read of a file.
+/// Result of a library's read.
 pub struct RangesRead {
-    /// The ranges that it was given, in their order, with their bytes.
+    /// The requested ranges with their bytes, in the requested order.
     pub ranges: Vec<WantedRange>,
-    /// Requests that they took.
+    /// Number of requests that the library sent.
     pub calls_count: u64,
 }
 
-/// Reads ranges of one file.
+/// Function that reads ranges of one file within a time limit.
 pub type Reader = dyn Fn(Vec<WantedRange>, Duration) -> std::result::Result<RangesRead, LibraryFailure> + Send + Sync;
 
 /// A file that a Python library has opened.
 pub struct LibraryFile {
-    /// The storage element.
+    /// Name of the storage element.
     pub name: String,
-    /// Its size.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// Differs between versions of the file; None if nothing does.
+    /// Identity of this version of the file; None if the library reports nothing that changes with the contents.
     pub identity: Option<String>,
-    /// Reads its ranges within a time, as far as the library knows of time.
+    /// Function that reads ranges. Its time limit is advisory, since not every library supports timeouts.
     pub reader: Arc<Reader>,
 }
 
-/// An error of a Python library.
+/// A failure that a Python library reported.
 #[derive(Debug, Clone)]
 pub struct LibraryFailure {
-    /// Its kind.
+    /// Kind of error.
     pub kind: StorageErrorKind,
-    /// The library's words.
+    /// The library's error message.
     pub reason: String,
-    /// Whether the same may succeed when it is tried again.
+    /// Whether a retry may succeed.
     pub retry_may_help: bool,
 }
 
-/// Opens a file with a Python library, within a time.
+/// Function that opens a file with a Python library within a time limit.
 pub type Bridge = fn(&str, Library, Duration) -> std::result::Result<LibraryFile, LibraryFailure>;
 
 static BRIDGE: OnceLock<Bridge> = OnceLock::new();
 
-/// Registers the bridge. The first registration stays.
+/// Registers the bridge. Later registrations are ignored.
 pub fn register_bridge(bridge: Bridge) {
     let _ = BRIDGE.set(bridge);
 }
@@ -115,7 +115,7 @@ impl From<LibraryFailure> for Fault {
     }
 }
 
-/// A file that a Python library reads.
+/// A file that is read through a Python library.
 pub(crate) struct BridgedFile {
     path: String,
     file: LibraryFile,
@@ -127,7 +127,7 @@ impl BridgedFile {
         let settings = settings.clone();
         let open = || {
             let bridge = *BRIDGE.get().ok_or_else(|| {
-                let reason = "the library that could read it is one of Python's, and no Python is here";
+                let reason = "reading it needs a Python library, but Branchline runs without Python";
                 Fault::new(StorageErrorKind::UnsupportedScheme, reason)
             })?;
             let (url, time_limit) = (path.to_owned(), settings.time_limit(0));
@@ -137,7 +137,7 @@ impl BridgedFile {
         Ok(Self { path: without_secrets(path), file, settings })
     }
 
-    /// Fills these reads by one call.
+    /// Fills a group of reads with one call of the library.
     fn fill(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
         let ranges: Vec<ByteRange> = group.iter().map(|read| read.range).collect();
         let bytes = ranges.iter().map(|range| range.length).fold(0, u64::saturating_add);
@@ -149,10 +149,10 @@ impl BridgedFile {
         let is_right =
             |(one, range): (&WantedRange, &ByteRange)| one.range() == *range && one.came as u64 == range.length;
         if found.iter().any(|one| one.came as u64 > one.range().length) {
-            return Err(Fault::protocol(&self.file.name, "more bytes than were requested"));
+            return Err(Fault::protocol(&self.file.name, "more bytes than requested"));
         }
         if found.len() != group.len() || !found.iter().zip(&ranges).all(is_right) {
-            return Err(Fault::protocol(&self.file.name, "other bytes than were requested"));
+            return Err(Fault::protocol(&self.file.name, "other bytes than requested"));
         }
         for (read, one) in group.iter_mut().zip(found) {
             **read = one.read;
@@ -165,8 +165,8 @@ impl BridgedFile {
     }
 }
 
-/// Does `work` in a thread of its own and gives up waiting for it at the end of its time: a library may know no
-/// deadline. The thread ends when the library does.
+/// Runs `work` in its own thread and stops waiting after `time_limit`, because a library may not support timeouts.
+/// After a timeout, the thread keeps running until the library returns.
 fn within<T: Send + 'static>(
     time_limit: Duration,
     work: impl FnOnce() -> std::result::Result<T, LibraryFailure> + Send + 'static,
@@ -175,7 +175,7 @@ fn within<T: Send + 'static>(
         Ok(done) => done.map_err(Fault::from),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let reason = format!("the library that reads it did not answer within {} s", time_limit.as_secs());
-            // A library that hangs once hangs again, and each try would leave a thread behind.
+            // A library that hung once is likely to hang again, and every retry would leak a thread.
             Err(Fault::new(StorageErrorKind::Timeout, reason).final_for_now())
         }
         Err(error) => Err(Fault::io(&error).final_for_now()),

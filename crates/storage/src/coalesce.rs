@@ -1,39 +1,39 @@
-//! Joining near ranges before they are read: a pure function.
+//! Joins nearby ranges before reading, so that fewer requests are needed. A pure function.
 
 use std::cmp::Reverse;
 
 use crate::ByteRange;
 
-/// The ranges to read instead of the wanted ones, and where in them each wanted one lies.
+/// The ranges to read, and the location of each requested range within them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The ranges to read, ordered by offset.
     pub ranges: Vec<ByteRange>,
-    /// A place for every wanted range, in the given order.
+    /// The location of every requested range within the joined ranges, in the requested order.
     pub placements: Vec<Placement>,
-    /// Bytes that are read only because ranges were joined across gaps.
+    /// Number of bytes that are read only because ranges were joined across gaps.
     pub gap_bytes: u64,
 }
 
-/// Where the bytes of a wanted range are once the joined ranges are read.
+/// Location of a requested range within the joined ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement {
-    /// Index of the joined range.
+    /// Index of the joined range that contains the requested range.
     pub range: usize,
-    /// Offset inside it.
+    /// Offset of the requested range within the joined range.
     pub offset: u64,
-    /// The wanted length.
+    /// Length of the requested range.
     pub length: u64,
 }
 
-/// Joins wanted ranges that overlap or lie at most `gap_bytes` apart into ranges of at most `max_bytes`.
+/// Joins ranges that overlap or lie at most `gap_bytes` apart into ranges of at most `max_bytes`.
 ///
-/// The wanted ranges may come in any order, overlap, repeat, or be empty. A range longer than `max_bytes` is kept
-/// whole; shorter ones are joined with it only where they lie inside it. Where joining overlapping ranges would
-/// exceed `max_bytes` they stay apart, and the shared bytes are read twice.
+/// The ranges may come in any order, overlap, repeat, or be empty. A range longer than `max_bytes` is kept whole, and
+/// absorbs only ranges inside it. Overlapping ranges stay separate where joining them would exceed `max_bytes`; the
+/// overlapping bytes are then read twice.
 pub fn coalesce(wanted: &[ByteRange], gap_bytes: u64, max_bytes: u64) -> Plan {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
-    // Among ranges with one start the longest comes first, so that the others lie inside it.
+    // Among ranges that start at the same offset, the longest comes first, because it contains the others.
     order.sort_by_key(|&index| (wanted[index].offset, Reverse(wanted[index].length)));
 
     let mut plan = Plan {
@@ -54,10 +54,10 @@ pub fn coalesce(wanted: &[ByteRange], gap_bytes: u64, max_bytes: u64) -> Plan {
     plan
 }
 
-/// Extends `last` to hold `next` too, which does not start before it, and returns the gap between them; `None` if
-/// they have to stay apart.
+/// Extends `last` to include `next`, and returns the gap between the two ranges; returns `None` if the ranges must stay
+/// separate. `next` must not start before `last`.
 fn join(last: &mut ByteRange, next: ByteRange, gap_bytes: u64, max_bytes: u64) -> Option<u64> {
-    // Ends may lie behind 2^64 when a file lies about its offsets.
+    // The end of a range may exceed 2^64 if a file contains wrong offsets.
     let start = u128::from(next.offset);
     let last_end = u128::from(last.offset) + u128::from(last.length);
     let next_end = start + u128::from(next.length);

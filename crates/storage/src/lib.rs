@@ -1,9 +1,18 @@
-//! Byte ranges from anywhere. This crate does not know what the bytes mean.
+//! Reads byte ranges of files from any storage system. This crate does not interpret the bytes.
 //!
-//! A [`Store`] is one opened file at one place. [`open`] finds the right one for a path or URL, stores wrapped
-//! around a store add to it ([`Counted`]), and [`coalesce`] joins near ranges before they are read.
+//! A [`Store`] is one opened file on one storage system. [`open`] chooses the store for a path or URL, wrappers such as
+//! [`Counted`] add features to a store, and [`coalesce`] joins nearby ranges before they are read.
+//!
+//! ```
+//! use branchline_storage::{coalesce, ByteRange};
+//!
+//! let wanted = [ByteRange::new(0, 10), ByteRange::new(15, 10), ByteRange::new(900, 10)];
+//! let plan = coalesce(&wanted, 100, 1000);
+//! assert_eq!(plan.ranges, [ByteRange::new(0, 25), ByteRange::new(900, 10)]);
+//! assert_eq!(plan.gap_bytes, 5);
+//! ```
 
-// One file has code that is not safe: reads through io_uring.
+// Unsafe code is allowed only where modules read through io_uring or into uninitialized memory.
 #![deny(unsafe_code)]
 
 mod bridge;
@@ -32,7 +41,7 @@ pub use bridge::{register_bridge, Library, LibraryFailure, LibraryFile, RangesRe
 pub use cache::Cached;
 pub use coalesce::{coalesce, Placement, Plan};
 pub use emulation::{FaultKind, FaultPlan, Faulty, Proxy, ProxyCounts, Throttle, Throttled};
-pub use error::{Result, StorageError, StorageErrorKind};
+pub use error::{IoCause, Result, StorageError, StorageErrorKind};
 pub use http::HttpFile;
 pub use list_folder::{list_folder, listing_wait};
 pub use local::{was_written_to, LocalFile, LocalMode};
@@ -46,7 +55,8 @@ pub use servers::listing::{Listing, ListingForm};
 pub use settings::access::{Access, AccessMode};
 pub use settings::choice::{is_worth_a_round_trip, Choice};
 pub use settings::links::{link_to, links, Link, StorageLink};
-pub use settings::{longest_wait, number_in_environment};
+pub use settings::longest_wait;
+pub use settings::waits::{number_in_environment, WaitSetting, Waits};
 pub use store::{Around, ReadEffort, ReplicaRead, Store};
 pub use wrappers::counted::{Counted, Remarks};
 pub use wrappers::memory::Memory;

@@ -1,249 +1,289 @@
-//! Every limit of this crate, with its reason.
+//! Limits of this crate, each with the reason for its value.
+//!
+//! ```
+//! use branchline_storage::limits::{CACHE_BYTES, TREE_CACHE_BYTES};
+//!
+//! assert!(TREE_CACHE_BYTES < CACHE_BYTES);
+//! ```
 
 use std::time::Duration;
 
-/// Gap up to which two ranges of a local file are read as one. A read call on cached bytes costs about 0.5 us before
-/// the first byte, as much as copying 10 to 16 KiB; on a disk the kernel reads ahead further than this anyhow.
+/// One mebibyte, in bytes.
+pub const MIB: u64 = 1 << 20;
+/// One gibibyte, in bytes.
+pub const GIB: u64 = 1 << 30;
+
+/// Largest gap across which two ranges of a local file are read as one. A read call on cached bytes costs about 0.5 us,
+/// as much as copying 10 to 16 KiB. On a disk, the kernel's readahead covers larger gaps anyway.
 pub(crate) const LOCAL_GAP_BYTES: u64 = 16 * 1024;
 
-/// The same for a file at a server. A further range costs it and us about 10 us, in which 100 MB/s, the link of one
-/// job at a site, move 1 KB; but it also costs the disks behind the server a seek, which is worth 1 MB.
+/// Largest gap across which two ranges of a file on a server are read as one. Each range costs the client and the
+/// server about 10 us, in which the link of one job (100 MB/s) transfers 1 KB. Each range also costs the server's disks
+/// a seek, which takes as long as transferring 1 MB.
 pub(crate) const REMOTE_GAP_BYTES: u64 = 128 * 1024;
 
-/// The same for S3 and WebHDFS, where each range is a request: 5 to 30 ms of a server's, eight of them at a time, in
-/// which one connection would have moved so much.
+/// Largest gap across which two ranges of a file on S3 or WebHDFS are read as one. Each range is a separate request,
+/// which takes the server 5 to 30 ms, with eight requests in parallel. One connection transfers about this many bytes
+/// in that time.
 pub(crate) const S3_GAP_BYTES: u64 = 256 * 1024;
 
-/// Ranges are joined up to this size. By then the cost of a call has vanished against that of its bytes, and
-/// larger buffers only delay the first basket and hold more memory.
-pub const MAX_JOINED_BYTES: u64 = 8 * 1024 * 1024;
+/// Maximum size of a range that is joined from smaller ones. At this size the cost of a call is negligible; larger
+/// buffers would only delay the first basket and use more memory.
+pub const MAX_JOINED_BYTES: u64 = 8 * MIB;
 
-/// Bytes that the mode `cache` reads together, as TTreeCache does by default since ROOT 5.34.
+/// Default number of bytes that the access mode `cache` reads together, as in TTreeCache since ROOT 5.34.
 pub const TREE_CACHE_BYTES: u64 = 30_000_000;
 
-/// Calls of which the shortest is taken for the round trip: enough to have a small one among them, few enough to see
-/// within seconds that a round trip has become longer.
+/// Number of recent calls whose shortest duration is taken as the round-trip time: enough calls to include a fast one,
+/// and few enough to notice an increase within seconds.
 pub(crate) const LINK_SAMPLES: usize = 32;
-/// While less is due it is not the link that is waited for.
+/// Minimum number of pending bytes that fill a link. With fewer pending bytes, the link is not the bottleneck, and its
+/// bandwidth is not measured.
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
-/// The fewest bytes for a measurement of bandwidth, received while the link was full: those of a few requests.
+/// Minimum number of bytes received over a full link before its bandwidth is known; a few requests.
 pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
-/// Older measurements say little about the present bandwidth.
+/// Time constant with which old bandwidth measurements decay.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
-/// A shorter round trip is hidden by one thread that reads while others decode.
+/// Minimum round-trip time for prefetching. Shorter round trips are already hidden, because one thread reads while
+/// others decode.
 pub(crate) const AHEAD_ROUND_TRIP_MIN: Duration = Duration::from_micros(300);
-/// The expected round trip to a server before the first request: one between continents. If it is shorter, some files
-/// were opened a little too early.
+/// Round-trip time assumed for a server before the first request; typical of an intercontinental link. If the actual
+/// time is shorter, some files are opened a little too early.
 pub(crate) const EXPECTED_ROUND_TRIP: Duration = Duration::from_millis(63);
-/// Bytes in flight at the least: two requests of the largest size, so that the link is never idle between answers.
+/// Lower bound for the limit on bytes in flight: two requests of the largest size, so that the link is never idle
+/// between requests.
 pub(crate) const AHEAD_BYTES_MIN: u64 = 2 * MAX_JOINED_BYTES;
-/// The same while the bandwidth is not known: what fills 5 Gbit/s between two continents for the first round trip.
+/// Limit on bytes in flight while the bandwidth is unknown: enough to fill 5 Gbit/s for one intercontinental round
+/// trip.
 pub(crate) const AHEAD_BYTES_UNKNOWN: u64 = 64 << 20;
-/// Requests that may be due to one storage element, as many as it may have connections of one process.
+/// Maximum number of pending requests to one storage element, and maximum number of connections to that element.
 pub(crate) const AHEAD_REQUESTS_MAX: usize = 64;
-/// Round trips until a small file is read of which a few branches are wanted: opened, its metadata, its baskets.
+/// Number of round trips that reading a few branches of a small file takes: open, metadata, baskets.
 pub(crate) const FILE_ROUND_TRIPS: u32 = 3;
-/// Opening and reading a small file takes a core at least this long: this many files more hide a round trip.
+/// Minimum CPU time for opening and reading a small file. Determines how many files must be opened ahead to hide a
+/// round trip.
 pub(crate) const FILE_WORK_MIN: Duration = Duration::from_millis(3);
-/// A further range costs a server about what it moves in this time.
+/// Cost to a server of reading one more range, expressed as the time in which a link could transfer data instead.
 pub(crate) const GAP_TIME: Duration = Duration::from_millis(2);
-/// Nearer ranges are always read as one: a header for each of them takes bytes too.
+/// Lower bound for the limit on gaps between joined ranges. Reading a smaller gap is always cheaper, because the header
+/// of a separate range takes bytes too.
 pub(crate) const GAP_MIN_BYTES: u64 = 4 << 10;
 
-/// Time to connect to a server. TCP repeats its first packet after 1, 3 and 7 s.
+/// Timeout for connecting to a server. TCP retransmits its first packet after 1, 3 and 7 s.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a server may be silent while an answer is due. A file that comes from tape takes longer, but then the
-/// server says so.
+/// Maximum time that a server may be silent while a response is pending. Staging a file from tape takes longer, but the
+/// server then asks the client to wait.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// A server that sends less than this is as good as silent: 500 MB would take ten days.
+/// Minimum transfer rate in bytes per second. A slower server is treated like a silent one: at this rate, 500 MB would
+/// take more than ten days.
 pub(crate) const BYTES_PER_SECOND_MIN: u64 = 512;
-/// An answer whose size is not known before may take this many times as long as a server may be silent: with the usual
-/// silence 12 minutes, in which the longest list comes at 90 kB/s.
+/// Time limit for a response of unknown size, as a multiple of the silence timeout. By default the limit is 12 minutes,
+/// enough for the longest listing at 90 kB/s.
 pub(crate) const UNKNOWN_SIZE_SILENCES: u32 = 12;
-/// Tries of a request. With the pauses below a server may be away for about two seconds.
+/// Maximum number of attempts per request. With the pauses between attempts, this covers outages of about two seconds.
 pub(crate) const TRIES_MAX: u32 = 4;
-/// Tries of a request that is not answered in time. A connection that had died unnoticed is found by the first; each
-/// further try at a server that is silent takes as long again.
+/// Maximum number of attempts if a request times out. The first attempt detects a dead connection. Every further
+/// attempt on a silent server takes the full timeout again.
 pub(crate) const TIMED_OUT_TRIES_MAX: u32 = 2;
-/// Pause before the second try; doubled before each further one.
+/// Pause before the first retry; doubled for each further retry.
 pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(300);
-/// The longest pause before a try.
+/// Maximum pause before a retry.
 pub(crate) const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Requests that a read of many ranges is shared among at an HTTP server. As many as browsers make to one host, plus
-/// two.
+/// Minimum number of parallel requests into which a large read of many ranges from an HTTP server is split: two more
+/// than browsers open to one host.
 pub(crate) const HTTP_THREADS: usize = 8;
-/// Ranges in one HTTP request. Each takes up to 42 characters of a header line, and servers take lines of 8 KiB.
+/// Maximum number of ranges in one HTTP request. Each range takes up to 42 characters in a header line, and servers
+/// accept lines of 8 KiB.
 pub(crate) const HTTP_RANGES_MAX: usize = 150;
-/// Bytes of one HTTP request for several ranges: enough to hide the request, and small enough to share a read among
-/// threads.
-pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * 1024 * 1024;
-/// Ranges of so few bytes in all come in one HTTP request: over several connections they would be no faster.
+/// Maximum total size of the ranges in one HTTP request for several ranges: large enough to hide the request overhead,
+/// and small enough to distribute a read over threads.
+pub(crate) const HTTP_REQUEST_BYTES: u64 = 2 * MIB;
+/// Maximum total size of ranges that are read with one HTTP request; several connections would not be faster.
 pub(crate) const HTTP_TOGETHER_BYTES: u64 = 256 * 1024;
-/// What an HTTP connection receives at a time into memory of its own: enough that a call costs little against its
-/// bytes, and small enough to stay in the cache of the core until they are copied.
+/// Size of the receive buffer of an HTTP connection: large enough to make calls cheap per byte, and small enough to
+/// stay in the CPU cache until the bytes are copied.
 pub(crate) const HTTP_BUFFER_BYTES: usize = 128 * 1024;
-/// The same where it receives bytes straight to their place, so that they are still in the cache when they are counted.
+/// Maximum number of bytes that one call receives directly into a reader's buffer. At this size the bytes stay in the
+/// CPU cache until they are counted.
 pub(crate) const HTTP_STRAIGHT_BYTES: usize = 512 * 1024;
-/// What an HTTP connection sends at a time: requests are all much shorter.
+/// Size of the send buffer of an HTTP connection. Requests are much shorter.
 pub(crate) const HTTP_SENT_BYTES: usize = 128 * 1024;
-/// Redirects from server to server. A federation takes two or three.
+/// Maximum number of redirects of a request. A federation takes two or three.
 pub(crate) const REDIRECTS_MAX: u32 = 8;
-/// Idle connections kept to each HTTP server.
+/// Maximum number of idle connections kept per HTTP server.
 pub(crate) const IDLE_CONNECTIONS_MAX: usize = AHEAD_REQUESTS_MAX;
-/// How long an idle connection is kept. nginx ends one after 75 s.
+/// Maximum time for which an idle connection is kept. nginx closes idle connections after 75 s.
 pub(crate) const IDLE_TIME_MAX: Duration = Duration::from_secs(50);
-/// Header lines of an HTTP answer.
+/// Maximum total size of an HTTP response's headers.
 pub(crate) const HTTP_HEADERS_BYTES_MAX: usize = 64 * 1024;
-/// One line between the parts of an HTTP answer of several parts.
+/// Maximum length of a header or boundary line in a multipart response.
 pub(crate) const PART_LINE_BYTES_MAX: usize = 4 * 1024;
-/// Header lines of one such part.
+/// Maximum number of header lines of a part in a multipart response.
 pub(crate) const PART_LINES_MAX: usize = 32;
-/// A whole file of a server that sends no parts is kept when it is opened if it has at most this many bytes: at 10 MB/s
-/// it takes 0.1 s. A larger one may be opened for its size alone.
-pub(crate) const WHOLE_FILE_AT_ONCE_BYTES: u64 = 1024 * 1024;
-/// Bytes of such a file that are received and written to a local disk at a time: what a call of either costs is little
-/// against that.
+/// Maximum size of a file that is downloaded when it is opened, if its server does not support ranges. The download
+/// takes 0.1 s at 10 MB/s. A larger file is not downloaded yet, because it may be opened only for its size.
+pub(crate) const WHOLE_FILE_AT_ONCE_BYTES: u64 = MIB;
+/// Number of bytes that are received and written to a local disk at a time when a whole file is downloaded from a
+/// server without support for ranges. Large enough to make calls cheap per byte.
 pub(crate) const WHOLE_FILE_PIECE_BYTES: usize = 256 * 1024;
-/// Such a file may take one part in so many of the free room if the server does not say how large it is: it may be
-/// without end.
-pub(crate) const UNKNOWN_SIZE_ROOM_SHARE: u64 = 2;
-/// The beginning of a web page that is looked at: enough for the usual metadata and the title.
+/// Divisor that limits the disk space for a whole file of unknown size to 1/`UNKNOWN_SIZE_ROOM_DIVISOR` of the free
+/// space, since the download might never end.
+pub(crate) const UNKNOWN_SIZE_ROOM_DIVISOR: u64 = 2;
+/// Number of bytes at the start of a response that are checked for a web page: enough for the usual metadata and the
+/// title.
 pub(crate) const WEB_PAGE_BYTES: u64 = 2048;
-/// What a NameNode says of a file over WebHDFS; it takes some 500 bytes.
-pub(crate) const WEBHDFS_STATUS_BYTES_MAX: u64 = 64 * 1024;
-/// Blocks of a file for which a URL at a DataNode is kept: with the usual 128 MiB a file of 128 GiB.
+/// Maximum size of a file status or exception from WebHDFS. Usually 500 bytes, or a few thousand with a stack trace.
+pub(crate) const WEBHDFS_ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// Maximum number of blocks of a file whose DataNode URLs are remembered; covers 128 GiB in blocks of 128 MiB, the
+/// usual size.
 pub(crate) const WEBHDFS_BLOCKS_MAX: usize = 1024;
-/// A file of settings of fsspec.
-pub(crate) const FSSPEC_FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// A bearer token; those of grids have one to four KiB.
+/// Maximum size of an fsspec settings file.
+pub(crate) const FSSPEC_FILE_BYTES_MAX: u64 = MIB;
+/// Maximum size of a bearer token. Grid tokens have one to four KiB.
 pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
-/// Ranges in a vector read of XRootD, where the server does not name a limit: its own default.
+/// Default maximum number of ranges in an XRootD vector read, if the server does not report its limit.
 pub(crate) const READV_RANGES: usize = 1024;
-/// Bytes of each of these ranges, likewise.
+/// Default maximum size of each range in an XRootD vector read, if the server does not report its limit.
 pub(crate) const READV_RANGE_BYTES: u32 = 2_097_136;
-/// Bytes of a vector read in all: enough that the link does not wait for the next one.
-pub(crate) const READV_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// A range of at least this many bytes is read by itself, with checksums: a header of 16 bytes costs little then.
+/// Maximum total size of an XRootD vector read: enough to keep the link busy until the next vector read.
+pub(crate) const READV_BYTES_MAX: u64 = 4 * MIB;
+/// Minimum size of a range that is read individually and with checksums from an XRootD server. The 16-byte header of
+/// the response is then negligible.
 pub(crate) const READ_ALONE_BYTES: u64 = 128 * 1024;
-/// A single read is at most this long, and ends where this many bytes of the file do; a multiple of the page of 4 KiB.
-pub(crate) const READ_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Requests that may be due over one connection, where they are small: each costs the server some bytes.
+/// Maximum size of a single XRootD read. Reads end at multiples of this size, which is a multiple of the 4 KiB page.
+pub(crate) const READ_BYTES_MAX: u64 = 4 * MIB;
+/// Maximum number of pending small requests per XRootD connection. Each request occupies memory on the server.
 pub(crate) const REQUESTS_DUE_MAX: usize = 1024;
-/// Bytes of the requests that an XRootD server has to answer at a time. They have to fit into what the connection holds
-/// for a server that is busy answering.
+/// Maximum total size of the requests pending on an XRootD server. They must fit into the socket buffers while the
+/// server is busy sending responses.
 pub(crate) const REQUESTS_BYTES_MAX: usize = 48 * 1024;
-/// Further connections over which an XRootD server sends, besides the one with the requests: servers allow no more.
+/// Maximum number of additional data connections per XRootD session. Servers do not allow more.
 pub(crate) const STREAMS_MAX: usize = 15;
-/// A read of less gains nothing from several connections.
-pub(crate) const STREAMS_BYTES_MIN: u64 = 1024 * 1024;
-/// Connections to one XRootD server.
+/// Minimum size of a read that uses several XRootD connections. Smaller reads do not benefit.
+pub(crate) const STREAMS_BYTES_MIN: u64 = MIB;
+/// Maximum number of sessions with one XRootD server.
 pub(crate) const SESSIONS_MAX: usize = AHEAD_REQUESTS_MAX;
-/// Firewalls forget a silent connection after five minutes or more.
+/// Maximum time for which an XRootD session may be idle and still be reused. Firewalls drop silent connections after
+/// five minutes or more.
 pub(crate) const SESSION_IDLE_MAX: Duration = Duration::from_secs(120);
-/// An answer of XRootD that is no data. The longest are lists of settings and of what a server wants to know.
+/// Maximum size of an XRootD response other than data. The longest responses are lists of settings and login
+/// requirements.
 pub(crate) const ANSWER_BYTES_MAX: u32 = 256 * 1024;
-/// The list of a folder: some hundred thousand names.
+/// Maximum size of a folder listing, enough for several hundred thousand names.
 pub(crate) const LISTING_BYTES_MAX: u64 = 64 << 20;
-/// Answers of S3 that make a list, of 1000 names each.
+/// Maximum number of S3 responses that form one listing. Each response contains up to 1000 names.
 pub(crate) const LISTING_PAGES_MAX: usize = 1000;
-/// All of these answers together: a million names of 500 bytes each, in XML.
-pub(crate) const LISTING_PAGES_BYTES_MAX: u64 = 1 << 30;
-/// Servers behind a redirector that list their part of a folder.
+/// Maximum total size of the S3 responses that form one listing: a million names of 500 bytes each, plus XML.
+pub(crate) const LISTING_PAGES_BYTES_MAX: u64 = GIB;
+/// Maximum number of data servers that are asked for a folder listing, and of redirectors that are asked which data
+/// servers exist.
 pub(crate) const LISTING_SERVERS_MAX: usize = 1000;
-/// How long a connection to one of several addresses of a host may take. TCP repeats its first packet after 1 s.
+/// Connection timeout for an address of a host with several addresses. TCP retransmits its first packet after 1 s.
 pub(crate) const ADDRESS_WAIT: Duration = Duration::from_secs(3);
-/// How long an address that did not answer is tried after all others.
+/// Time for which an address that did not answer is tried last.
 pub(crate) const SILENT_FOR: Duration = Duration::from_secs(300);
-/// Pause before a server that had no checksum of a file is queried again: servers ask for 30 s to compute one.
+/// Minimum time before a server that had no checksum of a file is asked again. Servers request 30 s to compute a
+/// checksum.
 pub(crate) const CHECKSUM_AGAIN: Duration = Duration::from_secs(30);
-/// How long the checksum of a file is waited for before its replica is compared with another by bytes alone.
+/// Maximum wait for a file's checksum before its replica is compared with another replica by samples alone.
 pub(crate) const CHECKSUM_WAIT: Duration = Duration::from_secs(5);
-/// Messages of XRootD between two answers that are due.
+/// Maximum number of unsolicited XRootD messages between two responses.
 pub(crate) const ATTENTIONS_MAX: usize = 1000;
-/// How long a server may make us wait by saying so, as when a file comes from tape.
+/// Maximum wait that a server may request, for example to stage a file from tape.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(600);
-/// Protocols that are tried to log in at an XRootD server. There are seven kinds.
+/// Maximum number of login protocols that are tried on an XRootD server. Seven protocols exist.
 pub(crate) const LOGIN_PROTOCOLS_MAX: usize = 16;
-/// A table of keys for XRootD's `sss`; a key takes 200 bytes.
-pub(crate) const KEYS_BYTES_MAX: u64 = 1024 * 1024;
+/// Maximum size of an XRootD `sss` keytab. A key takes 200 bytes.
+pub(crate) const KEYS_BYTES_MAX: u64 = MIB;
 
-/// A file of certificates or of a key; the largest bundles of authorities have 300 kB.
-pub(crate) const CERTIFICATE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// A file of settings for S3, `~/.aws/config` or `~/.aws/credentials`.
-pub(crate) const AWS_FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Maximum size of a file with certificates or a key. The largest CA bundles have 300 kB.
+pub(crate) const CERTIFICATE_BYTES_MAX: u64 = 4 * MIB;
+/// Timeout of a `credential_process`, a program that may contact a server but not prompt the user.
+pub(crate) const CREDENTIAL_PROCESS_WAIT: Duration = Duration::from_secs(60);
+/// Maximum size of an S3 settings file, `~/.aws/config` or `~/.aws/credentials`.
+pub(crate) const AWS_FILE_BYTES_MAX: u64 = MIB;
 
-/// Bytes that a Python library reads at once: most give them as a whole, and so they take memory twice.
-pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * 1024 * 1024;
+/// Maximum number of bytes requested in one call of a Python library. Most libraries return all bytes at once, which
+/// doubles the memory usage.
+pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * MIB;
 
-/// How long a server may be silent while another replica of the file could answer: longer than a busy disk needs.
+/// Silence timeout of a server while another replica is available; longer than a busy disk needs.
 pub(crate) const REPLICA_SILENCE: Duration = Duration::from_secs(15);
-/// Tries at a server before another replica is taken: a connection that had died is found by the first.
+/// Maximum number of attempts on a server before switching to another replica. The first attempt detects a dead
+/// connection.
 pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
-/// The same for a request that is not answered in time: the next replica answers sooner than a silent server.
+/// Maximum number of attempts if a request times out while other replicas are available: another replica answers sooner
+/// than a silent server.
 pub(crate) const REPLICA_TIMED_OUT_TRIES_MAX: u32 = 1;
-/// A read that takes this multiple of what such reads took is left for another replica ...
+/// Multiple of the usual duration of a read after which the read is moved to another replica, but not before
+/// `STALL_MIN`.
 pub(crate) const STALL_FACTOR: f64 = 10.0;
-/// ... but not before this time, in which a busy server would have answered.
+/// Minimum time before a read is moved to another replica. A busy server would have answered by then.
 pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
-/// The expected bandwidth of a server before a measurement.
+/// Assumed bandwidth of a server before the first measurement.
 pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
-/// How long a storage element that failed comes last; doubled each time that it fails again.
+/// Time for which a failed storage element is ranked last; doubled after each further failure.
 pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
-/// The same for one that was silent: to find out again takes 15 s, and not the fraction of a second of an error.
+/// Time for which a silent storage element is ranked last. Longer than after an error, because detecting silence again
+/// takes 15 s, an error only a fraction of a second.
 pub(crate) const SILENT_ELEMENT_LEFT: Duration = Duration::from_secs(300);
-/// The longest time that a storage element comes last.
+/// Maximum time for which a failed storage element is ranked last.
 pub(crate) const ELEMENT_LEFT_MAX: Duration = Duration::from_secs(600);
-/// Ranges that are remembered to compare another replica with.
+/// Maximum number of ranges of a file that are remembered as samples for comparison with other replicas.
 pub(crate) const SAMPLES_MAX: usize = 8;
-/// Bytes of each of these ranges.
+/// Maximum size of a sample that is remembered for comparison with other replicas.
 pub(crate) const SAMPLE_BYTES_MAX: u64 = 16 * 1024;
-/// A mounted file system that gives less than this is as good as dead.
+/// Minimum transfer rate in bytes per second. A mounted file system that reads more slowly is considered unresponsive.
 pub(crate) const MOUNT_BYTES_PER_SECOND_MIN: u64 = 100_000;
-/// How long a folder on a disk of this machine is taken to be there without looking again.
+/// Time for which a folder is remembered to be on a local disk before the folder is checked again.
 pub(crate) const FOLDER_KNOWN: Duration = Duration::from_secs(10);
 
-/// Default size of a cache on the local disk: the data of a small analysis.
+/// Default maximum size of a cache on the local disk, enough for the data of a small analysis.
 pub const CACHE_BYTES: u64 = 10_000_000_000;
-/// Bytes with a checksum of their own in the cache: the smallest that is read of it to check what is wanted.
+/// Number of bytes per checksum in the cache: the smallest unit that can be verified.
 pub(crate) const CACHE_PIECE_BYTES: u64 = 64 * 1024;
-/// A file of the cache is ended at this size: the smallest that is removed at once, and large enough that few are
-/// needed.
-pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-/// A range in a file of the cache; what is read at once is never this long.
-pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// What a file of the cache takes besides its bytes: its name, and the rest of its last page.
+/// Size at which a cache segment is complete: small enough for fine-grained eviction, large enough to keep the number
+/// of files low.
+pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * MIB;
+/// Maximum length of a record in a cache segment. Reads are always shorter.
+pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * GIB;
+/// Disk space that a cache segment takes in addition to its bytes: its name and the unused part of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
-/// The size of a cache that others write to as well is looked up each time that this part of its limit was written.
+/// Divisor that determines how often the size of a cache is measured again, because other processes write to the same
+/// cache: each time 1/`CACHE_LOOKS` of the size limit was written.
 pub(crate) const CACHE_LOOKS: u64 = 16;
-/// The time of the last use of a file of the cache is updated at most so often.
+/// Minimum time between updates of the timestamp of a cache segment's last use.
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 
-/// Bytes of one request when a file is copied to a local disk: by then a request costs little against its bytes.
-pub const STAGE_RANGE_BYTES: u64 = 4 * 1024 * 1024;
-/// Bytes of one call that writes them there. On a virtual machine calls of 4 MiB took up to ten times the processor
-/// time of the same bytes, all of it in the kernel's copy. It takes memory for its cache in pieces up to the size of a
-/// call, and large pieces seem to be memory that the host must give first.
+/// Number of bytes per request when a file is copied to a local disk; large enough to make requests cheap per byte.
+pub const STAGE_RANGE_BYTES: u64 = 4 * MIB;
+/// Number of bytes per write when a file is copied to a local disk. On a virtual machine, writes of 4 MiB took up to
+/// ten times the CPU time for the same bytes, all in the kernel's copy: the page cache allocates pieces up to the size
+/// of a write, and large pieces seem to need memory that the host must provide first.
 pub(crate) const STAGE_WRITE_BYTES: usize = 256 * 1024;
-/// Threads that copy, each one request after the other: some wait for the network while others write, and 32 MiB are on
-/// the way, which fill 1 Gbit/s over 250 ms.
+/// Maximum number of threads that copy a file to a local disk, with one request each: some wait for the network while
+/// others write. Together they have 32 MiB in flight, which fills 1 Gbit/s at a round trip of 250 ms.
 pub(crate) const STAGE_THREADS: usize = 8;
-/// How often one looks whether another job has copied the file.
+/// Polling interval while another job copies the file to the local disk.
 pub(crate) const STAGE_LOOK_PAUSE: Duration = Duration::from_millis(20);
-/// Another job that copies a file and makes no progress is waited for this long: a round of its requests at 500 kB/s.
+/// Maximum wait for another job's copy that makes no progress: the time of one round of requests at 500 kB/s.
 pub(crate) const STAGE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Local reads at a time, on threads. Network mounts answer them side by side; a disk of our own has as many by advice.
+/// Maximum number of threads that read a local file. A network mount serves their reads in parallel; a local disk gets
+/// parallel reads from readahead advice.
 pub(crate) const LOCAL_THREADS: usize = 8;
-/// Bytes of kernel readahead that are requested before a read: more than any device has in flight at a time.
-pub(crate) const ADVICE_WINDOW_BYTES: u64 = 32 * 1024 * 1024;
-/// The kernel's own readahead after a read, as most systems have it.
+/// Maximum number of bytes that are announced to the kernel with readahead advice but not read yet: more than any
+/// device has in flight.
+pub(crate) const ADVICE_WINDOW_BYTES: u64 = 32 * MIB;
+/// Number of bytes that the kernel usually reads ahead after a read.
 pub(crate) const KERNEL_READ_AHEAD_BYTES: u64 = 128 * 1024;
-/// Reads past the kernel's cache begin and end at multiples of this, in memory too: the largest sector that disks have.
+/// Alignment of reads with O_DIRECT, in files and in memory: the largest sector size of disks.
 pub(crate) const DIRECT_ALIGNMENT: usize = 4096;
-/// Such reads are cut into pieces of this size: disks are at their best by then, and more of them are in flight.
-pub(crate) const DIRECT_PIECE_BYTES: usize = 1024 * 1024;
-/// Reads that io_uring has at a time.
+/// Maximum size of one read with O_DIRECT: large enough for disks to reach full speed, small enough for many reads in
+/// flight.
+pub(crate) const DIRECT_PIECE_BYTES: usize = MIB as usize;
+/// Maximum number of reads that are in flight in an io_uring.
 #[cfg(target_os = "linux")]
 pub(crate) const URING_READS: usize = 32;

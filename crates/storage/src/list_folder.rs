@@ -1,4 +1,4 @@
-//! Lists folders at servers that our own clients speak to.
+//! Lists folders on servers with Branchline's own clients.
 
 use std::time::Duration;
 
@@ -11,24 +11,24 @@ use crate::servers::listing::{Listing, ListingForm};
 use crate::servers::url::element_of;
 use crate::settings::Settings;
 use crate::xrootd::list_xrootd;
-use crate::{Result, StorageError, StorageErrorKind};
+use crate::{Access, Result, StorageError, StorageErrorKind};
 
-/// How long a library may take to list the folder at `url`.
-pub fn listing_wait(url: &str, once: bool) -> Result<Duration> {
-    Ok(settings_for(url, once)?.time_limit(0))
+/// Returns the time limit for a Python library that lists the folder at `url`.
+pub fn listing_wait(url: &str, access: &Access, once: bool) -> Result<Duration> {
+    Ok(settings_for(url, access, once)?.time_limit(0))
 }
 
-fn settings_for(url: &str, once: bool) -> Result<Settings> {
-    let settings = Settings::from_environment()?.at(&element_of(url));
+fn settings_for(url: &str, access: &Access, once: bool) -> Result<Settings> {
+    let settings = Settings::from_environment()?.chosen(access).at(&element_of(url));
     Ok(if once { settings.once() } else { settings })
 }
 
-/// Lists the folder at `url`, of a scheme that needs no Python library. Tried only `once` where the job can go on
-/// without it.
-pub fn list_folder(url: &str, once: bool) -> Result<Listing> {
-    let settings = settings_for(url, once)?;
+/// Lists the folder at `url`, whose scheme must not need a Python library, with the timeouts and retries of `access`.
+/// If `once` is set, for optional listings, a failed request is not retried.
+pub fn list_folder(url: &str, access: &Access, once: bool) -> Result<Listing> {
+    let settings = settings_for(url, access, once)?;
     if once && is_avoided(&settings.element) {
-        return Err(Fault::new(StorageErrorKind::Timeout, "its server did not answer a moment ago").at(url, None));
+        return Err(Fault::new(StorageErrorKind::Timeout, "its server recently did not answer").at(url, None));
     }
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
     let listed = match scheme.as_str() {

@@ -1,10 +1,11 @@
-//! From a path or URL to the store that reads it.
+//! Opens the store for a path or URL.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use branchline_trace::environment::TRACE;
 use branchline_trace::journal;
 
 use crate::bridge::{self, BridgedFile, Library};
@@ -23,23 +24,24 @@ use crate::{
     XrootdFile,
 };
 
-/// The directory that relative paths start from; None for the working directory of the process.
+/// Base directory of relative paths; None for the process's working directory.
 static BASE: RwLock<Option<PathBuf>> = RwLock::new(None);
 
-/// Makes relative paths of files to read start from a directory, wherever the process goes later; None ends that.
+/// Sets the base directory of relative paths, which replaces the working directory; None restores the working
+/// directory.
 pub fn set_base_directory(directory: Option<PathBuf>) {
     *BASE.write().unwrap_or_else(PoisonError::into_inner) = directory;
 }
 
-/// Where a path of this machine is opened. An absolute path replaces the base directory.
+/// Resolves a local path against the base directory. Absolute paths are not changed.
 fn location_of(path: &str) -> PathBuf {
     let base = BASE.read().unwrap_or_else(PoisonError::into_inner);
     base.as_deref().map_or_else(|| PathBuf::from(path), |directory| directory.join(path))
 }
 
-/// Opens a file for reading: a plain path, or a URL of one of the schemes `file`, `http`, `https`, `dav`, `davs`,
-/// `s3`, `webhdfs`, `root`, `roots`, `xroot` and `xroots`; any other is for a library of Python's. Several of them with
-/// ` | ` between are replicas of one file.
+/// Opens a file for reading. `path` is a plain path, or a URL with the scheme `file`, `http`, `https`, `dav`, `davs`,
+/// `s3`, `webhdfs`, `root`, `roots`, `xroot` or `xroots`; Python libraries read all other schemes. Several paths
+/// separated by ` | ` are replicas of one file.
 pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     begin_trace()?;
     let store = kept_near(path, access)?;
@@ -49,28 +51,29 @@ pub fn open(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     })
 }
 
-/// Starts the trace that an environment variable names. An unwritable trace is an error of the variable, of no file.
+/// Starts recording the trace that is requested by an environment variable. If the trace cannot be written, the error
+/// names the variable, since no file is at fault.
 fn begin_trace() -> Result<()> {
     let unwritable = |error: std::io::Error| {
-        let folder = std::env::var_os(journal::FOLDER_VARIABLE).unwrap_or_default();
+        let folder = std::env::var_os(TRACE).unwrap_or_default();
         let folder = folder.to_string_lossy();
-        let reason = format!("{}={folder}: the trace cannot be written there: {error}", journal::FOLDER_VARIABLE);
+        let reason = format!("{TRACE}={folder}: the trace cannot be written there: {error}");
         StorageError::option(&folder, reason)
     };
     journal::begin_from_environment().map_err(unwritable)
 }
 
-/// Size and identity of a file at a server, where they would only be good to know: each replica is tried once and not
-/// waited for long, and those at a storage element that was silent lately are left out.
-pub fn size_and_identity(path: &str) -> Result<(u64, Option<String>)> {
-    let settings = Settings::from_environment()?.once();
+/// Returns the size and identity of a file on a server, for optional uses. Each replica is tried once, with a short
+/// timeout that does not exceed the timeout of `access`. Storage elements that were recently silent are skipped.
+pub fn size_and_identity(path: &str, access: &Access) -> Result<(u64, Option<String>)> {
+    let settings = Settings::from_environment()?.chosen(access).once();
     let mut last = None;
     for replica in replicas_in(path) {
         let element = element_of(replica);
         if is_avoided(&element) {
             continue;
         }
-        let opened = measured(replica, &Access::default(), &settings);
+        let opened = measured(replica, access, &settings);
         match opened.and_then(|store| Ok((store.size_bytes()?, store.identity()))) {
             Ok(found) => return Ok(found),
             Err(error) => {
@@ -82,18 +85,18 @@ pub fn size_and_identity(path: &str) -> Result<(u64, Option<String>)> {
         }
     }
     let silent = || {
-        let fault = Fault::new(StorageErrorKind::Timeout, "its servers did not answer a moment ago");
+        let fault = Fault::new(StorageErrorKind::Timeout, "its servers recently did not answer");
         fault.at(path, None)
     };
     Err(last.unwrap_or_else(silent))
 }
 
-/// The store at its place, with copies on this machine if that is wanted and it is at another one.
+/// Opens the store, and wraps it in a local copy or cache if requested. Files on local disks are not wrapped.
 fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     let replicas = replicas_in(path);
     let replicas = if replicas.len() < 2 { vec![path] } else { replicas };
     let store = of_replicas(&replicas, access)?;
-    // A file on a disk of this machine gains nothing from a copy there.
+    // A local copy does not make a file on a local disk faster.
     let is_as_it_is = access.throttle.is_none() && access.fault.is_none();
     if is_as_it_is && replicas.iter().all(|path| is_on_this_machine(path)) {
         return Ok(store);
@@ -101,21 +104,21 @@ fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
     kept_here(store, access)
 }
 
-/// The store that reads one of these replicas, and another where that fails.
+/// Opens a store that reads one of these replicas and switches to another replica after a failure.
 fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
     let settings = Settings::from_environment()?.chosen(access);
-    // A client of a server tries again by itself what may pass.
-    if let ([path], None) = (replicas, &access.fault) {
-        if is_at_a_server(path) {
-            return measured(path, access, &settings);
-        }
+    // The clients of servers retry failed requests without a wrapper.
+    if let ([path], None) = (replicas, &access.fault)
+        && is_at_a_server(path)
+    {
+        return measured(path, access, &settings);
     }
     let own = access.clone();
     let open_one = move |path: &str, settings: &Settings| measured(path, &own, settings);
     Ok(Arc::new(Replicated::open(replicas, &settings, Arc::new(open_one))?))
 }
 
-/// With copies on this machine, if that is wanted.
+/// Wraps a store in a local copy or cache, if requested.
 fn kept_here(store: Arc<dyn Store>, access: &Access) -> Result<Arc<dyn Store>> {
     if access.mode == AccessMode::Stage {
         let folder = access.stage_dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -131,7 +134,7 @@ fn is_at_a_server(path: &str) -> bool {
     split_scheme(path).is_some_and(|(scheme, _)| !scheme.eq_ignore_ascii_case("file"))
 }
 
-/// Whether a file that was opened just now is on a disk of this machine.
+/// Returns whether a file that was just opened is known to be on a local disk.
 fn is_on_this_machine(path: &str) -> bool {
     match split_scheme(path) {
         None => mounted::is_here(&location_of(path)),
@@ -141,7 +144,7 @@ fn is_on_this_machine(path: &str) -> bool {
     }
 }
 
-/// The files of this machine that a path, a `file:` URL or a list of replicas names.
+/// Returns the paths of the local files among the replicas in `path`. Each replica is a path or URL.
 pub fn local_paths(path: &str) -> Vec<PathBuf> {
     let local = |one: &str| match split_scheme(one) {
         None => Some(PathBuf::from(one)),
@@ -151,8 +154,8 @@ pub fn local_paths(path: &str) -> Vec<PathBuf> {
     replicas_in(path).into_iter().filter_map(local).collect()
 }
 
-/// The measured link to a file's storage element, or an expected one before anything was read there; None for what is
-/// not at a server of those that our own clients speak to.
+/// Returns the measured link to a file's storage element, or a default before the first measurement. Returns None if a
+/// file is not read by one of Branchline's own network clients.
 pub fn link_expected(path: &str, access: &Access) -> Option<Link> {
     let path = nearest_in(path);
     let (scheme, _) = split_scheme(path)?;
@@ -163,13 +166,13 @@ pub fn link_expected(path: &str, access: &Access) -> Option<Link> {
     OURS.contains(&scheme.as_str()).then(|| known().unwrap_or_else(expected))
 }
 
-/// The store of one replica, which measures the link to it.
+/// Opens the store of one replica and measures the link to the storage element.
 fn measured(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
     let throttle = access.throttle.as_deref();
     Ok(Arc::new(Measured::open(&element_of(path), throttle, || troubled(path, access, settings))?))
 }
 
-/// The store at its place, made slow and unreliable if that is wanted.
+/// Opens the store of one replica, with emulated delays and faults if requested.
 fn troubled(path: &str, access: &Access, settings: &Settings) -> Result<Arc<dyn Store>> {
     let settings = &settings.clone().at(&element_of(path));
     let unreliable = || -> Result<Arc<dyn Store>> {
@@ -201,7 +204,7 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
         _ => {
             let path = without_secrets(path);
             let message = format!(
-                "{path}: files at {scheme}:// are read by libraries of Python's, and no Python is here; copy the file \
+                "{path}: reading {scheme}:// needs a Python library, but Branchline runs without Python; copy the file \
                  to a local disk and give its path."
             );
             Err(StorageError::unsupported_scheme(&path, message))
@@ -209,14 +212,15 @@ fn at_its_place(path: &str, access: &Access, settings: &Settings) -> Result<Arc<
     }
 }
 
-/// Opens a file with our own client, or with XRootD's where a server wants a login that only that one supports.
+/// Opens a file with Branchline's own client, or with the official XRootD client if the server requires a login that
+/// only the official client supports.
 fn xrootd(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     match XrootdFile::open(path, settings) {
         Ok(file) => Ok(Arc::new(file)),
         Err(error) if error.kind == StorageErrorKind::LoginUnknown && bridge::is_registered() => {
             match BridgedFile::open(path, Library::XrootdPackage, settings) {
                 Ok(file) => Ok(Arc::new(file)),
-                // There is no such package: what it would be needed for is the trouble.
+                // The `xrootd` package is not installed: report the unsupported login as the cause.
                 Err(other) if other.kind == StorageErrorKind::UnsupportedScheme => Err(error.with_note(&other.message)),
                 Err(other) => Err(other),
             }
@@ -225,26 +229,25 @@ fn xrootd(path: &str, settings: &Settings) -> Result<Arc<dyn Store>> {
     }
 }
 
-/// `scheme` and what follows `://`; `None` for a plain path.
+/// Splits a URL into its scheme and the part after `://`; returns `None` for a plain path.
 fn split_scheme(path: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = path.split_once("://")?;
     let starts_well = |name: &str| name.starts_with(|first: char| first.is_ascii_alphabetic());
     let is_scheme = |name: &str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter));
-    // Python's fsspec has chains of them, as in `simplecache::https://`.
+    // fsspec chains several schemes in one URL, as in `simplecache::https://`.
     scheme.split("::").all(|name| starts_well(name) && is_scheme(name)).then_some((scheme, rest))
 }
 
-/// The path in `file://<rest>`, where the host must be absent or `localhost`.
+/// Returns the path in `file://<rest>`, whose host must be absent or `localhost`.
 ///
-/// The path is taken as it is written, as ROOT and uproot take it. Where there is no such file, `%XX` stands for a
-/// byte, as RFC 8089 has it.
+/// The path is used literally, as in ROOT and uproot. If that file does not exist, `%XX` escapes are decoded (RFC
+/// 8089).
 fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
     let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) || path.is_empty() {
         let url = without_secrets(url);
-        let message = format!(
-            "{url}: a file URL can only name a file of this machine, with its full path, as in file:///data/f.root."
-        );
+        let message =
+            format!("{url}: a file URL must contain the full path of a local file, as in file:///data/f.root.");
         return Err(StorageError::unsupported_scheme(&url, message));
     }
     let written = PathBuf::from(path);
@@ -252,7 +255,7 @@ fn path_of_file_url(url: &str, rest: &str) -> Result<PathBuf> {
     Ok(if is_there { written } else { PathBuf::from(OsString::from_vec(percent_decoded(path))) })
 }
 
-/// `%20` and its like become the bytes they stand for; any other `%` stays as it is.
+/// Decodes escapes such as `%20`. A `%` that is not part of an escape is kept.
 fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

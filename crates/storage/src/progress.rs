@@ -1,4 +1,4 @@
-//! Counts the progress of calls that may take long, for the thread that watches the caller.
+//! Counts progress within long calls, so that another thread can detect stalls.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,22 +8,22 @@ thread_local! {
     static SIGNS: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
 }
 
-/// Every sign of progress of this thread's calls is added to this count from now on.
+/// Makes all later calls in this thread add their progress to `count`.
 pub fn count_progress_in(count: Arc<AtomicU64>) {
     SIGNS.with(|signs| *signs.borrow_mut() = Some(count));
 }
 
-/// The progress of a call, which several threads may make for the one that called.
+/// Progress counter of a call. Several threads may make progress on behalf of the caller.
 #[derive(Clone)]
 pub(crate) struct Progress(Option<Arc<AtomicU64>>);
 
 impl Progress {
-    /// Of a call of this thread.
+    /// Returns the progress counter of this thread.
     pub(crate) fn of_this_thread() -> Self {
         Self(SIGNS.with(|signs| signs.borrow().clone()))
     }
 
-    /// Counts a step of progress.
+    /// Adds one to the progress counter.
     pub(crate) fn sign(&self) {
         if let Some(count) = &self.0 {
             count.fetch_add(1, Ordering::Relaxed);

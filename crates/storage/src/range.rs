@@ -1,70 +1,72 @@
-//! A range of bytes, and a range with the buffer it is read into.
+//! Byte ranges, with and without buffers for their bytes.
 
 use std::ops::Range;
 
-/// Where bytes lie in a file. Its end may lie beyond 2^64: such a range is never read, only refused.
+/// A range of bytes in a file. The end may exceed 2^64; reading such a range fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ByteRange {
-    /// Offset of the first byte, from the start of the file.
+    /// Offset of the first byte from the start of the file.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
 impl ByteRange {
-    /// `length` bytes from `offset` on.
+    /// Creates a range of `length` bytes that starts at `offset`.
     pub fn new(offset: u64, length: u64) -> Self {
         Self { offset, length }
     }
 
-    /// The offset after the last byte; `None` if that does not fit.
+    /// Returns the offset after the last byte; `None` if the offset exceeds 64 bits.
     pub fn end(&self) -> Option<u64> {
         self.offset.checked_add(self.length)
     }
 }
 
-/// One range to read and the buffer for its bytes.
+/// A range to read, and the buffer for its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RangeRead {
-    /// The wanted range.
+    /// The requested range.
     pub range: ByteRange,
-    /// Its bytes that were written once stay, also behind those of the range: the next read need not clear them.
+    /// Buffer for the bytes. Initialized bytes are kept, even beyond the range, to avoid zeroing the memory before the
+    /// next read.
     buffer: Vec<u8>,
-    /// Where in the buffer the bytes begin.
+    /// Offset of the range's first byte in the buffer.
     start: usize,
-    /// Where they end, once all have come.
+    /// Offset in the buffer after the range's last byte, once all bytes have arrived.
     end: usize,
 }
 
 impl RangeRead {
-    /// A read into a new buffer.
+    /// Creates a read into a new buffer.
     pub fn new(range: ByteRange) -> Self {
         Self::reusing(range, Vec::new())
     }
 
-    /// A read into a buffer that was used before. Its old bytes are overwritten: clearing it first only costs time.
+    /// Creates a read into a reused buffer, which is overwritten without zeroing the memory first.
     pub fn reusing(range: ByteRange, buffer: Vec<u8>) -> Self {
         Self { range, buffer, start: 0, end: 0 }
     }
 
-    /// After a successful read exactly the bytes of the range; unspecified before and after a failed one.
+    /// Returns the bytes of the range after a successful read. Before a read and after a failure, the bytes are
+    /// unspecified.
     pub fn bytes(&self) -> &[u8] {
         self.buffer.get(self.place()).unwrap_or_default()
     }
 
-    /// The buffer, and where in it the bytes lie.
+    /// Returns the buffer, and the position of the requested bytes within the buffer.
     pub fn into_buffer(self) -> (Vec<u8>, Range<usize>) {
         let place = self.place();
         (self.buffer, place)
     }
 
-    /// Where the bytes lie, as far as they have come.
+    /// Returns the position of the requested bytes within the buffer.
     fn place(&self) -> Range<usize> {
         self.start..self.end.min(self.buffer.len())
     }
 
-    /// Finds the place of `length` bytes, in a new buffer if they do not fit into this one. None if there is not so
-    /// much memory.
+    /// Chooses the position of `length` bytes within the buffer. If the buffer is too small, allocates a new buffer.
+    /// Returns None if out of memory.
     fn reserve(&mut self, length: usize) -> Option<()> {
         let most = length.checked_add(ALIGNMENT)?;
         if self.buffer.capacity() < most {
@@ -77,8 +79,8 @@ impl RangeRead {
         Some(())
     }
 
-    /// Makes room for `length` bytes after the start. True if that room has bytes already that may be overwritten;
-    /// false if bytes are to be appended. None if there is not so much memory.
+    /// Makes space for `length` bytes. Returns true if the space consists of initialized bytes to overwrite, false if
+    /// bytes must be appended, and None if out of memory.
     pub(crate) fn prepare(&mut self, length: usize) -> Option<bool> {
         self.reserve(length)?;
         let reused = self.buffer.len() >= self.end;
@@ -88,7 +90,7 @@ impl RangeRead {
         Some(reused)
     }
 
-    /// Room for `length` bytes, all of which are to be overwritten; None if there is not so much memory.
+    /// Returns space for `length` bytes, all of which the caller must overwrite; None if out of memory.
     pub(crate) fn room_for(&mut self, length: u64) -> Option<&mut [u8]> {
         self.reserve(usize::try_from(length).ok()?)?;
         if self.buffer.len() < self.end {
@@ -97,32 +99,34 @@ impl RangeRead {
         Some(self.room())
     }
 
-    /// The room that has bytes already.
+    /// Returns the initialized part of the space for the range.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let place = self.place();
         &mut self.buffer[place]
     }
 
-    /// Gives away the buffer with its room, which is to come back.
+    /// Lends the buffer until `restore` is called. Returns the buffer, and the position of the requested bytes within
+    /// the buffer.
     pub(crate) fn lend(&mut self) -> (Vec<u8>, Range<usize>) {
         let place = self.place();
         (std::mem::take(&mut self.buffer), place)
     }
 
-    /// The buffer has come back.
+    /// Takes back the lent buffer.
     pub(crate) fn restore(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 
-    /// The buffer with its start, to be filled at its end.
+    /// Returns the buffer, to which the requested bytes must be appended. The buffer already ends at the position of
+    /// the first byte.
     pub(crate) fn buffer_mut(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 }
 
-/// A byte comes to lie in its cache line as it does in the file, and so in the kernel's page. Copying to a place that
-/// is up to 31 bytes further in its page is six times slower on AMD's processors, and malloc puts every large buffer
-/// 16 bytes after the start of a page.
+/// Alignment of the bytes in a buffer: each byte has the same position within a cache line as in the file. Copying a
+/// page to a position up to 31 bytes further into a page of memory is six times slower on AMD processors, and malloc
+/// places every large buffer 16 bytes after the start of a page.
 const ALIGNMENT: usize = 64;
 
 #[cfg(test)]

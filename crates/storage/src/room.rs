@@ -1,17 +1,17 @@
-//! Room on a local disk for copies of files.
+//! Disk space for local copies of files.
 
 use std::fs::File;
 
 use rustix::fs::{fallocate, fstatvfs, FallocateFlags};
 use rustix::io::Errno;
 
-/// The free bytes of the file system of an open file.
+/// Returns the number of free bytes in the file system that contains an open file.
 pub(crate) fn free_bytes(file: &File) -> u64 {
     fstatvfs(file).map(|about| about.f_bavail.saturating_mul(about.f_frsize)).unwrap_or(u64::MAX)
 }
 
-/// Reserves room for this many bytes in an open file, so that jobs which copy at the same time do not count on the same
-/// room. The error is the number of free bytes.
+/// Reserves disk space for an open file, so that several jobs that copy at the same time do not count on the same free
+/// space. The error is the number of free bytes.
 pub(crate) fn reserve(file: &File, size_bytes: u64) -> Result<(), u64> {
     if size_bytes == 0 {
         return Ok(());
@@ -22,7 +22,7 @@ pub(crate) fn reserve(file: &File, size_bytes: u64) -> Result<(), u64> {
     }
     match fallocate(file, FallocateFlags::empty(), 0, size_bytes) {
         Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => Err(free),
-        // A file system that cannot reserve room has at least reported what is free now.
+        // If the file system does not support fallocate, the check above has at least found enough free space.
         _ => Ok(()),
     }
 }

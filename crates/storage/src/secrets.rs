@@ -1,6 +1,6 @@
-//! Removes passwords, tokens and keys from URLs and servers' answers before they are shown.
+//! Removes passwords, tokens and keys from URLs and server messages before they are shown.
 
-/// Parts of a query that are credentials.
+/// Query parameters that contain credentials.
 const SECRET_KEYS: &[&str] = &[
     "authz",
     "authorization",
@@ -19,8 +19,8 @@ const SECRET_KEYS: &[&str] = &[
     "ticket",
 ];
 
-/// A URL, or a server's text with one, as it may be shown: passwords and the values of secret parameters become
-/// `***`. A plain path stays as it is.
+/// Replaces passwords and the values of secret parameters by `***`, in a URL or in a message that contains a URL. A
+/// plain path is not changed.
 pub fn without_secrets(text: &str) -> String {
     let each: Vec<String> = text.split(" | ").map(without_secrets_of_one).collect();
     each.join(" | ")
@@ -37,7 +37,7 @@ fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
-    // A URL may stand in another one, after its path or at its start.
+    // A URL may contain another URL, in the path or directly after the scheme.
     if authority.ends_with(':') && tail.starts_with("//") {
         return format!("{scheme}://{}", without_password(rest));
     }
@@ -61,7 +61,7 @@ fn without_secret_value(parameter: &str) -> String {
     }
 }
 
-/// A server's words as a part of our own: one line, not too long, and no secrets that it may say back.
+/// Quotes a server's text for use in a message: on one line, shortened, and without secrets that the server may echo.
 pub(crate) fn quoted(words: &[u8]) -> String {
     const LETTERS_MAX: usize = 300;
     let text = String::from_utf8_lossy(words);
@@ -83,18 +83,19 @@ pub(crate) fn quoted(words: &[u8]) -> String {
     line
 }
 
-/// The words before a token in the header `Authorization`, whatever form the token has.
+/// Returns whether a word is an authorization scheme, after which a token follows in the `Authorization` header.
 fn is_scheme(word: &str) -> bool {
     word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic")
 }
 
-/// Whether a word cannot be one of a sentence: it has digits, or capital letters in it.
+/// Returns whether a word looks like an encoded secret: after its first character, the word contains digits or
+/// capitals.
 fn is_encoded(word: &str) -> bool {
     word.chars().skip(1).any(|letter| letter.is_ascii_digit() || letter.is_ascii_uppercase())
 }
 
 fn shown_word(word: &str) -> String {
-    // JSON web tokens start with an encoded `{"`.
+    // JSON web tokens start with `{"`, which becomes `eyJ` in base 64.
     if word.contains("eyJ") {
         "***".to_owned()
     } else {

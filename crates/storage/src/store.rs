@@ -2,82 +2,81 @@
 
 use crate::{RangeRead, Result};
 
-/// One file at one place, opened for reading. Several threads may read from it at the same time.
+/// One file on one storage system, opened for reading. Several threads may read from a store concurrently.
 ///
-/// Calls wait until they are done, because reading threads have nothing else to do. A store requests all ranges of a
-/// call at once as far as its place allows, ends every wait at a deadline, and repeats a request whose failure may
-/// pass.
+/// Calls block, because reading threads have nothing else to do. A store requests all ranges of a call at once where
+/// the storage system allows that, bounds every wait by a deadline, and retries requests after temporary failures.
 pub trait Store: Send + Sync {
-    /// The storage element that serves the file, as it appears in reports: `local:<host>`, `memory`.
+    /// Returns the storage element's name in reports, such as `local:<host>` or `memory`.
     fn name(&self) -> &str;
 
-    /// The path or URL of the file, as the user gave it.
+    /// Returns the path or URL of the file, as given by the user.
     fn path(&self) -> &str;
 
-    /// The size of the file.
+    /// Returns the size of the file.
     fn size_bytes(&self) -> Result<u64>;
 
-    /// The identity of this version of the file; None if the place has none. A file with the same identity as before
-    /// has the same bytes.
+    /// Returns the identity of this version of the file; None if the storage system provides no identity. Files with
+    /// the same identity have the same bytes.
     fn identity(&self) -> Option<String>;
 
-    /// Checksums of the whole file and their kinds, as `adler32:a1b2c3`, those that the place has. This takes as long
-    /// as the place likes.
+    /// Returns the available checksums of the whole file with their kinds, such as `adler32:a1b2c3`. The call has no
+    /// time limit.
     fn checksums(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The gap up to which two ranges of the file are better read as one.
+    /// Returns the largest gap across which two ranges of the file should be read as one.
     fn gap_bytes(&self) -> u64;
 
-    /// Reads every range into its own buffer, each exactly filled, or fails: a range that reaches beyond the end
-    /// of the file is an error, never a shorter buffer, and sizes no allocation.
+    /// Reads every range completely into its own buffer, or fails. A range beyond the end of the file is an error:
+    /// buffers are never shortened, and memory is never allocated according to an invalid length.
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
-    /// Whether a read costs hardly more than copying its bytes: the file is on a disk of this machine, or in its
-    /// memory.
+    /// Returns whether a read costs little more than copying bytes, because the file is on a local disk or in memory.
     fn is_near(&self) -> bool {
         false
     }
 
-    /// Bytes that the next read moves besides those of its ranges: the whole file, where its place sends no parts.
+    /// Returns how many bytes the next read transfers in addition to the requested ranges. This is the size of the
+    /// whole file if the storage system does not support ranges.
     fn due_bytes(&self) -> u64 {
         0
     }
 
-    /// Reads come soon, this many at a time: what takes round trips before the first of them may begin now, and is not
-    /// waited for.
+    /// Hints that the given number of parallel reads will follow soon, so that connections can be prepared in the
+    /// background.
     fn expect_reads(&self, _count: usize) {}
 
-    /// All of the file is read soon: a disk may begin to, and is not waited for.
+    /// Hints that the whole file will be read soon, so that a disk can start reading in the background.
     fn expect_all(&self) {}
 
-    /// Remarks for the user on reads that went well, in sentences without a full stop: a cache that could not be
-    /// written, for instance.
+    /// Returns notes for the user about reads that succeeded, such as a cache that could not be written. Each note is a
+    /// sentence without a full stop.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What was read of each replica of the file so far; empty for a file that is at one place only.
+    /// Returns what has been read from each replica of the file; empty if the file has only one location.
     fn replicas(&self) -> Vec<ReplicaRead> {
         Vec::new()
     }
 
-    /// Reads ranges again whose bytes were wrong: past all caches, and from another replica if there is one.
+    /// Rereads ranges whose bytes were wrong, bypassing all caches, and from another replica if available.
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         self.read_ranges(reads)
     }
 }
 
-/// A wrapper around a store: it changes some of the calls and passes on the others.
+/// A wrapper around a store, which overrides some of the store's methods and forwards the others.
 pub trait Around: Send + Sync {
-    /// The store inside.
+    /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
 
     /// See [`Store::read_ranges`].
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort>;
 
-    /// See [`Store::read_again`]. One that caches bytes passes this on to the inner store.
+    /// See [`Store::read_again`]. A wrapper that caches bytes forwards this to the wrapped store.
     fn read_again(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         self.read_ranges(reads)
     }
@@ -87,7 +86,7 @@ pub trait Around: Send + Sync {
         self.inner().gap_bytes()
     }
 
-    /// See [`Store::is_near`]. One that makes reads slow or unreliable is not.
+    /// See [`Store::is_near`]. A wrapper that slows down reads or injects faults returns false.
     fn is_near(&self) -> bool {
         self.inner().is_near()
     }
@@ -161,27 +160,27 @@ impl<T: Around> Store for T {
     }
 }
 
-/// What was read of one replica of a file.
+/// Statistics of the reads from one replica of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplicaRead {
-    /// Its location, as it may be shown.
+    /// Location of the replica, without secrets.
     pub path: String,
-    /// Bytes that came from it.
+    /// Number of bytes read from the replica.
     pub read_bytes: u64,
-    /// How often it was left since something failed there.
+    /// Number of times that reading switched to another replica because this replica failed.
     pub failures_count: u64,
-    /// The last of these failures; empty if there was none.
+    /// Message of the replica's last failure; empty if the replica never failed.
     pub error: String,
 }
 
-/// The cost of a read at the store that did it.
+/// Cost of a read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReadEffort {
-    /// System calls or requests.
+    /// Number of system calls or requests.
     pub calls_count: u64,
-    /// Bytes moved by them.
+    /// Number of bytes transferred by these calls or requests.
     pub read_bytes: u64,
-    /// Bytes that came from a copy on this machine instead, which the calls and bytes above are without.
+    /// Number of bytes served from a local copy, not included in `calls_count` and `read_bytes`.
     pub cached_bytes: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The cache of what was read, and staged files: right bytes whatever happens to the copies, and none left over.
+//! Tests of the range cache and of staged files: bytes are correct whatever happens to the copies, and no copies are
+//! left over.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use branchline_storage::{open, Access, ByteRange, Cached, Memory, RangeRead, ReadEffort, Staged, Store};
 
-/// A directory of this test alone, removed at its end.
+/// A directory for one test, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -37,7 +38,7 @@ impl Scratch {
         Cached::around(self.again(), &self.0.join("cache"), limit_bytes).unwrap()
     }
 
-    /// All files below the cache or the staging folder.
+    /// Returns all files below the cache folder or the staging folder.
     fn files(&self, below: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut folders = vec![self.0.join(below)];
@@ -57,7 +58,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Numbers that look random, always the same.
+/// A generator of reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -93,14 +94,14 @@ fn what_was_read_once_is_not_read_again() {
     let first = scratch.cached(100 * MEGABYTE);
     let effort = read(&first, &ranges, &bytes);
     assert_eq!((effort.read_bytes, effort.cached_bytes), (701_300, 0));
-    // By the same process, while it is still being written.
+    // The same process reads the ranges while the segment is still being written.
     let effort = read(&scratch.cached(100 * MEGABYTE), &ranges, &bytes);
     assert_eq!((effort.calls_count, effort.read_bytes, effort.cached_bytes), (0, 0, 701_300));
     drop(first);
     let later = scratch.cached(100 * MEGABYTE);
     let effort = read(&later, &ranges, &bytes);
     assert_eq!((effort.calls_count, effort.read_bytes, effort.cached_bytes), (0, 0, 701_300));
-    // What lies in it, and what reaches beyond it.
+    // One range lies inside a cached range, and one extends past a cached range.
     let effort = read(&later, &[(600_000, 10), (100, 400)], &bytes);
     assert_eq!((effort.read_bytes, effort.cached_bytes), (200, 210));
     assert_eq!(later.remarks(), Vec::<String>::new());
@@ -153,7 +154,7 @@ fn damaged_copies_are_never_served() {
             let length = found.len().max(1) as u64;
             found.resize(length as usize, 0);
             match round % 5 {
-                // Many in the table and the trailer behind it.
+                // Damages one of the last 140 bytes.
                 0 => found[(length - 1 - numbers.below(length.min(140))) as usize] ^= 1 << numbers.below(8),
                 1 => found[numbers.below(length) as usize] ^= 1 << numbers.below(8),
                 2 => found.truncate(numbers.below(length) as usize),
@@ -164,11 +165,11 @@ fn damaged_copies_are_never_served() {
         }
         let effort = read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes);
         noticed += u32::from(effort.read_bytes > 0);
-        // What else was in a damaged file is fetched again, too.
+        // The damaged segment was deleted, so its other records are fetched again too.
         read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes);
         assert_eq!(read(&scratch.cached(10 * MEGABYTE), &ranges, &bytes).read_bytes, 0, "round {round}");
     }
-    // Not all of what was damaged was needed, and a tail may be one that is not whole yet.
+    // Not all damage is noticed: not every byte was read, and a damaged last record may look unfinished.
     assert!(noticed > 150, "{noticed}");
 }
 
@@ -214,7 +215,7 @@ fn what_cannot_have_been_right_is_read_past_the_cache_and_replaced() {
 fn what_one_process_fetches_another_has_at_once() {
     let (scratch, bytes) = (Scratch::new(), content(300_000));
     scratch.source(&bytes);
-    // With other limits they share nothing but the folder.
+    // Because of their different limits, the two caches share only the folder.
     let (one, other) = (scratch.cached(MEGABYTE), scratch.cached(2 * MEGABYTE));
     for start in 0..3 {
         assert_eq!(read(&one, &[(start * 100_000, 100_000)], &bytes).cached_bytes, 0);
@@ -229,11 +230,11 @@ fn a_cache_stays_within_its_limit_and_keeps_what_was_used_last() {
     let limit = 2_000_000;
     for start in 0..80 {
         read(&scratch.cached(limit), &[(start * 100_000, 100_000)], &bytes);
-        // The first is used again and again.
+        // The first range is used repeatedly, so it must stay in the cache.
         let first = read(&scratch.cached(limit), &[(0, 100_000)], &bytes);
         assert_eq!(first.read_bytes, 0, "after {start}");
         for path in scratch.files("cache") {
-            // As if time had passed: that is how it is known what was used last.
+            // Makes the segment older, because timestamps determine the order of eviction.
             let file = fs::File::open(&path).unwrap();
             let used = file.metadata().unwrap().modified().unwrap();
             file.set_modified(used - Duration::from_secs(100)).unwrap();
@@ -279,7 +280,7 @@ fn where_nothing_can_be_cached_it_is_read_all_the_same_and_said() {
     let memory = Arc::new(Memory::new("f.bin", bytes.clone()));
     let store = Cached::around(memory, &scratch.0.join("other"), MEGABYTE).unwrap();
     assert_eq!(read(&store, &[(0, 5000)], &bytes).read_bytes, 5000);
-    assert!(store.remarks()[0].contains("sends nothing that differs"), "{:?}", store.remarks());
+    assert!(store.remarks()[0].contains("sends nothing that identifies the version"), "{:?}", store.remarks());
 }
 
 #[test]
@@ -382,7 +383,7 @@ fn copies_that_killed_jobs_left_behind_are_removed_and_not_used() {
     let left: Vec<PathBuf> = scratch.files("stage");
     let kept: Vec<(PathBuf, Vec<u8>)> = left.iter().map(|path| (path.clone(), vec![0; 100_000])).collect();
     drop(store);
-    // The same names, as a job that was killed leaves them, and wrong bytes of the right size.
+    // Simulates leftovers of a killed job: files with the same names and sizes, but wrong bytes.
     for (path, wrong) in &kept {
         fs::write(path, wrong).unwrap();
     }
@@ -419,7 +420,7 @@ fn users_who_share_a_folder_have_copies_of_their_own() {
     let mut folders = fs::read_dir(scratch.0.join("stage")).unwrap();
     let own = folders.next().unwrap().unwrap().path();
     assert!(own.display().to_string().ends_with(&format!("-{}", fs::metadata(&own).unwrap().uid())));
-    // Somebody else put a link there that leads to files of theirs.
+    // Simulates another user who has placed a link at this path that points to a folder of their own.
     fs::remove_dir(&own).unwrap();
     fs::create_dir(scratch.0.join("theirs")).unwrap();
     symlink(scratch.0.join("theirs"), &own).unwrap();

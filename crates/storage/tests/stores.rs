@@ -1,4 +1,4 @@
-//! Every store behaves alike, and tells plainly what is wrong.
+//! Tests that all stores behave alike and report clear errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use branchline_storage::{
 };
 use branchline_trace::{Counter, Counters};
 
-/// A directory of this test alone, removed at its end.
+/// A directory for one test, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -53,7 +53,7 @@ fn read_range(store: &dyn Store, range: ByteRange) -> Result<Vec<u8>, StorageErr
     Ok(read[0].bytes().to_vec())
 }
 
-/// The same bytes as a local file, in memory, and in memory counted.
+/// Returns stores with the same bytes: a local file, a store in memory, and a store in memory with counters.
 fn stores(scratch: &Scratch, bytes: &[u8]) -> Vec<Arc<dyn Store>> {
     let path = scratch.write("f.bin", bytes);
     let memory = Arc::new(Memory::new("f.bin", bytes));

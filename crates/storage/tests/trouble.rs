@@ -1,4 +1,4 @@
-//! Stores that are made slow and unreliable on purpose do what their words say.
+//! Tests that emulated throttles and faults follow their specification.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +33,7 @@ fn a_throttled_store_gives_the_same_bytes_and_not_too_early() {
             scope.spawn(|| assert!(read(store).unwrap() == read(&*memory("a").unwrap()).unwrap()));
         }
     });
-    // One round trip, and the bytes of both one after the other.
+    // The two reads run in parallel: they share one round trip, but their bytes pass the link one after the other.
     assert!(started.elapsed() >= Duration::from_millis(20 + 2 * 10));
 }
 

@@ -1,22 +1,22 @@
-//! The one list of counters, and the atomics that hold their values.
+//! The list of all counters, and the atomics that hold their values.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Stopwatch;
 
-/// What a counter's number means.
+/// Unit of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// A number of things.
+    /// A number of items.
     Count,
-    /// Nanoseconds of wall time in one thread; several threads together may spend more than the clock shows.
+    /// Nanoseconds of wall time in one thread; the sum over threads may exceed the elapsed time.
     Nanoseconds,
 }
 
 impl Unit {
-    /// The unit as it is printed: "bytes", "count" or "ns".
+    /// Name of the unit: "bytes", "count" or "ns".
     pub fn name(self) -> &'static str {
         match self {
             Unit::Bytes => "bytes",
@@ -28,27 +28,27 @@ impl Unit {
 
 macro_rules! declare_counters {
     ($($counter:ident, $name:literal, $unit:ident, $description:literal;)*) => {
-        /// Everything that is counted. A new counter is one line in the list of this file.
+        /// All counters. To add one, add a line to the list in this file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Counter {
             $(#[doc = $description] $counter,)*
         }
 
         impl Counter {
-            /// Every counter, in the order of the list.
+            /// All counters, in the order of the list.
             pub const ALL: &'static [Counter] = &[$(Counter::$counter,)*];
 
-            /// The name under which the counter appears in records.
+            /// Name of the counter in records.
             pub fn name(self) -> &'static str {
                 match self { $(Counter::$counter => $name,)* }
             }
 
-            /// What its number means.
+            /// Unit of the counter.
             pub fn unit(self) -> Unit {
                 match self { $(Counter::$counter => Unit::$unit,)* }
             }
 
-            /// One sentence on what is counted.
+            /// Describes the counter in one sentence.
             pub fn description(self) -> &'static str {
                 match self { $(Counter::$counter => $description,)* }
             }
@@ -57,70 +57,70 @@ macro_rules! declare_counters {
 }
 
 declare_counters! {
-    BytesAsked, "bytes_asked", Bytes, "Bytes requested from the store, gaps between joined ranges included.";
-    GapBytes, "gap_bytes", Bytes, "Bytes requested only because near ranges were joined into one.";
-    BytesRead, "bytes_read", Bytes, "Bytes that the store really read.";
-    CachedBytes, "cached_bytes", Bytes, "Bytes that came from a copy on this machine instead of the store.";
+    BytesAsked, "bytes_asked", Bytes, "Bytes requested from the store, including gaps between joined ranges.";
+    GapBytes, "gap_bytes", Bytes, "Bytes requested only because nearby ranges were joined.";
+    BytesRead, "bytes_read", Bytes, "Bytes actually read by the store.";
+    CachedBytes, "cached_bytes", Bytes, "Bytes read from a local copy instead of the store.";
     ReadCalls, "read_calls", Count, "Read calls of the store: system calls or requests.";
     FetchNs, "fetch_ns", Nanoseconds, "Time inside the store's read calls.";
     OpenNs, "open_ns", Nanoseconds, "Time to open: header, keys, streamer info, tree metadata.";
     Baskets, "baskets", Count, "Baskets or pages decoded.";
-    CompressedBytes, "compressed_bytes", Bytes, "Bytes of baskets or pages as they are stored.";
-    PlainBytes, "plain_bytes", Bytes, "Bytes of baskets or pages after decompression.";
+    CompressedBytes, "compressed_bytes", Bytes, "Stored size of baskets or pages.";
+    PlainBytes, "plain_bytes", Bytes, "Size of baskets or pages after decompression.";
     DecompressNs, "decompress_ns", Nanoseconds, "Time spent decompressing.";
-    DecodeNs, "decode_ns", Nanoseconds, "Time spent turning plain bytes into arrays.";
+    DecodeNs, "decode_ns", Nanoseconds, "Time spent decoding decompressed bytes into arrays.";
     LateReads, "late_reads", Count, "Reads of a branch after its chunk had been delivered.";
 }
 
 const COUNTERS_COUNT: usize = Counter::ALL.len();
 
-/// The values of all counters for one measured thing.
+/// Values of all counters for one measured object.
 #[derive(Debug, Default)]
 pub struct Counters {
     values: [AtomicU64; COUNTERS_COUNT],
 }
 
 impl Counters {
-    /// All counters at zero.
+    /// Creates counters with the value zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds `value` to one counter.
+    /// Adds `value` to a counter.
     #[inline]
     pub fn add(&self, counter: Counter, value: u64) {
         self.values[counter as usize].fetch_add(value, Ordering::Relaxed);
     }
 
-    /// Runs `work` and adds the time it took to `counter`, which counts nanoseconds.
+    /// Runs `work` and adds its duration to `counter`, which must count nanoseconds.
     #[inline]
     pub fn timed<T>(&self, counter: Counter, work: impl FnOnce() -> T) -> T {
-        debug_assert_eq!(counter.unit(), Unit::Nanoseconds, "{} is no time", counter.name());
+        debug_assert_eq!(counter.unit(), Unit::Nanoseconds, "{} is not a time", counter.name());
         let stopwatch = Stopwatch::start();
         let result = work();
         self.add(counter, stopwatch.elapsed_ns());
         result
     }
 
-    /// The values now. Counters that other threads change meanwhile may be a moment apart from each other.
+    /// Returns the current values. The snapshot is not atomic: other threads may update counters while it is taken.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot { values: std::array::from_fn(|index| self.values[index].load(Ordering::Relaxed)) }
     }
 }
 
-/// The values of all counters at one moment: plain numbers.
+/// Values of all counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Snapshot {
     values: [u64; COUNTERS_COUNT],
 }
 
 impl Snapshot {
-    /// The value of one counter.
+    /// Returns the value of a counter.
     pub fn get(&self, counter: Counter) -> u64 {
         self.values[counter as usize]
     }
 
-    /// Every counter with its value, in the order of the list.
+    /// Iterates over all counters with their values, in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
         Counter::ALL.iter().map(|&counter| (counter, self.get(counter)))
     }

@@ -1,4 +1,4 @@
-//! A clock for one thread's work.
+//! A stopwatch for the work of one thread.
 
 use std::time::Instant;
 
@@ -9,20 +9,20 @@ pub struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Starts now.
+    /// Starts the stopwatch.
     #[inline]
     pub fn start() -> Self {
         Self { started: Instant::now() }
     }
 
-    /// Nanoseconds since the start or the last lap.
+    /// Returns the nanoseconds since the start or the last lap.
     #[inline]
     pub fn elapsed_ns(&self) -> u64 {
         nanoseconds(self.started, Instant::now())
     }
 
-    /// Nanoseconds since the start or the last lap, and starts the next lap at the same moment, so that
-    /// consecutive laps add up to the whole time.
+    /// Returns the nanoseconds since the start or the last lap, and starts the next lap at the same moment, so that
+    /// consecutive laps add up to the total time.
     #[inline]
     pub fn lap_ns(&mut self) -> u64 {
         let now = Instant::now();

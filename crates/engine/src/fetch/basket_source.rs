@@ -1,4 +1,4 @@
-//! The bytes of one basket in memory.
+//! The source of a basket's bytes, once they are in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,21 +16,21 @@ use crate::fetch::request::BasketId;
 use crate::file::rntuple_metadata::Ntuple;
 use crate::memory::budget::{Budget, Lease};
 
-/// Where the bytes of a basket are in memory.
+/// Location of the bytes of a basket in memory.
 #[derive(Debug, Clone)]
 pub(crate) enum BasketSource {
-    /// A record, as a share of bytes that were fetched.
+    /// A record: a share of the fetched bytes.
     Record(Bytes),
-    /// A record that the next chunk needs too. The first decoder that needs it decompresses it.
+    /// A record that the next chunk needs too. The first decoder that uses it decompresses it for both chunks.
     Shared(Arc<SharedBasket>),
-    /// It came with the tree.
+    /// A basket embedded in the tree.
     Embedded(Arc<EmbeddedBasket>),
-    /// The pages of a field of an RNTuple in one cluster.
+    /// The pages of an RNTuple field in one cluster.
     Pages(Arc<ClusterPages>),
 }
 
 impl BasketSource {
-    /// Bytes of a basket as they lie in the file; of pages those of the first.
+    /// The stored bytes of a basket, or of the first page.
     pub(crate) fn stored(&self) -> &[u8] {
         match self {
             Self::Record(bytes) => bytes,
@@ -40,7 +40,7 @@ impl BasketSource {
         }
     }
 
-    /// How many bytes are there.
+    /// Number of stored bytes.
     pub(crate) fn stored_bytes(&self) -> usize {
         match self {
             Self::Pages(cluster) => cluster.stored.size_bytes(),
@@ -48,10 +48,10 @@ impl BasketSource {
         }
     }
 
-    /// What decompressing it takes for a while. A shared basket takes nothing: its plain bytes stay.
+    /// Temporary memory for decompressing the basket; none for a shared basket, whose decompressed bytes are kept.
     pub(crate) fn scratch(&self, entries_count: u64) -> ScratchBytes {
         match self {
-            // Decoding reports the error of a record that does not parse.
+            // If the record does not parse, decoding reports the error.
             Self::Record(bytes) => {
                 BasketRecord::parse(bytes, entries_count).map_or(ScratchBytes::default(), |record| record.scratch())
             }
@@ -63,53 +63,53 @@ impl BasketSource {
         }
     }
 
-    /// Where they are in memory.
+    /// Address of the stored bytes in memory.
     pub(crate) fn address(&self) -> usize {
         self.stored().as_ptr() as usize
     }
 }
 
-/// The pages of a field in one cluster, or those of them that a chunk needs.
+/// The pages of a field in one cluster, or only the pages that a chunk needs.
 #[derive(Debug)]
 pub(crate) struct ClusterPages {
     pub(crate) ntuple: Arc<Ntuple>,
-    /// The branch of the field.
+    /// Index of the field's branch.
     pub(crate) branch: usize,
     pub(crate) cluster: FieldCluster,
     pub(crate) stored: Stored,
 }
 
 impl ClusterPages {
-    /// Decodes the field from the pages that were fetched.
+    /// Returns a reader of the field over the fetched pages.
     pub(crate) fn reader(&self) -> FormatResult<FieldReader<'_>> {
         let form = self.ntuple.form(self.branch).map_err(Clone::clone)?;
         Ok(FieldReader { schema: &self.ntuple.schema, form, cluster: &self.cluster, stored: &self.stored })
     }
 }
 
-/// A basket that reaches from one chunk into the next.
+/// A basket that extends from one chunk into the next.
 #[derive(Debug)]
 pub(crate) struct SharedBasket {
     pub(crate) record: Bytes,
-    /// Its decompressed bytes, filled by the first decoder.
+    /// The decompressed bytes, or the error. Filled by the first decoder that needs them.
     pub(crate) plain: OnceLock<FormatResult<Vec<u8>>>,
     _lease: Lease,
 }
 
-/// The baskets that reach beyond a chunk, kept for the next one, by branch and index. Those without room are fetched
-/// again.
+/// Baskets that extend beyond a chunk and are kept for the next chunk, keyed by branch and index. Baskets that do not
+/// fit are fetched again.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     by_basket: HashMap<BasketId, CarriedBasket>,
-    /// Pages that reach beyond a chunk, by their place in the file.
+    /// Pages that extend beyond a chunk, keyed by their offset in the file.
     pages: HashMap<u64, Bytes>,
     budget: Option<Arc<Budget>>,
-    /// Bytes that more of them may take, and that all of them may take.
+    /// Number of bytes, out of `room_max`, that are still available for carried baskets.
     room: u64,
     room_max: u64,
 }
 
-/// A basket that is kept, and what that takes.
+/// A carried basket, with the lease of its memory.
 #[derive(Debug, Clone)]
 pub(crate) struct CarriedBasket {
     pub(crate) source: BasketSource,
@@ -117,34 +117,34 @@ pub(crate) struct CarriedBasket {
 }
 
 impl Carried {
-    /// Nothing yet, and room for this many bytes.
+    /// Creates an empty set with this maximum total size.
     pub(crate) fn new(budget: &Arc<Budget>, room_max: u64) -> Self {
         Self { budget: Some(Arc::clone(budget)), room: room_max, room_max, ..Self::default() }
     }
 
-    /// Takes what the chunk before left, and begins with nothing for the next one.
+    /// Takes the baskets carried over from the previous chunk, and leaves an empty set.
     pub(crate) fn take(&mut self) -> Self {
         let (budget, room_max) = (self.budget.clone(), self.room_max);
         std::mem::replace(self, Self { budget, room: room_max, room_max, ..Self::default() })
     }
 
-    /// Drops everything; returns whether there was anything.
+    /// Drops everything that is carried, and returns whether there was anything.
     pub(crate) fn clear(&mut self) -> bool {
         let before = self.take();
         !before.by_basket.is_empty() || !before.pages.is_empty()
     }
 
-    /// A basket that the chunk before left.
+    /// Returns a basket carried over from the previous chunk.
     pub(crate) fn get(&self, basket: BasketId) -> Option<&CarriedBasket> {
         self.by_basket.get(&basket)
     }
 
-    /// A page that the chunk before left.
+    /// Returns a page carried over from the previous chunk.
     pub(crate) fn page(&self, offset: u64, size: u64) -> Option<Bytes> {
         self.pages.get(&offset).filter(|bytes| bytes.len() as u64 == size).cloned()
     }
 
-    /// Room for this many more bytes, if there is any.
+    /// Leases this many more bytes, if that is within `room`.
     fn lease(&mut self, bytes: u64) -> Option<Lease> {
         let room = self.room.checked_sub(bytes)?;
         let lease = self.budget.as_ref()?.try_lease(bytes)?;
@@ -152,7 +152,8 @@ impl Carried {
         Some(lease)
     }
 
-    /// A copy, so that the buffer of the whole read can be dropped.
+    /// Copies bytes, so that the buffer of the whole read can be dropped. Returns None if there is no room for the
+    /// copy.
     fn copy(&mut self, bytes: &[u8]) -> Option<Bytes> {
         let lease = self.lease(bytes.len() as u64)?;
         Some(Bytes::from_owner(Copied(bytes.to_vec(), lease)))
@@ -160,21 +161,21 @@ impl Carried {
 
     /// Keeps a page for the next chunk.
     pub(crate) fn keep_page(&mut self, offset: u64, bytes: &Bytes) {
-        if !self.pages.contains_key(&offset) {
-            if let Some(copy) = self.copy(bytes) {
-                self.pages.insert(offset, copy);
-            }
+        if !self.pages.contains_key(&offset)
+            && let Some(copy) = self.copy(bytes)
+        {
+            self.pages.insert(offset, copy);
         }
     }
 
-    /// Keeps a basket that was kept before for another chunk.
+    /// Keeps a carried basket for another chunk.
     pub(crate) fn keep_on(&mut self, basket: BasketId, kept: &CarriedBasket) {
         self.room = self.room.saturating_sub(kept.bytes);
         self.by_basket.insert(basket, kept.clone());
     }
 
-    /// Keeps a basket for the next chunk; returns the source that both chunks use. Bytes that came with the file are
-    /// not copied.
+    /// Keeps a basket for the next chunk, and returns the source that both chunks use. If the basket was loaded with
+    /// the file, its bytes are not copied.
     pub(crate) fn keep(&mut self, basket: BasketId, source: BasketSource, is_loaded: bool) -> BasketSource {
         let room = self.room;
         let source = match source {
@@ -195,7 +196,7 @@ impl Carried {
         source
     }
 
-    /// Room for the plain bytes of a basket, if it is compressed.
+    /// Leases memory for a basket's decompressed bytes, if the basket is compressed.
     fn plain_room(&mut self, record: &[u8]) -> Option<Lease> {
         let key = parse_key_sizes(&mut Cursor::new(record)).ok()?;
         if key.is_compressed() {

@@ -1,4 +1,4 @@
-//! From the baskets of a TTree that are needed to their bytes in memory.
+//! Fetches the baskets of a TTree.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::file::external::Externals;
 use crate::file::File;
 use crate::limits;
 
-/// The bytes of the baskets of a TTree, in their order. Baskets that reach beyond the request are left in `carried` for
-/// the next one; those that the request before left there are not fetched again.
+/// Returns the bytes of the needed baskets, in order. Baskets that extend beyond the request are kept in `carried` for
+/// the next request. Baskets that the previous request kept in `before` are not fetched again.
 pub(crate) fn fetch_baskets(
     meta: &TTree,
     externals: &Externals,
@@ -55,20 +55,20 @@ pub(crate) fn fetch_baskets(
     Ok(sources)
 }
 
-/// The baskets that are fetched, and the tree that has them.
+/// Fetches baskets of one tree for a request.
 struct BasketFetch<'a> {
     meta: &'a TTree,
     externals: &'a Externals,
     request: &'a FetchRequest<'a>,
 }
 
-/// Baskets that are read from one file.
+/// The baskets to read from one file.
 struct FileBaskets<'a> {
     file: &'a Arc<File>,
     baskets: Vec<WantedBasket>,
 }
 
-/// A basket that is read, and the position of its bytes in the result.
+/// A basket to read, and the index of its bytes in the result.
 struct WantedBasket {
     position: usize,
     range: ByteRange,
@@ -84,12 +84,12 @@ impl<'a> BasketFetch<'a> {
         &self.branch(one).baskets[one.basket]
     }
 
-    /// The file that holds the baskets of a branch.
+    /// The file that contains the baskets of a branch.
     fn home(&self, branch: &TBranch) -> &'a Arc<File> {
         self.externals.get(&branch.file_name).unwrap_or(self.request.file)
     }
 
-    /// Whether a basket is in memory with its file.
+    /// Whether a basket's bytes are already in memory.
     fn is_loaded(&self, one: &Needed) -> bool {
         match self.basket(one).place {
             Place::File { seek, size } => size == 0 || self.home(self.branch(one)).loaded(seek, size).is_some(),
@@ -97,10 +97,10 @@ impl<'a> BasketFetch<'a> {
         }
     }
 
-    /// The bytes of these baskets, in their order.
+    /// Returns the bytes of these baskets, in order.
     fn fetch(&self, needed: &[Needed]) -> Result<Vec<BasketSource>> {
         let mut sources: Vec<Option<BasketSource>> = Vec::with_capacity(needed.len());
-        // By file: a branch may have its baskets in another one.
+        // Group by file, because the baskets of a branch may be in another file.
         let mut wanted: BTreeMap<&str, FileBaskets<'_>> = BTreeMap::new();
         for (position, one) in needed.iter().enumerate() {
             let (branch, basket) = (self.branch(one), self.basket(one));
@@ -129,7 +129,8 @@ impl<'a> BasketFetch<'a> {
         sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
     }
 
-    /// The baskets with the first entries of those branches of the tree that are not wanted, in its own file.
+    /// Returns the ranges of the baskets with the first entries of all branches that were not requested, in the file of
+    /// the tree.
     fn unwanted_first_baskets(&self) -> Vec<ByteRange> {
         let others = (0..self.meta.branches.len()).filter(|index| !self.request.branches.contains(index));
         let branches = others.map(|index| &self.meta.branches[index]).filter(|branch| branch.file_name.is_empty());
@@ -143,9 +144,9 @@ impl<'a> BasketFetch<'a> {
     }
 }
 
-/// Brings these baskets into the order in which the file's strategy reads them, and returns their bytes in that order.
-/// A learning cache reads the `unwanted` first baskets of other branches with the first ones, as TTreeCache does: it
-/// does not know yet which branches will be wanted.
+/// Sorts these baskets into the order in which the file's strategy reads them, and returns their bytes in that order. A
+/// learning cache also reads the first baskets of all other branches (`unwanted`), as TTreeCache does: the cache does
+/// not know yet which branches will be read.
 fn read_in_order(
     file: &Arc<File>,
     baskets: &mut [WantedBasket],
@@ -169,8 +170,9 @@ fn read_in_order(
     Ok(read)
 }
 
-/// The bytes of baskets with first entries, from the cache. The first call fills it, with the `unwanted` ones too. If
-/// they do not fit, each basket is read by itself until the branches are known.
+/// Returns the bytes of baskets with first entries from the cache. The first call fills the cache, including the
+/// `unwanted` baskets. If all these baskets do not fit, each is read separately until it is known which branches are
+/// read.
 fn read_first_entries(
     file: &Arc<File>,
     cache_bytes: u64,
@@ -182,7 +184,7 @@ fn read_first_entries(
         let mut all = wanted.to_vec();
         all.extend(unwanted());
         if all.iter().map(|range| range.length).fold(0, u64::saturating_add) <= cache_bytes {
-            // The cache comes on top of what chunks may take, as it outlives them.
+            // The cache is not counted in the memory of a chunk, because it outlives the chunk.
             file.learned().keep(&all, &read_joined(file, &all, Room::Free)?);
         }
     }

@@ -1,5 +1,6 @@
-//! The order in which prefetched files lease memory: that in which they are wanted, whatever order their sizes become
-//! known in. A later file would keep its memory until after an earlier one, which then had to wait.
+//! The order in which prefetched files lease memory. Files lease memory in the order in which they will be read, no
+//! matter which sizes become known first. Otherwise a later file could hold the memory that an earlier file is waiting
+//! for.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +9,14 @@ use crate::memory::budget::Verdict;
 
 #[derive(Debug, Default)]
 struct State {
-    /// The numbers of the files whose size is not known yet.
+    /// Indices of the files whose size is not yet known.
     opening: BTreeSet<usize>,
-    /// The file that the fetcher waits for.
+    /// Index of the file that the fetcher is waiting for.
     wanted: usize,
     waiting_count: usize,
 }
 
-/// The files of a stream that are prefetched.
+/// The prefetched files of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct FileOrder(Mutex<State>);
 
@@ -24,12 +25,12 @@ impl FileOrder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many earlier files may still need memory.
+    /// Number of earlier files that may still need memory.
     pub(crate) fn earlier_count(&self, index: usize) -> u64 {
         self.lock().opening.range(..index).count() as u64
     }
 
-    /// A file is about to be opened.
+    /// Registers a file that is about to be opened.
     pub(crate) fn begin(&self, index: usize) {
         self.lock().opening.insert(index);
     }
@@ -47,8 +48,9 @@ impl FileOrder {
         Waiting(Arc::clone(self))
     }
 
-    /// Whether a file may take this many of the free bytes. The file that the fetcher waits for
-    /// does not wait for the memory of later files. At most half of the prefetch threads wait, so that others can read.
+    /// Decides whether a file may lease this many of the free bytes. The file that the fetcher is waiting for never
+    /// waits for memory held by later files. At most half of the prefetch threads wait, so that the remaining threads
+    /// can read.
     pub(crate) fn verdict(&self, index: usize, bytes: u64, free: u64, threads_max: usize) -> Verdict {
         let state = self.lock();
         let earlier = state.opening.range(..index).count() as u64;
@@ -62,7 +64,7 @@ impl FileOrder {
     }
 }
 
-/// Counted among those that wait.
+/// Counts as a waiting thread until dropped.
 pub(crate) struct Waiting(Arc<FileOrder>);
 
 impl Drop for Waiting {

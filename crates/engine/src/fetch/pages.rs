@@ -1,7 +1,7 @@
-//! From the clusters of an RNTuple that a chunk needs to the bytes of their pages.
+//! Fetches the pages that a chunk needs from the clusters of an RNTuple.
 //!
-//! Where only a part of a cluster is wanted, the pages with the ends of collections come first: from them follows which
-//! pages of elements are needed, and so on inwards.
+//! If only a part of a cluster is wanted, the pages with collection offsets are fetched first: the offsets determine
+//! which pages with elements are needed. Nested collections repeat this at each level.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,11 +21,11 @@ use crate::fetch::request::FetchRequest;
 use crate::file::rntuple_metadata::Ntuple;
 use crate::file::File;
 
-/// A range of the file: offset and bytes.
+/// A range of the file, as offset and size in bytes.
 type Extent = (u64, u64);
 
-/// The pages of these clusters, in their order. Those that reach beyond the request are left in `carried` for the next
-/// one; those that the request before left are not fetched again.
+/// Returns the pages of these clusters, in order. Pages that extend beyond the request are kept in `carried` for the
+/// next request. Pages that the previous request kept in `before` are not fetched again.
 pub(crate) fn fetch_pages(
     ntuple: &Arc<Ntuple>,
     request: &FetchRequest<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn fetch_pages(
         let cluster = ntuple.field_cluster(file, branch, one.basket)?;
         let stored = Stored::new(file.size_bytes(), ntuple.max_key_size);
         let all = ntuple.cluster_entries(file, one.basket);
-        // Counted from the start of the cluster.
+        // The wanted entries, relative to the start of the cluster.
         let start = request.entries.start.max(all.start) - all.start;
         let entries = start..request.entries.end.min(all.end).saturating_sub(all.start);
         let pages = ClusterPages { ntuple: Arc::clone(ntuple), branch, cluster, stored };
@@ -48,7 +48,7 @@ pub(crate) fn fetch_pages(
     let mut decompressor = Decompressor::new();
     let mut scratch = Scratch::default();
     loop {
-        // By extent, as several fields may need the same page.
+        // Group by extent, because several fields may need the same page.
         let mut missing: BTreeMap<Extent, Vec<usize>> = BTreeMap::new();
         for (index, one) in fetching.iter_mut().enumerate().filter(|(_, one)| !one.is_done) {
             let extents = one.missing(file, &mut decompressor, &mut scratch)?;
@@ -74,9 +74,9 @@ pub(crate) fn fetch_pages(
 
 /// A cluster of a field whose pages are being fetched.
 struct Fetching {
-    /// Entries that are wanted, counted from the start of the cluster.
+    /// The wanted entries, relative to the start of the cluster.
     entries: Range<u64>,
-    /// Whether the next request needs its last entries.
+    /// Whether the next request needs the last entries of the cluster.
     reaches_beyond: bool,
     pages: ClusterPages,
     is_done: bool,
@@ -96,7 +96,8 @@ impl Fetching {
     }
 }
 
-/// The bytes of these extents: left by the request before, loaded with the file, or read.
+/// Returns the bytes of these extents, which were carried over from the previous request, loaded with the file, or are
+/// read now.
 fn read_extents(request: &FetchRequest<'_>, extents: &[Extent], before: &Carried) -> Result<Vec<Bytes>> {
     let file = request.file;
     let mut found = Vec::with_capacity(extents.len());

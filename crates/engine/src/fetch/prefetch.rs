@@ -1,5 +1,5 @@
-//! Prefetch: threads that read the ranges of the next chunks, and open the next files, before the fetcher needs them,
-//! so that round trips overlap.
+//! Prefetching: before the fetcher needs them, threads read the ranges of the next chunks and open the next files, so
+//! that round trips overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,24 +28,24 @@ pub(crate) struct PendingRange {
     answered: Condvar,
 }
 
-/// What became of a prefetch.
+/// The outcome of a prefetch.
 enum Answer {
     Read(Bytes),
-    /// The storage failed, or the prefetch was given up.
+    /// The storage failed, or the prefetch was cancelled, so nothing was read.
     NotRead,
     /// The prefetch thread panicked.
     Panicked(ReadError),
 }
 
 impl PendingRange {
-    /// The first answer counts.
+    /// Sets the answer, unless the range already has one.
     fn answer(&self, answer: Answer) {
         lock(&self.answer).get_or_insert(answer);
         self.answered.notify_all();
     }
 
-    /// Waits until it is read and returns a part of it. None if the storage failed: the caller reads again, and gets
-    /// the error if there still is one. Fails if the prefetch panicked.
+    /// Waits for the read, and returns a part of its bytes. Returns None if the storage failed: the caller then reads
+    /// the range again, and gets the error if it persists. Returns an error if the prefetch panicked.
     pub(crate) fn wait(&self, range: ByteRange) -> Result<Option<Bytes>> {
         let answer = waiting_for_others(|| {
             let mut answer = lock(&self.answer);
@@ -73,15 +73,15 @@ impl PendingRange {
     }
 }
 
-/// Work for a prefetch thread, and how many bytes are in flight while it lasts.
+/// Work for a prefetch thread, and the number of bytes that are in flight while the work runs.
 struct Job {
     bytes: u64,
-    /// When it was queued, if a trace is recorded.
+    /// The time at which the job was queued, if a trace is recorded.
     queued: Option<Instant>,
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// The prefetch threads and the work that waits for them.
+/// The prefetch threads and their work queue.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
@@ -89,21 +89,21 @@ struct Queue {
     bytes_in_flight: u64,
     bytes_in_flight_max: u64,
     threads_max: usize,
-    /// The numbers of the files that wait to be read whole until less is in flight.
+    /// Indices of the files that will be read whole and are waiting until fewer bytes are in flight.
     waiting_files: BTreeSet<usize>,
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
 
 impl Queue {
-    /// Whether this many more bytes may be in flight.
+    /// Whether this many more bytes are within the limit for bytes in flight.
     fn has_room(&self, bytes: u64) -> bool {
         let sum = self.bytes_in_flight.saturating_add(bytes);
         bytes == 0 || self.bytes_in_flight == 0 || sum <= self.bytes_in_flight_max
     }
 }
 
-/// Bytes in flight, until this is dropped.
+/// Counts bytes as in flight until dropped.
 pub(crate) struct BytesInFlight {
     prefetcher: Arc<Prefetcher>,
     bytes: u64,
@@ -116,23 +116,24 @@ impl Drop for BytesInFlight {
     }
 }
 
-/// Ranges of a file that one prefetch reads.
+/// The ranges of a file that one prefetch job reads.
 pub(crate) struct Batch {
     file: Arc<File>,
     ranges: Vec<ByteRange>,
 }
 
 impl Batch {
-    /// Bytes that they take in memory.
+    /// Number of bytes to lease for the ranges.
     pub(crate) fn leased_bytes(&self) -> u64 {
         self.ranges.iter().map(|range| buffer_bytes(range.length)).sum()
     }
 }
 
-/// By the address of its file, which each range keeps alive, and its offset.
+/// Pending ranges, keyed by the address of the file in memory, then by offset. Each range keeps its file alive, so that
+/// the address is not reused.
 type Pending = HashMap<usize, BTreeMap<u64, Arc<PendingRange>>>;
 
-/// The prefetch threads of one stream, and what they read.
+/// The prefetch threads of a stream, and the ranges that the threads read.
 pub(crate) struct Prefetcher {
     budget: Arc<Budget>,
     queue: Mutex<Queue>,
@@ -151,48 +152,51 @@ fn key_of(file: &Arc<File>) -> usize {
 }
 
 impl Prefetcher {
-    /// Prefetched bytes take at most `bytes_max`, which nothing else of the stream uses. `watch` watches the threads.
+    /// Creates a prefetcher. Prefetched bytes take at most `bytes_max`, which is separate from the stream's other
+    /// memory. `watch` watches the threads.
     pub(crate) fn new(bytes_max: u64, watch: &Arc<Watch>) -> Arc<Self> {
         let (budget, file_order) = (Budget::new(bytes_max, 0), Arc::default());
         let (queue, changed, pending) = (Mutex::default(), Condvar::new(), Mutex::default());
         Arc::new(Self { budget, queue, changed, pending, file_order, watch: Arc::clone(watch) })
     }
 
-    /// Watches the threads that prefetch.
+    /// The watch over the prefetch threads.
     pub(crate) fn watch(&self) -> &Watch {
         &self.watch
     }
 
-    /// Leases this many bytes if they are free.
+    /// Leases this many bytes if they are free, without waiting.
     pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
         self.budget.try_lease(bytes)
     }
 
-    /// Leases this many bytes when `decide` takes them; None if it refuses.
+    /// Leases this many bytes once `decide` accepts. Returns None if `decide` refuses.
     pub(crate) fn lease_when(&self, bytes: u64, decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         self.budget.lease_when(bytes, decide)
     }
 
-    /// Leases the bytes of a file that is read whole, in the order of the files; None if the fetcher is to read it.
+    /// Leases the memory for a file that is read whole, in file order. Returns None if the fetcher has to read the file
+    /// instead.
     pub(crate) fn lease_file(&self, index: usize, bytes: u64) -> Option<Lease> {
         let threads_max = lock(&self.queue).threads_max;
         let _waiting = self.file_order.wait();
         self.budget.lease_when(bytes, |free| self.file_order.verdict(index, bytes, free, threads_max))
     }
 
-    /// The fetcher waits for this file.
+    /// Tells the file order which file the fetcher is waiting for.
     pub(crate) fn want(&self, index: usize) {
         self.file_order.want(index);
         self.wake();
     }
 
-    /// Wakes all that wait for memory, so that they decide again.
+    /// Wakes all threads that wait for memory, so that each decides again.
     pub(crate) fn wake(&self) {
         self.budget.wake();
         self.changed.notify_all();
     }
 
-    /// Runs some work, during which this many bytes are in flight, in one of the chosen number of threads.
+    /// Runs `work` in one of up to `choice.requests_in_flight` threads, and counts this many bytes as in flight
+    /// meanwhile.
     pub(crate) fn run(self: &Arc<Self>, choice: Choice, bytes: u64, work: Box<dyn FnOnce() + Send>) {
         let (mut queue, mut undone) = (lock(&self.queue), None);
         if queue.is_closed {
@@ -207,7 +211,7 @@ impl Prefetcher {
                 own.work();
             };
             let thread = std::thread::Builder::new().name("branchline-prefetch".to_owned()).spawn(work);
-            // If no thread can be started, the fetcher does the work itself.
+            // If no thread can be started, the job is dropped, which tells the fetcher to do the work itself.
             match thread {
                 Ok(thread) => queue.threads.push(thread),
                 Err(_) if queue.threads.is_empty() => undone = queue.jobs.pop_back(),
@@ -231,7 +235,7 @@ impl Prefetcher {
                 drop(queue);
                 let bytes = job.bytes;
                 let _queued = journal::queued_since(job.queued);
-                // The work itself reports its panics. Here the thread only has to survive them.
+                // The work reports its own panics, which must not end the thread.
                 let _ = panics::guarded(job.work);
                 queue = lock(&self.queue);
                 queue.bytes_in_flight -= bytes;
@@ -244,9 +248,9 @@ impl Prefetcher {
         }
     }
 
-    /// Waits until there is room in flight for a file that is read whole, and no earlier file waits: requests that
-    /// share the link are slower. Its bytes are in flight until the result is dropped. Half of the bytes that may be in
-    /// flight are kept for earlier files that are still being opened.
+    /// Waits until the bytes of a file that is read whole may be in flight and no earlier file is waiting: requests
+    /// that share the link slow each other down. The bytes count as in flight until the result is dropped. Half of the
+    /// limit is reserved while earlier files are still being opened.
     pub(crate) fn wait_for_link(self: &Arc<Self>, file_index: usize, bytes: u64) -> BytesInFlight {
         let mut queue = lock(&self.queue);
         queue.waiting_files.insert(file_index);
@@ -263,7 +267,7 @@ impl Prefetcher {
         BytesInFlight { prefetcher: Arc::clone(self), bytes }
     }
 
-    /// Those of these ranges of a file that are not prefetched yet, near ones joined, in batches of a bounded size.
+    /// Returns the ranges that are not yet prefetched, coalesced and grouped into batches of bounded size.
     pub(crate) fn batches(&self, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Batch> {
         let new: Vec<ByteRange> = wanted.iter().filter(|range| self.find(file, **range).is_none()).copied().collect();
         let plan = coalesce(&new, file.choice().gap_bytes, MAX_JOINED_BYTES);
@@ -272,7 +276,7 @@ impl Prefetcher {
         batches
     }
 
-    /// Prefetches these ranges of a file as far as there is memory; returns what it started.
+    /// Prefetches as many of these ranges of a file as memory allows, and returns the started prefetches.
     pub(crate) fn prefetch(self: &Arc<Self>, file: &Arc<File>, wanted: &[ByteRange]) -> Vec<Arc<PendingRange>> {
         let mut started = Vec::new();
         for batch in self.batches(file, wanted) {
@@ -282,7 +286,7 @@ impl Prefetcher {
         started
     }
 
-    /// Prefetches a batch, whose memory is leased.
+    /// Starts to prefetch a batch whose memory is leased.
     pub(crate) fn start(self: &Arc<Self>, batch: Batch, lease: Lease) -> Vec<Arc<PendingRange>> {
         let Batch { file, ranges } = batch;
         let choice = file.choice();
@@ -297,21 +301,21 @@ impl Prefetcher {
         let own = Arc::clone(self);
         let read = move || {
             reading.run(file.path(), |reads| file.read_ranges(reads));
-            // The link was measured meanwhile.
+            // The link may have been measured during this read, so update the limit.
             lock(&own.queue).bytes_in_flight_max = file.choice().bytes_in_flight;
         };
         self.run(choice, bytes, Box::new(read));
         ranges_pending
     }
 
-    /// The prefetch that holds this range.
+    /// Finds the prefetch that contains this range.
     pub(crate) fn find(&self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
         let pending = lock(&self.pending);
         let before = pending.get(&key_of(file))?.range(..=range.offset).next_back()?.1;
         before.holds(range).then(|| Arc::clone(before))
     }
 
-    /// Drops prefetches that are not needed any more.
+    /// Drops prefetches that are no longer needed.
     pub(crate) fn forget(&self, prefetches: &[Arc<PendingRange>]) {
         let mut pending = lock(&self.pending);
         for one in prefetches {
@@ -326,7 +330,7 @@ impl Prefetcher {
         }
     }
 
-    /// Ends prefetching. Waits for the threads, for at most `CLOSE_PATIENCE`.
+    /// Stops prefetching. Waits for the threads, but not longer than `CLOSE_PATIENCE`.
     pub(crate) fn close(&self) {
         let mut queue = lock(&self.queue);
         queue.is_closed = true;
@@ -340,7 +344,7 @@ impl Prefetcher {
     }
 }
 
-/// These ranges in groups that take a bounded size in memory, or have one range.
+/// Groups ranges into batches that take bounded memory. A range that exceeds the bound forms its own batch.
 pub(crate) fn batched(ranges: Vec<ByteRange>) -> Vec<Vec<ByteRange>> {
     let mut batches: Vec<Vec<ByteRange>> = Vec::new();
     let mut room = 0;
@@ -363,7 +367,7 @@ fn pending(file: &Arc<File>, range: ByteRange) -> Arc<PendingRange> {
     Arc::new(PendingRange { file: Arc::clone(file), range, answer, answered })
 }
 
-/// The turn of a file among those that are opened, until it is known how much memory it takes.
+/// A file's position in the opening order, which the file holds until its memory size is known.
 pub(crate) struct Turn {
     prefetcher: Arc<Prefetcher>,
     index: usize,
@@ -383,14 +387,14 @@ impl Drop for Turn {
     }
 }
 
-/// A batch that is being read. When it is dropped, each of its ranges has an answer.
+/// A batch that is being read. On drop, each of its ranges that has no answer yet gets one.
 struct BatchRead {
     ranges: Vec<Arc<PendingRange>>,
     lease: Lease,
 }
 
 impl BatchRead {
-    /// Reads it by `read`, whose panic is the answer for every range that has none yet.
+    /// Reads the batch with `read`. If `read` panics, the error becomes the answer of every range that has none yet.
     fn run(mut self, path: &str, read: impl FnOnce(&mut [RangeRead]) -> Result<()>) {
         let ranges = self.ranges.clone();
         let done = guarded(path, || {
@@ -403,7 +407,7 @@ impl BatchRead {
             Ok(())
         });
         if let Err(error) = done {
-            // Only a fault of ours is kept: what the storage says is found out again by the next read.
+            // Only internal errors are kept: errors of the storage will occur again in the next read.
             if error.kind == ReadErrorKind::Internal {
                 ranges.iter().for_each(|one| one.answer(Answer::Panicked(error.clone())));
             }
@@ -455,7 +459,7 @@ mod tests {
         }
         assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(3));
         drop((first, third.join().unwrap()));
-        // What is larger than all that may be in flight comes alone.
+        // A job larger than the limit for bytes in flight runs alone.
         assert_eq!(order.recv_timeout(Duration::from_secs(60)), Ok(1));
         let [second, largest] = later;
         drop(largest.join().unwrap());

@@ -1,4 +1,4 @@
-//! Byte ranges of a file: prefetched, or planned, joined and read now.
+//! Reads byte ranges of a file. Some ranges may be prefetched. The remaining ranges are coalesced and read now.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::file::File;
 use crate::memory::budget::Lease;
 use crate::memory::buffers::{buffer_bytes, read_of, share};
 
-/// The bytes of these ranges, in portions as the strategy of the file says; near ones are read together.
+/// Returns the bytes of these ranges. The ranges are coalesced, and read in portions according to the file's strategy.
 pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     let Some(bytes_max) = file.strategy().bytes_together() else { return read_missing(file, wanted, room) };
     let mut read = Vec::with_capacity(wanted.len());
@@ -25,7 +25,7 @@ pub(crate) fn read_joined(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>
     Ok(read)
 }
 
-/// These ranges in portions of at most this many bytes, or of one range.
+/// Splits ranges into portions of at most this many bytes. A range that exceeds the maximum forms its own portion.
 pub(crate) fn portions(wanted: &[ByteRange], bytes_max: u64) -> Vec<&[ByteRange]> {
     let mut portions = Vec::new();
     let mut left = wanted;
@@ -43,7 +43,7 @@ pub(crate) fn portions(wanted: &[ByteRange], bytes_max: u64) -> Vec<&[ByteRange]
     portions
 }
 
-/// The bytes of these ranges, some of which may be prefetched.
+/// Returns the bytes of these ranges. Some ranges may be prefetched.
 fn read_missing(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     let prefetched: Vec<Option<Arc<PendingRange>>> = wanted.iter().map(|range| room.prefetched(file, *range)).collect();
     let of = |is_wanted: &dyn Fn(usize) -> bool| -> Vec<ByteRange> {
@@ -55,13 +55,13 @@ fn read_missing(file: &Arc<File>, wanted: &[ByteRange], room: Room<'_>) -> Resul
         .zip(&prefetched)
         .map(|(range, pending)| pending.as_ref().map_or_else(|| Ok(read.next()), |one| one.wait(*range)))
         .collect::<Result<_>>()?;
-    // What the storage did not give to a prefetch is read again here, so that its error is reported.
+    // Ranges whose prefetch failed are read again here, so that the error is reported.
     let mut again = read_together(file, &of(&|index| found[index].is_none()), room)?.into_iter();
     let missing = || ReadError::internal(file.path(), "a range was not fetched");
     found.into_iter().map(|bytes| bytes.or_else(|| again.next()).ok_or_else(missing)).collect()
 }
 
-/// The bytes of these ranges, read now; near ones are read together.
+/// Reads these ranges now, coalesced.
 pub(crate) fn read_together(file: &File, wanted: &[ByteRange], room: Room<'_>) -> Result<Vec<Bytes>> {
     if wanted.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Where the memory for fetched bytes comes from.
+//! The source of memory for fetched bytes.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::fetch::prefetch::{PendingRange, Prefetcher};
 use crate::file::File;
 use crate::memory::budget::{Budget, Lease};
 
-/// Where the memory comes from for what is fetched.
+/// The source of memory for fetched bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Room<'a> {
-    /// From the budget of a stream, for the chunk that is being made.
+    /// The budget of a stream. Memory is leased for the chunk that is being prepared.
     Leased(LeasedRoom<'a>),
-    /// Not counted: a late read, which is small.
+    /// Memory that is not counted: for small reads outside the budget of a stream.
     Free,
 }
 
-/// The memory of a stream.
+/// Memory leased from the budget of a stream.
 #[derive(Clone, Copy)]
 pub(crate) struct LeasedRoom<'a> {
     pub(crate) budget: &'a Arc<Budget>,
-    /// The error if this many stored bytes never fit.
+    /// Creates the error for stored bytes that exceed the budget even when all of it is free.
     pub(crate) too_large: &'a dyn Fn(u64) -> ReadError,
-    /// Has some of the ranges already.
+    /// The prefetcher, which holds the ranges that are already prefetched.
     pub(crate) prefetcher: &'a Arc<Prefetcher>,
 }
 
@@ -34,7 +34,7 @@ impl Room<'_> {
         budget.lease(bytes).map(Some).map_err(|_| too_large(bytes))
     }
 
-    /// The prefetch that reads this range, if there is one.
+    /// Finds the prefetch that contains this range.
     pub(crate) fn prefetched(self, file: &Arc<File>, range: ByteRange) -> Option<Arc<PendingRange>> {
         let Self::Leased(LeasedRoom { prefetcher, .. }) = self else { return None };
         prefetcher.find(file, range)

@@ -1,5 +1,5 @@
-//! What the access mode `cache` reads of a file before it knows which branches are wanted. It is kept until later
-//! entries are read, as by TTreeCache.
+//! The cache of the access mode `cache` while it learns which branches are read. Like TTreeCache, it keeps the baskets
+//! of the first entries until later entries are read.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,23 +8,23 @@ use bytes::Bytes;
 
 use branchline_storage::ByteRange;
 
-/// The baskets of the first entries, by their offsets. They are at most as large as the cache.
+/// The baskets of the first entries, keyed by offset. They take at most the size of the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Learned(Mutex<State>);
 
 #[derive(Debug, Default)]
 enum State {
-    /// Nothing was read yet.
+    /// Nothing has been read yet.
     #[default]
     Before,
-    /// Read, and still needed.
+    /// The baskets are in the cache and still needed.
     Cached(HashMap<u64, Bytes>),
-    /// Later entries were read.
+    /// Later entries have been read, and the cache was dropped.
     Over,
 }
 
 impl Learned {
-    /// The bytes of a basket.
+    /// Returns the bytes of a basket if they are cached.
     pub(crate) fn find(&self, range: ByteRange) -> Option<Bytes> {
         match &*self.lock() {
             State::Cached(baskets) => {
@@ -34,18 +34,18 @@ impl Learned {
         }
     }
 
-    /// Whether the first entries are still to be read.
+    /// Whether the first entries still have to be read.
     pub(crate) fn is_due(&self) -> bool {
         matches!(*self.lock(), State::Before)
     }
 
-    /// Keeps what was read.
+    /// Caches the baskets that were read.
     pub(crate) fn keep(&self, ranges: &[ByteRange], baskets: &[Bytes]) {
         let by_offset = ranges.iter().zip(baskets).map(|(range, bytes)| (range.offset, bytes.clone()));
         *self.lock() = State::Cached(by_offset.collect());
     }
 
-    /// Drops what is kept, for good.
+    /// Drops the cached baskets for good.
     pub(crate) fn end(&self) {
         *self.lock() = State::Over;
     }

@@ -1,5 +1,5 @@
-//! Baskets in other files: a branch may write its baskets to a file of its own (TBranch::SetFile). Only files in the
-//! same folder are opened, whatever path the tree names.
+//! Baskets in other files: a branch may store its baskets in a separate file (TBranch::SetFile). Only files in the
+//! tree's folder or below it are opened, whatever path the tree names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,35 +14,36 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::file::File;
 use crate::limits::EXTERNAL_FILES_MAX;
 
-/// The other files that hold baskets of a tree, by the names that its branches give them.
+/// The other files that hold baskets of a tree, keyed by the file names in its branches.
 #[derive(Debug, Default)]
 pub(crate) struct Externals(HashMap<String, Result<Arc<File>>>);
 
 impl Externals {
-    /// Opens the other files. The error of a file that cannot be opened is kept for its branches.
+    /// Opens the other files. If a file cannot be opened, its error is kept for the branches that name the file.
     pub(crate) fn open(file: &File, branches: &[TBranch], kinds: &[Kind]) -> Self {
         let of_data = branches.iter().zip(kinds).filter(|(_, kind)| matches!(kind, Kind::Data(_)));
         let names = of_data.map(|(branch, _)| branch.file_name.as_str()).filter(|name| !name.is_empty());
         Self(tried_once(file.path(), names, |name| open_in_folder(file.path(), name, file.access())))
     }
 
-    /// The file of this name, if it could be opened.
+    /// Returns the file with this name, if it could be opened.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<File>> {
         self.0.get(name)?.as_ref().ok()
     }
 
-    /// Why the file of this name could not be opened.
+    /// Returns the error of the file with this name, if it could not be opened.
     pub(crate) fn error(&self, name: &str) -> Option<&ReadError> {
         self.0.get(name)?.as_ref().err()
     }
 
-    /// All that could be opened.
+    /// Returns all files that could be opened.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<File>> {
         self.0.values().filter_map(|file| file.as_ref().ok())
     }
 }
 
-/// What opening gives for each of these names, up to a limit: a damaged tree may name any number of files.
+/// Calls `open` once for each distinct name. The number of calls is limited, because a damaged tree may name any number
+/// of files.
 fn tried_once<'a, T>(
     path: &str,
     names: impl Iterator<Item = &'a str>,
@@ -66,7 +67,7 @@ fn tried_once<'a, T>(
 
 fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> {
     let Some(found) = path_in_folder(path, name) else {
-        let message = format!("its baskets are in another file, {name:?}, which names no file in the same folder");
+        let message = format!("its baskets are in another file, {name:?}, which is not in the same folder");
         let error = FormatError::damaged(0, message);
         return Err(ReadError::from_format(path, &error));
     };
@@ -74,20 +75,21 @@ fn open_in_folder(path: &str, name: &str, access: &Access) -> Result<Arc<File>> 
     if let Err(error) = &mut opened {
         let reason = error.message.strip_prefix(&format!("{found}: ")).unwrap_or(&error.message);
         error.message = format!("its baskets are in another file, {found}: {reason}");
-        // The file that the user named is there: what it refers to is what the storage lacks.
+        // The error kind must not be `Missing`: the file that the user named exists, and only a file that it refers to
+        // is missing.
         if error.kind == ReadErrorKind::Missing {
             error.kind = ReadErrorKind::Storage;
-            error.hint = Some(format!("copy {name} into the folder of {path}; other branches still read"));
+            error.hint = Some(format!("copy {name} to the folder of {path}; other branches can still be read"));
         }
     }
     opened
 }
 
-/// The path of a file that another one names: always in the same folder or below it.
+/// Returns the path of a file that another file names. The path is always in that other file's folder or below it.
 fn path_in_folder(path: &str, name: &str) -> Option<String> {
     let is_below = !name.starts_with('/') && !name.contains("://") && name.split('/').all(|part| part != "..");
     let name = if is_below { name } else { name.rsplit('/').next()? };
-    // Servers decode `%2e%2e` and `%2f` before they resolve a path.
+    // Servers decode `%2e%2e` and `%2f` before they resolve a path, so escaped names are refused on servers.
     let is_escaped = path.contains("://") && name.contains('%');
     if name.is_empty() || name == ".." || is_escaped || name.contains(['?', '#', '\0']) {
         return None;

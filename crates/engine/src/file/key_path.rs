@@ -1,18 +1,18 @@
-//! The path of an object in a file, as users give it: `directory/name`, or `directory/name;cycle`.
+//! The path of an object in a file, as users write it: `directory/name`, or `directory/name;cycle`.
 
 use branchline_format::file::TKey;
 
-/// A path, and the cycle that it names.
+/// A path with an optional cycle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyPath<'a> {
     /// The path without the cycle.
     pub(crate) path: &'a str,
-    /// None for the newest key.
+    /// The cycle; None for the newest key.
     cycle: Option<i16>,
 }
 
 impl<'a> KeyPath<'a> {
-    /// Splits a path. A `;` that no number follows belongs to the name.
+    /// Splits a path. A `;` that is not followed by a number belongs to the name.
     pub(crate) fn parse(given: &'a str) -> Self {
         let split = given.rsplit_once(';').and_then(|(path, cycle)| Some((path, cycle.parse::<i16>().ok()?)));
         match split {
@@ -21,7 +21,7 @@ impl<'a> KeyPath<'a> {
         }
     }
 
-    /// Whether a key with this path has the cycle, too.
+    /// Whether the cycle matches the key, assuming that the path does.
     pub(crate) fn fits(&self, key: &TKey) -> bool {
         self.cycle.is_none_or(|cycle| key.cycle == cycle)
     }

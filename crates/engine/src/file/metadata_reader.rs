@@ -1,4 +1,4 @@
-//! Reads metadata of a file for their decoders, which never read themselves.
+//! Reads a file's metadata on behalf of decoders, which do no I/O themselves.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,29 +19,30 @@ use crate::memory::budget::Lease;
 use crate::memory::buffers;
 
 thread_local! {
-    /// Reused: making the context of a codec takes longer than decompressing a small object.
+    /// A decompressor per thread, which is reused because creating a codec context takes longer than decompressing a
+    /// small object.
     static DECOMPRESSOR: RefCell<Decompressor> = RefCell::default();
 }
 
-/// How much of a file is read when it is opened.
+/// How much of a file is read when the file is opened.
 pub(crate) enum FirstRead {
-    /// All of it, into memory that may be leased for it.
+    /// The whole file, with the memory leased for it, if any.
     Whole(Option<Lease>),
-    /// Head and tail, where metadata usually are.
+    /// The head and the tail, which usually contain all metadata.
     Ends {
-        /// Bytes at its end.
+        /// Number of bytes to read from the end.
         tail: u64,
-        /// How many reads of the rest come at a time.
+        /// Expected number of concurrent reads of the rest of the file.
         reads_expected: usize,
     },
-    /// Head and tail, and soon after all the rest.
+    /// First the head and the tail, and soon after all of the rest.
     EndsFirst {
-        /// Bytes at its end.
+        /// Number of bytes to read from the end.
         tail: u64,
     },
 }
 
-/// The ranges of each request for metadata of a file.
+/// The ranges of each metadata request for a file.
 #[derive(Debug, Default)]
 pub(crate) struct MetadataRequests(Mutex<Vec<Vec<ByteRange>>>);
 
@@ -50,26 +51,26 @@ impl MetadataRequests {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ranges);
     }
 
-    /// How many ranges there were.
+    /// Total number of ranges in all requests.
     pub(crate) fn ranges_count(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Vec::len).sum()
     }
 
-    /// Those so far.
+    /// The ranges of all requests so far.
     pub(crate) fn so_far(&self) -> Vec<Vec<ByteRange>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Reads the bytes that decoders of metadata miss.
+/// Reads the bytes that metadata decoders are missing, and runs the decoders again.
 pub(crate) struct MetadataReader<'a> {
     pub(crate) path: &'a str,
     pub(crate) store: &'a dyn Store,
     pub(crate) loaded: LoadedBytes,
-    /// Keeps what was requested.
+    /// Records the ranges of each request.
     requests: &'a MetadataRequests,
     pieces_count: usize,
-    /// The piece that was read last because a decoder missed it, and its offset.
+    /// The last piece that was read because a decoder was missing its bytes, with the offset of the piece.
     pub(crate) last_piece: Option<(u64, Bytes)>,
 }
 
@@ -83,7 +84,7 @@ impl<'a> MetadataReader<'a> {
         Self { path, store, loaded, requests, pieces_count: 0, last_piece: None }
     }
 
-    /// Reads what `first_read` says in one request; or only the head if records are read `alone`.
+    /// Reads the ranges of `first_read` in one request. If records are read `alone`, reads only the head.
     pub(crate) fn read_first(&mut self, size: u64, first_read: &FirstRead, alone: bool) -> Result<()> {
         let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
         self.read(match first_read {
@@ -95,8 +96,8 @@ impl<'a> MetadataReader<'a> {
         })
     }
 
-    /// Reads the records of the trees and the streamer infos in one request, unless they are loaded: both will be
-    /// needed, and each request takes a round trip. Their decoders report what is wrong with them.
+    /// Reads the records of the trees and of the streamer infos in one request, unless they are loaded: both will be
+    /// needed, and each request takes a round trip. Errors in a record are left to the record's decoder.
     pub(crate) fn read_trees_and_infos(&mut self, header: &FileHeader, keys: &[TKey]) -> Result<()> {
         let infos = ByteRange::new(header.seek_info, header.info_size);
         let trees = keys.iter().filter(|key| matches!(key.class_name.as_str(), "TTree" | "TNtuple" | "TNtupleD"));
@@ -129,8 +130,8 @@ impl<'a> MetadataReader<'a> {
         Ok(())
     }
 
-    /// Fetches those of these ranges that are not loaded yet, in one request. The decoder reports ranges outside the
-    /// file.
+    /// Fetches the ranges that are not yet loaded, in one request. If a range is outside the file, its decoder reports
+    /// the error.
     pub(crate) fn fetch(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
         let missing = self.missing(ranges)?;
         if missing.is_empty() {
@@ -139,7 +140,7 @@ impl<'a> MetadataReader<'a> {
         self.read(missing)
     }
 
-    /// Like `fetch`, but reads ranges that are near each other together, with what lies between them.
+    /// Like `fetch`, but coalesces nearby ranges, and reads the gaps between them too.
     pub(crate) fn fetch_joined(&mut self, ranges: impl IntoIterator<Item = Locator>) -> Result<()> {
         let missing = self.missing(ranges)?;
         if missing.is_empty() {
@@ -148,7 +149,7 @@ impl<'a> MetadataReader<'a> {
         self.read(coalesce(&missing, self.store.gap_bytes(), MAX_JOINED_BYTES).ranges)
     }
 
-    /// Those of these ranges that are in the file and not loaded yet.
+    /// Returns the ranges that are inside the file and not yet loaded.
     fn missing(&self, ranges: impl IntoIterator<Item = Locator>) -> Result<Vec<ByteRange>> {
         let size = self.loaded.file_size();
         let is_missing = |range: &Locator| {
@@ -161,13 +162,13 @@ impl<'a> MetadataReader<'a> {
         missing.dedup();
         if missing.iter().map(|range| range.length).fold(0, u64::saturating_add) > size {
             let first = missing.first().map_or(0, |range| range.offset);
-            let message = format!("parts of its metadata lie in each other (from offset {first} on)");
+            let message = format!("parts of its metadata overlap (first at offset {first})");
             return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
         }
         Ok(missing)
     }
 
-    /// Runs a decoder again and again, each time with the bytes that it missed, until it misses none.
+    /// Runs a decoder until it succeeds, and reads the missing bytes before each further attempt.
     pub(crate) fn until_known<T>(
         &mut self,
         mut decoder: impl FnMut(&LoadedBytes) -> std::result::Result<T, DecodeError>,
@@ -179,7 +180,7 @@ impl<'a> MetadataReader<'a> {
                 Err(DecodeError::MissingBytes { offset, size }) => {
                     self.pieces_count += 1;
                     if self.pieces_count > limits::METADATA_PIECES_MAX {
-                        let message = format!("its directories do not end (offset {offset})");
+                        let message = format!("its directories take too many reads (at offset {offset})");
                         return Err(ReadError::new(ReadErrorKind::BadFile, self.path, message).with_hint(COPY_AGAIN));
                     }
                     let rest = self.loaded.file_size().saturating_sub(offset);
@@ -191,12 +192,12 @@ impl<'a> MetadataReader<'a> {
         }
     }
 
-    /// Reads the object of a key, and returns its plain bytes.
+    /// Reads the object of a key and returns its decompressed bytes.
     pub(crate) fn object(&mut self, key: &TKey) -> Result<Vec<u8>> {
         self.until_known(|loaded| DECOMPRESSOR.with_borrow_mut(|decompressor| read_object(loaded, key, decompressor)))
     }
 
-    /// Walks through all records of a file without keys, and keeps only their keys.
+    /// Scans all records of a file that has no list of keys, and keeps only the keys of the records.
     pub(crate) fn recover(&mut self, header: &FileHeader) -> Result<Recovery> {
         let mut recovery = Recovery::new(header);
         let size = self.loaded.file_size();
@@ -238,7 +239,8 @@ impl<'a> MetadataReader<'a> {
     }
 }
 
-/// Streamer infos by the stored bytes that they were read from: the files of a data set carry the same ones.
+/// Parsed streamer infos with the stored bytes from which they were parsed: all files of a dataset usually contain the
+/// same streamer infos.
 struct KnownClassInfos {
     stored: Vec<u8>,
     infos: Arc<ClassInfos>,

@@ -1,12 +1,12 @@
-//! A file that is read again, past all caches and from another replica if there is one: its bytes may have been damaged
-//! on their way.
+//! Rereads a file because its bytes may have been damaged in transit. All caches are bypassed, and another replica is
+//! used if there is one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use branchline_storage::{Around, RangeRead, ReadEffort, Store};
 
-/// The same file, whose bytes are read past all caches until they are trusted.
+/// A store that bypasses all caches until its bytes are trusted.
 pub(crate) struct Reread {
     store: Arc<dyn Store>,
     is_trusted: AtomicBool,
@@ -17,7 +17,7 @@ impl Reread {
         Arc::new(Self { store: Arc::clone(store), is_trusted: AtomicBool::new(false) })
     }
 
-    /// From now on it is read as usual.
+    /// Marks the bytes as trusted: from now on the file is read as usual.
     pub(crate) fn trust(&self) {
         self.is_trusted.store(true, Ordering::Relaxed);
     }

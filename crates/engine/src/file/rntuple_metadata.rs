@@ -1,4 +1,4 @@
-//! An RNTuple of a file: its schema, and its clusters once they are needed.
+//! An RNTuple in a file: its schema, and its list of clusters, which is read when it is first needed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::error::{ReadError, Result};
 use crate::file::metadata_reader::MetadataReader;
 use crate::file::File;
 
-/// An RNTuple whose header and footer were read.
+/// An RNTuple whose header and footer have been read.
 #[derive(Debug)]
 pub(crate) struct Ntuple {
     path: String,
@@ -29,30 +29,30 @@ pub(crate) struct Ntuple {
     pub(crate) schema: Schema,
     pub(crate) branches: Vec<Branch>,
     pub(crate) max_key_size: u64,
-    /// Sets of attributes that are linked to it.
+    /// Number of attribute sets that are linked to the RNTuple.
     pub(crate) linked_sets_count: usize,
     pub(crate) entries_count: u64,
     forms: Vec<OnceLock<FormatResult<Form>>>,
     groups: Vec<ClusterGroup>,
     pub(crate) header_checksum: u64,
-    /// Those of objects that streamers wrote.
+    /// The classes of the RNTuple's streamed objects.
     classes: Arc<Classes>,
     clusters: OnceLock<Vec<Cluster>>,
     sizes: OnceLock<Vec<ColumnSizes>>,
 }
 
-/// What a column takes in all clusters.
+/// Size of a column, summed over all clusters.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ColumnSizes {
-    /// Bytes in the file.
+    /// Number of bytes in the file.
     pub(crate) stored: u64,
-    /// Bytes after decompression.
+    /// Number of bytes after decompression.
     pub(crate) plain: u64,
-    /// Bytes after decoding.
+    /// Number of bytes after decoding.
     pub(crate) decoded: u64,
-    /// What decompressing its largest page takes.
+    /// Number of bytes needed to decompress the largest page.
     pub(crate) largest_page: u64,
-    /// Compression setting of its first pages.
+    /// Compression setting of the column's first pages.
     pub(crate) compression: Option<u32>,
 }
 
@@ -69,7 +69,7 @@ impl ColumnSizes {
 }
 
 impl Ntuple {
-    /// Reads anchor, header and footer, the last two in one request.
+    /// Reads the anchor, and then the header and the footer in one request.
     pub(crate) fn open(reader: &mut MetadataReader<'_>, entry: &Entry, classes: &Arc<Classes>) -> Result<Self> {
         let path = reader.path;
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(&entry.path));
@@ -116,13 +116,13 @@ impl Ntuple {
         &self.schema.fields[self.branches[branch].field]
     }
 
-    /// What the entries of a branch become, or why they are not read.
+    /// Returns the form of a branch's entries, or the reason why they cannot be read.
     pub(crate) fn form(&self, branch: usize) -> std::result::Result<&Form, &FormatError> {
         let form = || standalone_form(&self.schema, &self.classes, self.branches[branch].field);
         self.forms[branch].get_or_init(form).as_ref()
     }
 
-    /// Its clusters in the order of entries. The first call reads the page lists, in one request.
+    /// Returns the clusters in entry order. The first call reads the page lists, in one request.
     pub(crate) fn clusters(&self, file: &File) -> Result<&[Cluster]> {
         if let Some(clusters) = self.clusters.get() {
             return Ok(clusters);
@@ -144,13 +144,14 @@ impl Ntuple {
         Ok(self.clusters.get_or_init(|| clusters))
     }
 
-    /// The entries of a cluster; none if the page lists cannot be read.
+    /// Returns the entry range of a cluster, or an empty range if the page lists cannot be read.
     pub(crate) fn cluster_entries(&self, file: &File, cluster: usize) -> Range<u64> {
         let cluster = self.clusters(file).ok().and_then(|clusters| clusters.get(cluster));
         cluster.map_or(0..0, |cluster| cluster.entries.clone())
     }
 
-    /// Indices of the clusters that overlap these entries, or the first entry that is in none.
+    /// Returns the indices of the clusters that overlap an entry range. If no cluster contains an entry of the range,
+    /// the error is the first such entry.
     pub(crate) fn clusters_of(
         &self,
         file: &File,
@@ -161,7 +162,7 @@ impl Ntuple {
         let last = clusters.partition_point(|cluster| cluster.entries.start < entries.end).max(first);
         let mut next = entries.start;
         for (index, cluster) in clusters[first..last].iter().enumerate() {
-            // Two clusters with the same entries would give some of them twice.
+            // If two clusters overlapped, the entries in both would be returned twice.
             if cluster.entries.start > next || (index > 0 && cluster.entries.start < next) {
                 return Ok(Err(next));
             }
@@ -170,7 +171,8 @@ impl Ntuple {
         Ok(if next < entries.end { Err(next) } else { Ok(first..last) })
     }
 
-    /// What every column takes in the file; nothing if the page lists cannot be read. Reading reports that error.
+    /// Returns the size of every column in the file. Returns an empty list if the page lists cannot be read: reading
+    /// the entries will report that error.
     fn sizes(&self, file: &File) -> &[ColumnSizes] {
         if let Some(sizes) = self.sizes.get() {
             return sizes;
@@ -201,7 +203,8 @@ impl Ntuple {
         pages.pages.iter().map(of_page).fold(ColumnSizes::default(), ColumnSizes::add)
     }
 
-    /// What these branches take in the file; columns that several of them show are counted for each.
+    /// Returns the total size of these branches in the file. A column that several branches use is counted for each of
+    /// them.
     pub(crate) fn branch_sizes(&self, file: &File, branches: &[usize]) -> ColumnSizes {
         let sizes = self.sizes(file);
         let mut sum = ColumnSizes::default();
@@ -213,7 +216,7 @@ impl Ntuple {
         sum
     }
 
-    /// What a branch needs of a cluster.
+    /// Returns the columns that a branch needs from a cluster.
     pub(crate) fn field_cluster(&self, file: &File, branch: usize, cluster: usize) -> Result<FieldCluster> {
         let named = |error: FormatError| {
             let object = format!("{}, field {}, cluster {cluster}", self.path, self.branches[branch].path);

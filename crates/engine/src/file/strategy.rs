@@ -1,10 +1,11 @@
-//! How files are read in an access mode. Only `Strategy::of` looks at the mode; all others ask the strategy.
+//! How files are read in each access mode. Only `Strategy::of` looks at the access mode; all other code asks the
+//! strategy.
 
 use branchline_storage::{Access, AccessMode, Choice, Link};
 
 use crate::limits;
 
-/// Which files are read whole, what is prefetched, and how baskets are read.
+/// What to read whole, what to prefetch, and how to read baskets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Strategy {
     pub(crate) whole_files: WholeFiles,
@@ -12,40 +13,41 @@ pub(crate) struct Strategy {
     baskets: BasketReads,
 }
 
-/// Which files a stream reads whole when it opens them. Of the others it reads head and tail.
+/// Which files a stream reads whole when it opens them. For all other files, the stream reads the head and the tail
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WholeFiles {
-    /// None.
+    /// No files.
     Never,
-    /// Small ones, unless only a part of a file at a server is wanted.
+    /// Small files, except files on servers of which only a part is needed.
     Small,
-    /// All for which there is memory.
+    /// All files that fit in memory.
     Always,
 }
 
-/// What is read before the fetcher needs it.
+/// What is prefetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Prefetch {
     Nothing,
-    /// The next file, however short the round trip is.
+    /// The next file, however short the round-trip time is.
     NextFile,
-    /// Files and chunks, as many as hide the round trip.
+    /// As many files and chunks as are needed to hide the round-trip time.
     ByLink,
 }
 
-/// How the baskets that a chunk needs are read.
+/// How to read the baskets that a chunk needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BasketReads {
-    /// Planned together: near ones are joined, and what came with the metadata is not read again.
+    /// Planned together: nearby baskets are coalesced, and bytes that were read with the metadata are not read again.
     Planned,
-    /// One by one, in the order of their entries.
+    /// One basket at a time, in entry order.
     OneByOne,
-    /// In the order of their entries, as many together as a cache of this size holds.
+    /// In entry order, with as many baskets in a request as fit in a cache of this size.
     ThroughCache { bytes: u64 },
 }
 
 impl Strategy {
-    /// The strategy of an access.
+    /// Returns the strategy for the access settings.
     pub(crate) fn of(access: &Access) -> Self {
         let (whole_files, prefetch, baskets) = match access.mode {
             AccessMode::Plain => (WholeFiles::Never, Prefetch::Nothing, BasketReads::OneByOne),
@@ -54,36 +56,38 @@ impl Strategy {
             }
             AccessMode::Planned => (WholeFiles::Small, Prefetch::ByLink, BasketReads::Planned),
             AccessMode::Prefetch => (WholeFiles::Always, Prefetch::NextFile, BasketReads::Planned),
-            // The copy on the local disk is a store of its own, see `branchline_storage::open`.
+            // A separate store copies files to the local disk, see `branchline_storage::open`.
             AccessMode::Stage => (WholeFiles::Small, Prefetch::NextFile, BasketReads::Planned),
         };
         Self { whole_files, prefetch, baskets }
     }
 
-    /// How much is read of the end of a file of this size that is opened outside a stream; None if it is read whole.
-    /// Of a near one, of which another read costs little, that is what metadata take, unless the user wants whole
-    /// files: nobody knows how much else is wanted.
+    /// Returns the number of bytes to read from the end of a file that is opened outside a stream, or None to read the
+    /// whole file. For a small file on a local disk, this is the usual size of the metadata, because another read costs
+    /// little and it is unknown how much more will be read; but if the access mode reads whole files, the result is
+    /// None.
     pub(crate) fn tail_bytes(self, size: u64, is_near: bool) -> Option<u64> {
         if self.whole_files == WholeFiles::Never || size > limits::WHOLE_FILE_BYTES {
             return Some(limits::TAIL_BYTES);
         }
-        let near_tail = (size / limits::NEAR_TAIL_SHARE).clamp(limits::NEAR_WHOLE_BYTES / 2, limits::TAIL_BYTES);
+        let near_tail = (size / limits::NEAR_TAIL_DIVISOR).clamp(limits::NEAR_WHOLE_BYTES / 2, limits::TAIL_BYTES);
         (is_near && self.reads_ends_of_near(size)).then_some(near_tail)
     }
 
-    /// Whether only the ends are read of a near file of this size that is opened, though it is small enough to be read
-    /// whole.
+    /// Whether only the head and the tail of a local file are read when it is opened, although the file is small enough
+    /// to be read whole.
     pub(crate) fn reads_ends_of_near(self, size: u64) -> bool {
         self.whole_files == WholeFiles::Small && size > limits::NEAR_WHOLE_BYTES && size <= limits::WHOLE_FILE_BYTES
     }
 
-    /// Whether each record is read by a request of its own, even if its bytes came with another: users compare these
-    /// ways of reading by their requests.
+    /// Whether each record is read by a separate request, even if its bytes are already loaded: users compare these
+    /// access modes by their requests.
     pub(crate) fn reads_records_alone(self) -> bool {
         self.baskets != BasketReads::Planned
     }
 
-    /// The bytes up to which a request reads several baskets, of which the first may have more; None without a bound.
+    /// Maximum number of bytes in a request for several baskets, or None if unlimited. A first basket that is larger is
+    /// read anyway.
     pub(crate) fn bytes_together(self) -> Option<u64> {
         match self.baskets {
             BasketReads::Planned => None,
@@ -92,7 +96,7 @@ impl Strategy {
         }
     }
 
-    /// The size of the cache that learns on the first entries which branches are wanted.
+    /// Size of the cache that learns from the first entries which branches are read; None if there is no such cache.
     pub(crate) fn learning_cache_bytes(self) -> Option<u64> {
         match self.baskets {
             BasketReads::ThroughCache { bytes } => Some(bytes),
@@ -100,18 +104,19 @@ impl Strategy {
         }
     }
 
-    /// Whether the ranges of the next chunks are prefetched, and the first file of a stream is opened by a prefetch
+    /// Whether the ranges of the next chunks are prefetched and the first file of a stream is opened by a prefetch
     /// thread.
     pub(crate) fn prefetches_chunks(self) -> bool {
         self.prefetch == Prefetch::ByLink
     }
 
-    /// Whether a merge reads the baskets of a file on this machine only when it writes them.
+    /// Whether a merge reads the baskets of a local file only when it writes them.
     pub(crate) fn reads_when_writing(self) -> bool {
         self.prefetch == Prefetch::ByLink
     }
 
-    /// What is prefetched at a time over a link, of a store whose own gap is `gap_bytes`; None if nothing is.
+    /// Returns how much to prefetch at a time over a link from a store with the coalescing gap `gap_bytes`. Returns
+    /// None if nothing is prefetched.
     pub(crate) fn choice(self, access: &Access, link: Option<Link>, gap_bytes: u64) -> Option<Choice> {
         let mut choice = Choice::of(access, link, gap_bytes);
         match self.prefetch {

@@ -1,4 +1,5 @@
-//! What each thread of a stream does, so that one that is stuck is found and named instead of waited for.
+//! Tracks the activity of each thread of a stream, so that a stuck thread is detected and named in an error instead of
+//! blocking the stream forever.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use branchline_storage::{count_progress_in, longest_wait, Around, RangeRead, ReadEffort, Store};
+use branchline_storage::{count_progress_in, longest_wait, Around, RangeRead, ReadEffort, Store, Waits};
 
 use crate::error::{ReadError, ReadErrorKind};
 use crate::limits::decoder_stuck_after;
@@ -14,18 +15,19 @@ use crate::limits::decoder_stuck_after;
 /// Work that may take too long.
 #[derive(Debug)]
 pub(crate) enum Doing {
-    /// A file is opened.
-    Opening { path: String },
-    /// This many bytes are read from a store, from this offset on.
-    Reading { path: String, store: String, bytes: u64, offset: u64 },
-    /// A basket is decoded.
+    /// Opening a file.
+    Opening { path: String, waits: Waits },
+    /// Reading this many bytes from a store, starting at this offset.
+    Reading { path: String, store: String, bytes: u64, offset: u64, waits: Waits },
+    /// Decoding a basket.
     Decoding(LazyBasketName),
 }
 
-/// Names a basket when it is needed, as the name costs more than a small basket.
+/// A function that formats the name of a basket only when the name is needed: formatting takes longer than decoding a
+/// small basket.
 pub(crate) struct LazyBasketName(pub(crate) Box<dyn Fn() -> BasketName + Send>);
 
-/// The file of a basket, and the basket as errors name it.
+/// The file of a basket, and the name of the basket in error messages.
 #[derive(Debug)]
 pub(crate) struct BasketName {
     pub(crate) path: String,
@@ -39,20 +41,22 @@ impl std::fmt::Debug for LazyBasketName {
 }
 
 impl Doing {
-    /// After how long it is stuck. The deadlines of stores are shorter.
+    /// Returns the timeout for this work. It is longer than the timeouts of stores. The wait for an S3
+    /// `credential_process` is not included: it happens only once, and including it would delay the detection of every
+    /// other stuck read by a minute.
     fn limit(&self) -> Duration {
         match self {
-            Self::Opening { .. } => longest_wait(0),
-            Self::Reading { bytes, .. } => longest_wait(*bytes),
-            // An invalid setting is an error of opening the file, before anything is decoded.
+            Self::Opening { waits, .. } => longest_wait(*waits, 0),
+            Self::Reading { bytes, waits, .. } => longest_wait(*waits, *bytes),
+            // If the setting is invalid, opening the file has already reported the error.
             Self::Decoding(_) => decoder_stuck_after().unwrap_or(Duration::MAX),
         }
     }
 
     fn error(&self, thread: &str, waited: Duration) -> ReadError {
         let (path, what) = match self {
-            Self::Opening { path } => (path.clone(), "opening it".to_owned()),
-            Self::Reading { path, store, bytes, offset } => {
+            Self::Opening { path, .. } => (path.clone(), "opening it".to_owned()),
+            Self::Reading { path, store, bytes, offset, .. } => {
                 (path.clone(), format!("reading {bytes} bytes at offset {offset} from {store}"))
             }
             Self::Decoding(LazyBasketName(name)) => {
@@ -62,7 +66,7 @@ impl Doing {
         };
         let path = branchline_storage::without_secrets(&path);
         let message = format!(
-            "{what} has taken {:.0} s without any sign; the thread branchline-{thread} is left behind",
+            "{what} has made no progress for {:.0} s; the thread branchline-{thread} was abandoned",
             waited.as_secs_f64()
         );
         let mut error = ReadError::new(ReadErrorKind::Stuck, &path, message);
@@ -71,11 +75,11 @@ impl Doing {
     }
 }
 
-/// What one thread does now.
+/// The current activity of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     thread: String,
-    /// Counts up whenever something begins, ends, or makes progress.
+    /// Incremented whenever work begins, ends or makes progress.
     beat: Arc<AtomicU64>,
     doing: Mutex<Option<Doing>>,
 }
@@ -94,14 +98,14 @@ impl Activity {
         std::mem::replace(&mut *lock(&self.doing), doing)
     }
 
-    /// This thread is watched from here on.
+    /// Makes this the activity of the current thread from now on.
     pub(crate) fn attach(self: Arc<Self>) {
         count_progress_in(Arc::clone(&self.beat));
         ACTIVITY.with(|activity| *activity.borrow_mut() = Some(self));
     }
 }
 
-/// Restores the activity before it when it is dropped.
+/// Restores the thread's previous activity when dropped.
 struct Done(Arc<Activity>, Option<Doing>);
 
 impl Drop for Done {
@@ -110,12 +114,13 @@ impl Drop for Done {
     }
 }
 
-/// Runs `work` while the watch sees it as `doing`.
+/// Runs `work` with `doing` as the activity of the current thread.
 pub(crate) fn watched<T>(doing: Doing, work: impl FnOnce() -> T) -> T {
     seen_as(Some(doing), work)
 }
 
-/// Waits for other threads in `work`, which may take any time: each of them is watched itself.
+/// Runs `work`, which waits for other threads for any length of time. The wait has no timeout, because the other
+/// threads are watched themselves.
 pub(crate) fn waiting_for_others<T>(work: impl FnOnce() -> T) -> T {
     seen_as(None, work)
 }
@@ -129,7 +134,7 @@ fn seen_as<T>(doing: Option<Doing>, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Waits until a thread ends, at most until `deadline`: one that is stuck is left behind.
+/// Waits until a thread ends, but not beyond `deadline`. After that, the thread is stuck and is abandoned.
 pub(crate) fn end_by(deadline: Instant, thread: JoinHandle<()>) {
     let mut pause = Duration::from_micros(20);
     while !thread.is_finished() && Instant::now() < deadline {
@@ -137,61 +142,65 @@ pub(crate) fn end_by(deadline: Instant, thread: JoinHandle<()>) {
         pause = (pause * 2).min(Duration::from_millis(5));
     }
     if thread.is_finished() {
-        // A panic of the thread is reported with its chunk.
+        // If the thread panicked, its chunk has already reported the panic.
         drop(thread.join());
     }
 }
 
 /// A store whose reads are watched.
-pub(crate) struct Watched(pub(crate) Arc<dyn Store>);
+pub(crate) struct Watched {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) waits: Waits,
+}
 
 impl Watched {
     fn reading(&self, reads: &[RangeRead]) -> Doing {
         Doing::Reading {
-            path: self.0.path().to_owned(),
-            store: self.0.name().to_owned(),
+            path: self.store.path().to_owned(),
+            store: self.store.name().to_owned(),
             bytes: reads.iter().fold(0, |sum: u64, read| sum.saturating_add(read.range.length)),
             offset: reads.first().map_or(0, |read| read.range.offset),
+            waits: self.waits,
         }
     }
 }
 
 impl Around for Watched {
     fn inner(&self) -> &dyn Store {
-        &*self.0
+        &*self.store
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {
-        watched(self.reading(reads), || self.0.read_ranges(reads))
+        watched(self.reading(reads), || self.store.read_ranges(reads))
     }
 
     fn read_again(&self, reads: &mut [RangeRead]) -> branchline_storage::Result<ReadEffort> {
-        watched(self.reading(reads), || self.0.read_again(reads))
+        watched(self.reading(reads), || self.store.read_again(reads))
     }
 
     fn remarks(&self) -> Vec<String> {
-        self.0.remarks()
+        self.store.remarks()
     }
 }
 
-/// A thread of a stream.
+/// A watched thread of a stream.
 #[derive(Debug)]
 struct WatchedThread {
     activity: Arc<Activity>,
-    /// The beat that was seen last.
+    /// The value of the beat when it was last checked.
     seen: u64,
-    /// How long the consumer has waited since then.
+    /// How long the consumer has waited since the beat last changed.
     waited: Duration,
 }
 
-/// The threads of a stream, and how long the consumer has waited while each of them did the same thing.
+/// The threads of a stream. For each thread, records how long the consumer has waited without progress in the thread.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     threads: Mutex<Vec<WatchedThread>>,
 }
 
 impl Watch {
-    /// The activity of one more thread, which drops it when it ends.
+    /// Registers a thread, and returns the thread's activity. The thread drops the activity when it ends.
     pub(crate) fn thread(&self, thread: &str) -> Arc<Activity> {
         let activity = Arc::new(Activity { thread: thread.to_owned(), ..Activity::default() });
         let watched = WatchedThread { activity: Arc::clone(&activity), seen: 0, waited: Duration::ZERO };
@@ -199,7 +208,7 @@ impl Watch {
         activity
     }
 
-    /// The consumer has waited for `time` more. Returns an error if a thread is stuck.
+    /// Adds to the time that the consumer has waited. Returns an error if a thread is stuck.
     pub(crate) fn waited(&self, time: Duration) -> Option<ReadError> {
         let mut threads = lock(&self.threads);
         threads.retain(|thread| Arc::strong_count(&thread.activity) > 1);
@@ -229,8 +238,13 @@ mod tests {
     fn a_thread_that_does_the_same_for_too_long_is_stuck_and_named() {
         let watch = Watch::default();
         let (activity, other) = (watch.thread("fetch"), watch.thread("decode-0"));
-        let reading =
-            || Doing::Reading { path: "root://h//f?authz=x".into(), store: "root://h".into(), bytes: 7, offset: 9 };
+        let reading = || Doing::Reading {
+            path: "root://h//f?authz=x".into(),
+            store: "root://h".into(),
+            bytes: 7,
+            offset: 9,
+            waits: Waits::default(),
+        };
         activity.set(Some(reading()));
         let limit = reading().limit();
         assert_eq!(watch.waited(limit), None, "it has just begun");
@@ -238,7 +252,7 @@ mod tests {
         assert_eq!(watch.waited(limit), None);
         let error = watch.waited(Duration::from_secs(1)).unwrap();
         assert_eq!((error.kind, error.path.as_str()), (ReadErrorKind::Stuck, "root://h//f?authz=***"));
-        let message = "reading 7 bytes at offset 9 from root://h has taken";
+        let message = "reading 7 bytes at offset 9 from root://h has made no progress";
         assert!(error.message.starts_with(message) && error.message.contains("branchline-fetch"), "{error}");
         activity.set(Some(reading()));
         assert_eq!(watch.waited(limit * 2), None, "it has begun something else");
@@ -252,7 +266,7 @@ mod tests {
         let activity = watch.thread("fetch");
         Arc::clone(&activity).attach();
         let at = |activity: &Activity| lock(&activity.doing).as_ref().map(|doing| format!("{doing:?}"));
-        let opening = |path: &str| Doing::Opening { path: path.to_owned() };
+        let opening = |path: &str| Doing::Opening { path: path.to_owned(), waits: Waits::default() };
         watched(opening("outer"), || {
             watched(opening("inner"), || assert!(at(&activity).unwrap().contains("inner")));
             assert!(at(&activity).unwrap().contains("outer"));
@@ -266,8 +280,8 @@ mod tests {
     fn a_thread_that_gets_on_is_not_stuck_and_one_that_has_ended_is_not_watched() {
         let watch = Watch::default();
         let activity = watch.thread("prefetch");
-        activity.set(Some(Doing::Opening { path: "f".to_owned() }));
-        let limit = Doing::Opening { path: String::new() }.limit();
+        activity.set(Some(Doing::Opening { path: "f".to_owned(), waits: Waits::default() }));
+        let limit = Doing::Opening { path: String::new(), waits: Waits::default() }.limit();
         for _ in 0..3 {
             activity.beat.fetch_add(1, Ordering::Relaxed);
             assert_eq!((watch.waited(limit), watch.waited(limit)), (None, None));

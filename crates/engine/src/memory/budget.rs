@@ -1,12 +1,12 @@
-//! How much memory reading may take at once: stored bytes, values and scratch are leased before they are used, and
-//! given back when they are dropped.
+//! The memory budget of a read. Stored bytes, values and scratch buffers are leased from the budget before they are
+//! used, and dropping a lease returns its bytes.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::LOOK_AGAIN;
 use crate::memory::scratch::SharedScratch;
 
-/// A number of bytes, and what is leased of it.
+/// A memory budget, and the bytes leased from it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: u64,
@@ -19,31 +19,31 @@ pub(crate) struct Budget {
 #[derive(Debug, Default)]
 struct State {
     leased: u64,
-    /// Bytes that the decoders may take for what they decompress.
+    /// Bytes that decoders may use for decompression.
     scratch: u64,
-    /// Bytes that they need for it at least.
+    /// Minimum number of bytes that decoders need for decompression.
     scratch_least: u64,
     chunks: usize,
     tasks: usize,
-    /// Whether the consumer waits for a chunk while it still has the one before.
+    /// Whether the consumer is waiting for a chunk while it still holds the previous one.
     holds_one: bool,
     is_closed: bool,
 }
 
-/// Why nothing was leased.
+/// Reasons for refusing a lease.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The stream was closed.
     Closed,
-    /// There will never be room for it.
+    /// The request can never be satisfied.
     TooLarge,
 }
 
-/// The answer to a request for bytes of those that are free.
+/// The decision on a request for free bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Take,
-    /// Until others give bytes back, or [`Budget::wake`] is called.
+    /// Wait until bytes are returned or [`Budget::wake`] is called.
     Wait,
     Refuse,
 }
@@ -54,12 +54,12 @@ impl Budget {
         Arc::new(Self { bytes_max, chunks_max, scratch, state, changed })
     }
 
-    /// Where decoders decompress large baskets to.
+    /// The buffers into which decoders decompress large baskets.
     pub(crate) fn scratch(&self) -> &Arc<SharedScratch> {
         &self.scratch
     }
 
-    /// Leases the memory of a chunk's values, once there are fewer than `chunks_max` chunks.
+    /// Leases the memory for the values of a chunk. Waits until fewer than `chunks_max` chunks exist.
     pub(crate) fn lease_chunk(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
         let mut state = self.wait_for(bytes, 0, true)?;
         state.leased = state.leased.saturating_add(bytes);
@@ -67,14 +67,14 @@ impl Budget {
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 1 })
     }
 
-    /// Leases bytes for the chunk in the making.
+    /// Leases bytes for the chunk that is being prepared.
     pub(crate) fn lease(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
         let mut state = self.wait_for(bytes, 1, false)?;
         state.leased = state.leased.saturating_add(bytes);
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes for a file before anything of it is decoded.
+    /// Leases bytes for a file of which nothing has been decoded yet.
     pub(crate) fn lease_file(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
         self.lock().scratch_least = 0;
         let mut state = self.wait_for(bytes, 0, false)?;
@@ -82,7 +82,7 @@ impl Budget {
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes if they are free.
+    /// Leases bytes if enough are free, without waiting.
     pub(crate) fn try_lease(self: &Arc<Self>, bytes: u64) -> Option<Lease> {
         let mut state = self.lock();
         if state.leased.saturating_add(state.scratch).saturating_add(bytes) > self.bytes_max {
@@ -92,8 +92,8 @@ impl Budget {
         Some(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes when `decide`, given the number of free ones, takes them. It is called again whenever that number
-    /// may have changed. None if it refuses, or there never will be this many.
+    /// Leases bytes once `decide` accepts. `decide` is called with the number of free bytes, and again whenever that
+    /// number may have changed. Returns None if `decide` refuses, or if the request exceeds the budget.
     pub(crate) fn lease_when(self: &Arc<Self>, bytes: u64, mut decide: impl FnMut(u64) -> Verdict) -> Option<Lease> {
         let mut state = self.lock();
         while bytes <= self.bytes_max && !state.is_closed {
@@ -109,14 +109,15 @@ impl Budget {
         None
     }
 
-    /// Wakes all that wait, so that they decide again.
+    /// Wakes all threads that wait in `lease_when`, so that each calls its `decide` again.
     pub(crate) fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Reserves at least `least` bytes for scratch, and up to `wish` or as many as before if they are free: to give
-    /// memory back and take it again costs time, and allocators keep it.
+    /// Reserves scratch memory: at least `least` bytes and, if they are free, up to the larger of `wish` and the
+    /// previous reservation. The previous reservation is kept because releasing and reserving memory again costs time,
+    /// and allocators keep the memory anyway.
     pub(crate) fn set_scratch(&self, least: u64, wish: u64, own_chunks: usize) -> Result<(), Refusal> {
         let before = std::mem::take(&mut self.lock().scratch);
         let waited = self.wait_for(least, own_chunks, false);
@@ -133,8 +134,8 @@ impl Budget {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Waits until this many bytes are free. They never will be if nothing is left that could give bytes back: no task,
-    /// and no chunk but those of the caller and the one that the consumer keeps until it gets the next.
+    /// Waits until this many bytes are free. Returns `TooLarge` if nothing remains that could return bytes: no task is
+    /// running, and the only chunks are the caller's and the one that the consumer keeps until it gets the next chunk.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
         loop {
@@ -149,7 +150,7 @@ impl Budget {
                 if state.scratch <= state.scratch_least {
                     return Err(Refusal::TooLarge);
                 }
-                // Nothing is being decoded.
+                // No basket is being decoded, so the scratch memory can shrink to its minimum.
                 state.scratch = state.scratch_least;
                 self.scratch.set_max(state.scratch);
                 continue;
@@ -159,19 +160,19 @@ impl Budget {
         }
     }
 
-    /// Counts a basket that is being decoded, until the result is dropped.
+    /// Counts a basket as being decoded, until the result is dropped.
     pub(crate) fn task(self: &Arc<Self>) -> TaskAtWork {
         self.lock().tasks += 1;
         TaskAtWork(Arc::clone(self))
     }
 
-    /// Sets whether the consumer waits for a chunk while it still has the one before.
+    /// Records whether the consumer is waiting for a chunk while it still holds the previous one.
     pub(crate) fn set_holds_one(&self, holds_one: bool) {
         self.lock().holds_one = holds_one;
         self.changed.notify_all();
     }
 
-    /// Ends all waits.
+    /// Closes the budget, which ends all waits.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -182,7 +183,7 @@ impl Budget {
     }
 }
 
-/// Leased bytes, given back when this is dropped.
+/// Leased bytes. Dropping the lease returns them to the budget.
 #[derive(Debug)]
 pub(crate) struct Lease {
     budget: Arc<Budget>,
@@ -195,7 +196,7 @@ impl Lease {
         self.bytes
     }
 
-    /// A lease of a part of these bytes.
+    /// Splits off a lease for some of these bytes.
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -235,7 +236,7 @@ mod tests {
 
     use super::*;
 
-    /// Leases in another thread, which must still wait after a while.
+    /// Starts a lease in another thread, and checks that the thread is still waiting after a while.
     fn waiting(
         budget: &Arc<Budget>,
         lease: impl FnOnce(Arc<Budget>) -> Result<Lease, Refusal> + Send + 'static,

@@ -1,4 +1,14 @@
-//! Buffers of stored bytes, used again when their last share is dropped: touching new pages costs as much as a read.
+//! Buffers for stored bytes. A buffer is reused once its last share is dropped, because touching new pages costs as
+//! much as a read.
+//!
+//! ```no_run
+//! use branchline_engine::memory::buffers::read_ranges;
+//! use branchline_storage::{open, Access, ByteRange};
+//!
+//! let store = open("data.root", &Access::default())?;
+//! let (pieces, effort) = read_ranges(&*store, vec![ByteRange { offset: 0, length: 100 }])?;
+//! # Ok::<(), branchline_storage::StorageError>(())
+//! ```
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,16 +21,16 @@ use bytes::Bytes;
 use crate::limits;
 use crate::memory::budget::Lease;
 
-/// Buffers that wait for the next read, of any file.
+/// Free buffers that the next read of any file can use.
 static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-/// What they may take.
+/// Maximum total size of the free buffers.
 static BYTES_MAX: AtomicUsize = AtomicUsize::new(limits::READ_BUFFERS_BYTES);
 
 fn free() -> MutexGuard<'static, Vec<Vec<u8>>> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A read of this range into the smallest buffer that is free and large enough, or a new one.
+/// Prepares a read of this range into the smallest free buffer that is large enough, or into a new buffer.
 pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     let size = usize::try_from(range.length).unwrap_or(usize::MAX);
     let room = buffer_bytes(range.length) as usize;
@@ -36,15 +46,16 @@ pub(crate) fn read_of(range: ByteRange) -> RangeRead {
     }
 }
 
-/// The bytes of these ranges of a store.
+/// Reads these ranges from a store.
 pub fn read_ranges(store: &dyn Store, ranges: Vec<ByteRange>) -> Result<(Vec<Bytes>, ReadEffort)> {
     let mut reads: Vec<RangeRead> = ranges.into_iter().map(read_of).collect();
     let effort = store.read_ranges(&mut reads)?;
     Ok((reads.into_iter().map(|read| share(read, None)).collect(), effort))
 }
 
-/// What the buffer of a read of this many bytes takes: a little more, so that a slightly larger read can use it next.
-/// Joined reads have a largest size, and no room for larger ones.
+/// Returns the size of the buffer for a read of this many bytes. The buffer is slightly larger than the read, so that
+/// the next, slightly larger read can reuse it. Coalesced reads have a maximum size, beyond which no spare capacity is
+/// needed.
 pub(crate) fn buffer_bytes(length: u64) -> u64 {
     match length {
         ..=MAX_JOINED_BYTES => (length + length / 4).min(MAX_JOINED_BYTES) + POOLED_BYTES_MIN as u64,
@@ -52,13 +63,13 @@ pub(crate) fn buffer_bytes(length: u64) -> u64 {
     }
 }
 
-/// The bytes of a read. The last share gives back the buffer and the lease.
+/// Returns the bytes of a read. When the last share is dropped, the buffer becomes free again and the lease ends.
 pub(crate) fn share(read: RangeRead, lease: Option<Lease>) -> Bytes {
     let (buffer, place) = read.into_buffer();
     Bytes::from_owner(Shared(buffer, lease)).slice(place)
 }
 
-/// Free buffers take at most this many bytes from now on.
+/// Sets the maximum total size of free buffers.
 pub(crate) fn keep_at_most(bytes: usize) {
     BYTES_MAX.store(bytes.min(limits::READ_BUFFERS_BYTES), Ordering::Relaxed);
     shrink(&mut free());

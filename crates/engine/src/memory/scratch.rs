@@ -1,5 +1,5 @@
-//! Memory that decoders decompress large baskets into: shared by all of them, so that few large baskets or many small
-//! ones are decompressed at a time.
+//! Buffers into which decoders decompress large baskets. All decoders share these buffers, so that either a few large
+//! baskets or many small ones are decompressed at a time.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,33 +8,34 @@ use branchline_format::ntuple::cluster::Scratch;
 
 use crate::limits;
 
-/// Buffers for decompressed baskets, which take no more than a number of bytes together.
+/// Buffers for decompressed baskets, with a maximum total size.
 #[derive(Debug)]
 pub(crate) struct SharedScratch {
     state: Mutex<State>,
     given_back: Condvar,
-    /// Where buffers come from, and where they go at the end.
+    /// Provides buffers of earlier streams, and receives the buffers of this stream when it ends.
     spare: &'static SpareBuffers,
 }
 
 #[derive(Debug, Default)]
 struct State {
     bytes_max: u64,
-    /// Of buffers in use and of free ones.
+    /// Total size of the buffers in use and of the free buffers.
     bytes: u64,
     in_use: usize,
     free: Vec<Scratch>,
 }
 
 impl State {
-    /// The smallest free buffer for this many bytes.
+    /// Takes the smallest free buffer of at least this size.
     fn pop(&mut self, bytes: u64) -> Option<Scratch> {
         let fits = |index: &usize| self.free[*index].bytes() as u64 >= bytes;
         let best = (0..self.free.len()).filter(fits).min_by_key(|index| self.free[*index].bytes())?;
         Some(self.free.swap_remove(best))
     }
 
-    /// A buffer, and the bytes that it counts for.
+    /// Takes a buffer of `kept` bytes, and returns it with the number of bytes charged for it. Returns None if there is
+    /// no room.
     fn take(&mut self, kept: u64, passing: u64, spare: &SpareBuffers) -> Option<(Scratch, u64)> {
         let again = self.pop(kept).or_else(|| self.adopt(kept, spare));
         let there = again.as_ref().map_or(0, Scratch::bytes) as u64;
@@ -48,7 +49,7 @@ impl State {
         None
     }
 
-    /// A buffer for this many bytes that an earlier stream has spare.
+    /// Takes a spare buffer of at least this size from an earlier stream.
     fn adopt(&mut self, bytes: u64, spare: &SpareBuffers) -> Option<Scratch> {
         let room = self.bytes_max.saturating_sub(self.bytes);
         let adopted = spare.take_smallest(bytes, room)?;
@@ -56,7 +57,7 @@ impl State {
         Some(adopted)
     }
 
-    /// Drops free buffers until this many more bytes have room.
+    /// Drops free buffers until this many more bytes fit. Returns whether they fit.
     fn make_room(&mut self, bytes: u64) -> bool {
         while self.bytes.saturating_add(bytes) > self.bytes_max {
             let Some(dropped) = self.free.pop() else { return false };
@@ -77,7 +78,7 @@ impl SharedScratch {
         Self { state: Mutex::default(), given_back: Condvar::new(), spare }
     }
 
-    /// The buffers may take this many bytes from now on.
+    /// Sets the maximum total size of the buffers.
     pub(crate) fn set_max(&self, bytes_max: u64) {
         let mut state = self.lock();
         state.bytes_max = bytes_max;
@@ -86,8 +87,8 @@ impl SharedScratch {
         self.given_back.notify_all();
     }
 
-    /// Waits for a buffer of `kept` bytes, and for room for the `passing` bytes that the codec takes meanwhile. A
-    /// buffer larger than the maximum is given when no other is in use.
+    /// Waits for a buffer of `kept` bytes, and for room for the `passing` bytes that the codec uses temporarily. If the
+    /// request exceeds the maximum, it is granted when no other buffer is in use.
     pub(crate) fn take(self: &Arc<Self>, kept: u64, passing: u64) -> ScratchBuffer {
         let mut state = self.lock();
         loop {
@@ -110,15 +111,15 @@ impl Drop for SharedScratch {
     }
 }
 
-/// Buffers of streams that have ended, for the next ones: a train reads each part of a file by a stream of its own, and
-/// touching new pages costs more than looking for a buffer here.
+/// Buffers of finished streams, kept for later streams: a train reads each part of a file with a separate stream, and
+/// touching new pages costs more than searching for a kept buffer.
 ///
-/// Nothing here waits: where another thread has the lock, no buffer is kept or found. So a process that is forked while
-/// a thread holds it goes on.
+/// No method blocks: if another thread has the lock, no buffer is kept or found. Hence a process forked while another
+/// thread holds the lock does not deadlock.
 #[derive(Debug)]
 pub(crate) struct SpareBuffers(Mutex<Vec<Scratch>>);
 
-/// Those of this process.
+/// The spare buffers of this process.
 pub(crate) static SPARE: SpareBuffers = SpareBuffers::new();
 
 impl SpareBuffers {
@@ -126,7 +127,7 @@ impl SpareBuffers {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Keeps a buffer, unless there are enough.
+    /// Keeps a buffer for later streams, unless a limit is reached.
     pub(crate) fn give(&self, buffer: Scratch) {
         let Ok(mut spare) = self.0.try_lock() else { return };
         let bytes: usize = spare.iter().map(Scratch::bytes).sum();
@@ -137,7 +138,7 @@ impl SpareBuffers {
         }
     }
 
-    /// The smallest buffer of `least` bytes or more, and at most `most`.
+    /// Takes the smallest buffer with a size between `least` and `most`.
     fn take_smallest(&self, least: u64, most: u64) -> Option<Scratch> {
         let mut spare = self.0.try_lock().ok()?;
         let fits = |index: &usize| (least..=most).contains(&(spare[*index].bytes() as u64));
@@ -145,7 +146,7 @@ impl SpareBuffers {
         Some(spare.swap_remove(smallest))
     }
 
-    /// The largest buffer of at most so many bytes.
+    /// Takes the largest buffer of at most this size.
     pub(crate) fn take_largest(&self, most: u64) -> Option<Scratch> {
         let mut spare = self.0.try_lock().ok()?;
         let fits = |index: &usize| spare[*index].bytes() as u64 <= most;
@@ -154,11 +155,11 @@ impl SpareBuffers {
     }
 }
 
-/// A buffer, given back when it is dropped.
+/// A buffer that is returned to the shared buffers on drop.
 #[derive(Debug)]
 pub(crate) struct ScratchBuffer {
     buffer: Scratch,
-    /// Bytes that it counts for until it is given back.
+    /// Number of bytes charged for the buffer until it is returned.
     accounted: u64,
     scratch: Arc<SharedScratch>,
 }
@@ -204,7 +205,7 @@ mod tests {
         Scratch { plain: Vec::with_capacity(bytes), ..Scratch::default() }
     }
 
-    /// Buffers that no other test adopts or gives.
+    /// Returns buffers that no other test shares.
     fn alone() -> Arc<SharedScratch> {
         Arc::new(SharedScratch::with_spare(Box::leak(Box::new(SpareBuffers::new()))))
     }

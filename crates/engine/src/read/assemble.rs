@@ -1,4 +1,4 @@
-//! Gives every basket of a chunk its place in the output, if possible before anything is decompressed.
+//! Assigns every basket of a chunk its position in the output, if possible before the basket is decompressed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::read::decode::chunk::{Chunk, Reporter, UnfinishedColumn};
 use crate::read::decode::task::{Countings, Follower, Target, Task};
 use crate::tree::content::Shape;
 
-/// A basket with its bytes, and which of its entries the chunk wants.
+/// A fetched basket, and the entries of the basket that belong to the chunk.
 struct Fetched {
     basket: usize,
     source: BasketSource,
@@ -29,7 +29,7 @@ struct Fetched {
 }
 
 impl Fetched {
-    /// Bytes after decompression, about; none for what is not to share a task.
+    /// Approximate number of bytes after decompression. None if the basket must not share a task with other baskets.
     fn shared_bytes(&self, scratch: ScratchBytes) -> Option<u64> {
         let is_record = matches!(self.source, BasketSource::Record(_));
         is_record.then(|| scratch.kept.max(self.source.stored_bytes() as u64))
@@ -58,7 +58,7 @@ impl Fetched {
     }
 }
 
-/// Prepares these columns of a chunk, whose baskets are all there, and returns the baskets to decode.
+/// Creates the decoding tasks for these columns of a chunk. All baskets of the columns must have been fetched.
 pub(crate) fn assemble(
     chunk: &Arc<Chunk>,
     columns: Range<usize>,
@@ -96,7 +96,7 @@ pub(crate) fn assemble(
     Ok(tasks)
 }
 
-/// A column of a chunk, and the tasks that its baskets become.
+/// Turns the baskets of one column of a chunk into tasks.
 struct Assembly<'a> {
     chunk: &'a Arc<Chunk>,
     column: usize,
@@ -126,7 +126,7 @@ impl Assembly<'_> {
         }
     }
 
-    /// Makes a task of each basket, with the target that `target_of` gives for it and its index.
+    /// Adds a task for each basket. `target_of` returns the target of the task for the basket's index.
     fn add_tasks(
         &mut self,
         baskets: Vec<Fetched>,
@@ -168,10 +168,11 @@ impl Assembly<'_> {
         Ok(UnfinishedColumn::InPlace { values: values_slab, offsets: Some(offsets_slab) })
     }
 
-    /// Each basket gives a piece; the pieces are joined when all are there.
+    /// Decodes each basket into a piece. The pieces are joined once all baskets are decoded.
     fn in_pieces(&mut self, baskets: Vec<Fetched>) -> Result<UnfinishedColumn> {
         let (branch, countings) = (self.chunk.columns[self.column], self.countings);
-        // A trace has a line for each basket, and what counts the elements of one comes with its task.
+        // Some baskets cannot share a task: a trace has a line for each basket, and a task carries the element counts
+        // of only one basket.
         let is_counted = |one: &Fetched| countings.of(BasketId { branch, basket: one.basket }).is_some();
         let is_of_objects = matches!(self.chunk.tree.shape(branch)?, Shape::Baskets(Layout::Objects(_)));
         if is_of_objects && !journal::is_on() && !baskets.iter().any(is_counted) {
@@ -187,7 +188,7 @@ impl Assembly<'_> {
 }
 
 impl Assembly<'_> {
-    /// Small baskets that lie behind each other give one piece together.
+    /// Decodes adjacent small baskets into one piece.
     fn in_shared_pieces(&mut self, baskets: Vec<Fetched>) -> UnfinishedColumn {
         let scratches: Vec<_> = baskets.iter().map(|one| one.source.scratch(one.entries_count)).collect();
         let shared = baskets.iter().zip(&scratches).filter_map(|(one, scratch)| one.shared_bytes(*scratch));
@@ -215,14 +216,15 @@ impl Assembly<'_> {
     }
 }
 
-/// How many of this many bytes of a column become one piece: what is one piece is not copied to be joined, but each
-/// decoder needs some.
+/// Returns the target size of a piece of a column with this size. A single piece would not have to be joined, but each
+/// decoder needs a few pieces to be busy until the end.
 fn piece_bytes(all: u64, decoders: usize) -> u64 {
     let pieces = if decoders > 1 { limits::PIECES_PER_DECODER.saturating_mul(decoders as u64) } else { 1 };
     (all / pieces).clamp(limits::PIECE_BYTES, limits::PIECE_BYTES_MAX)
 }
 
-/// Whether the bytes of a basket can fill the entries that the file claims: only then memory is allocated for them.
+/// Whether the stored bytes of a basket can plausibly contain the claimed entries. If not, memory is only allocated
+/// after decompression.
 fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool {
     match (shape, &fetched.source) {
         (Shape::Baskets(Layout::Fixed { scalar, dimensions }), BasketSource::Record(_) | BasketSource::Shared(_)) => {
@@ -237,7 +239,8 @@ fn is_plausible(shape: Shape<'_>, fetched: &Fetched, entry_size: usize) -> bool 
     }
 }
 
-/// The number of elements in a basket that is wanted whole, if its header or the sizes of its pages give it.
+/// Returns the number of elements in a basket that is wanted whole, if the header of the basket or the sizes of its
+/// pages determine the number.
 fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> Option<usize> {
     if !fetched.is_whole() {
         return None;
@@ -250,11 +253,11 @@ fn elements_count(shape: Shape<'_>, element_size: usize, fetched: &Fetched) -> O
         }
         (Shape::Clusters(form), BasketSource::Pages(pages)) => {
             let elements = usize::try_from(pages.cluster.run_elements(&pages.ntuple.schema, form)?).ok()?;
-            // A cluster may claim any number of entries, and each takes an offset.
+            // A cluster may claim any number of entries, and each entry needs an offset.
             let size = elements.checked_mul(element_size)?.checked_add(fetched.entries.len().checked_mul(8)?)?;
             (size / limits::PLAUSIBLE_FACTOR <= fetched.source.stored_bytes()).then_some(elements)
         }
-        // A basket that two chunks share is not wanted whole, and an embedded one has no header. Only RNTuples have
+        // A shared basket is not wanted whole by either chunk, an embedded basket has no header, and only RNTuples have
         // pages.
         (Shape::Baskets(_), BasketSource::Shared(_) | BasketSource::Embedded(_) | BasketSource::Pages(_)) => None,
         (Shape::Clusters(_), BasketSource::Record(_) | BasketSource::Shared(_) | BasketSource::Embedded(_)) => None,

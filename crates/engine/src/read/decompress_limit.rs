@@ -1,5 +1,14 @@
-//! The limits that reading and recompressing are compared with: decompressing the same baskets and nothing else, or
-//! compressing them again, too.
+//! Upper limits for the speed of reading and recompressing. As a baseline for reading, baskets are only decompressed;
+//! as a baseline for recompressing, they are also compressed again.
+//!
+//! ```no_run
+//! use branchline_engine::read::decompress_limit::{decompress_all, DecompressOptions};
+//!
+//! let options = DecompressOptions { threads: 2, setting: None };
+//! let limit = decompress_all(&["data.root".to_string()], Some("events"), &[], options)?;
+//! println!("{:.0} MB/s", limit.compressed_bytes as f64 / limit.seconds / 1e6);
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,31 +32,31 @@ use crate::read::plan::fetch::fetch;
 use crate::read::plan::needed::needed_baskets;
 use crate::tree::Tree;
 
-/// How `decompress_all` works.
+/// Options of `decompress_all`.
 #[derive(Debug, Clone, Copy)]
 pub struct DecompressOptions {
-    /// Threads that decompress, at least one.
+    /// Number of threads; must be at least one.
     pub threads: usize,
-    /// With this setting every basket is compressed again.
+    /// If set, every basket is compressed again with this setting.
     pub setting: Option<Setting>,
 }
 
-/// What was decompressed, and in which time.
+/// Result of `decompress_all`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Decompressed {
     /// Wall time of the decompression alone.
     pub seconds: f64,
-    /// Baskets.
+    /// Number of baskets.
     pub baskets: u64,
-    /// Their bytes in the files.
+    /// Bytes in the files.
     pub compressed_bytes: u64,
-    /// Their bytes after decompression.
+    /// Bytes after decompression.
     pub plain_bytes: u64,
 }
 
-/// Decompresses every basket of these branches (all that can be read if none are named). The stored bytes are fetched
-/// first, and the output of each thread goes to one buffer that is used again. With a setting each
-/// basket, and each page that is compressed, is compressed again, and the result is dropped.
+/// Decompresses every basket of these branches, or of all readable branches if `names` is empty. The stored bytes are
+/// fetched first, and each thread reuses one output buffer. If a setting is given, each basket or page is compressed
+/// again with the setting, and the result is dropped.
 pub fn decompress_all(
     paths: &[String],
     tree: Option<&str>,

@@ -1,4 +1,5 @@
-//! The thread that feeds the decoders: opens files, cuts them into chunks, fetches baskets and hands them out.
+//! The fetcher thread, which feeds the decoders: it opens files, splits their entries into chunks, fetches baskets and
+//! queues them for decoding.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -33,24 +34,24 @@ use crate::tree::basket_ranges::BytesPerEntry;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
-/// What the fetcher sends to the consumer, in the order of the sources.
+/// An item sent to the consumer. Items are in the order of the sources.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// A chunk that is being decoded, and what it takes.
+    /// A chunk that is being decoded, with the lease of its memory.
     Chunk(Arc<Chunk>, ChunkLease),
-    /// A source that cannot be read, or not further.
+    /// A source that cannot be read at all, or only in part.
     Failed { source_index: usize, error: ReadError },
 }
 
 pub(crate) struct Fetcher {
     pub(crate) sources: Vec<Source>,
-    /// The source whose rest the consumer does not want.
+    /// Index of the source that the consumer skipped after a failure.
     pub(crate) failed_source: Arc<AtomicUsize>,
     pub(crate) opening: Opening,
     pub(crate) prefetcher: Arc<Prefetcher>,
-    /// Where the last file was.
+    /// The storage of the last file.
     pub(crate) last_store: RefCell<Option<LastStore>>,
-    /// The bytes of the last file that was opened, if it is in memory as a whole, or 0.
+    /// Size of the last opened file if the whole file is in memory, else 0.
     pub(crate) last_whole_bytes: Cell<Option<u64>>,
     pub(crate) items: Sender<Item>,
     pub(crate) tasks: Sender<Vec<Task>>,
@@ -60,36 +61,36 @@ pub(crate) struct Fetcher {
     pub(crate) pool: Arc<Pool>,
 }
 
-/// The storage element of a file, and the gap up to which its ranges are read as one.
+/// The storage element of a file, and the maximum gap across which ranges of the file are coalesced.
 pub(crate) struct LastStore {
     name: String,
     gap_bytes: u64,
 }
 
-/// The consumer wants no more chunks.
+/// Returned when the consumer needs no more chunks.
 struct Stopped;
 
-/// How the fetching of a chunk ended.
+/// The outcome of fetching a chunk.
 enum Fetched {
-    /// All its baskets were handed out, or its bytes may be wrong.
+    /// All baskets were queued, or the file's bytes may be wrong and the consumer will reread the chunk.
     Whole,
-    /// It could not be read; nothing more of its source is.
+    /// The chunk could not be read. The rest of its source is skipped.
     Failed,
-    /// The consumer wants no more chunks.
+    /// The consumer needs no more chunks.
     Stopped,
 }
 
-/// An error of a chunk, and its place among the baskets.
+/// An error in a chunk, and its position in the basket order.
 struct ChunkError {
     order: BasketOrder,
     error: ReadError,
 }
 
-/// What a chunk takes until the consumer has got the next one.
+/// The memory of a chunk, leased until the consumer has received the next chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkLease {
     _values: Lease,
-    /// Its file is in memory until its last chunk is used up.
+    /// The memory of a file that was read whole. It is kept until the file's last chunk has been consumed.
     _file: Option<Arc<Lease>>,
 }
 
@@ -118,7 +119,7 @@ impl Fetcher {
         self.prefetcher.close();
     }
 
-    /// The current source, if a prefetch thread opened it. Meanwhile the next ones are opened.
+    /// Returns the current source if a prefetch thread opened it. Also starts opening the next sources.
     fn prefetched_source(
         &self,
         current: usize,
@@ -130,20 +131,22 @@ impl Fetcher {
         let slot = Arc::clone(slot);
         slots.pop_front();
         loop {
-            // The link may be measured before the first file is open.
+            // Check regularly, because the link may be measured before the first file is open, and then more sources
+            // can be opened.
             match slot.take_within(limits::LOOK_AGAIN) {
                 Some(Outcome::Opened(opened)) => return Some(opened),
                 Some(Outcome::NotOpened) => return None,
                 None => {
                     self.prefetch_sources(current, next, slots);
-                    // Earlier files had time to give their memory back.
+                    // By now, earlier files have had time to return their memory.
                     self.prefetcher.want(current);
                 }
             }
         }
     }
 
-    /// Starts to open the next sources, as many as hide a round trip, and at the start of a stream also the first.
+    /// Starts opening enough of the next sources to hide a round trip. At the start of a stream, this includes the
+    /// first source.
     fn prefetch_sources(&self, current: usize, next: &mut usize, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let is_first = self.last_store.borrow().is_none() && self.opening.strategy.prefetches_chunks();
         *next = (*next).max(if is_first { current } else { current + 1 });
@@ -159,7 +162,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts to open those again for which there was no memory at the first try, when their size was not known.
+    /// Retries opening sources for which there was no memory at the first attempt, when their size was still unknown.
     fn retry_refused(&self, choice: Choice, slots: &mut VecDeque<(usize, Arc<Slot>)>) {
         let Some(bytes) = self.last_whole_bytes.get().filter(|bytes| *bytes > 0) else { return };
         for (index, slot) in slots.iter_mut().filter(|(_, slot)| slot.is_refused()) {
@@ -168,7 +171,7 @@ impl Fetcher {
         }
     }
 
-    /// Lets a prefetch thread open a source; `lease` is its memory if there was none at the first try.
+    /// Lets a prefetch thread open a source. For a retry, `lease` is the memory for the source.
     fn start_opening(&self, index: usize, choice: Choice, lease: Option<Lease>) -> Arc<Slot> {
         let (slot, filler) = Slot::new(lease.is_some());
         let claim = lease.map_or_else(|| Claim::Turn(Turn::begin(&self.prefetcher, index)), Claim::Leased);
@@ -187,7 +190,7 @@ impl Fetcher {
         slot
     }
 
-    /// How many files may be prefetched, if they are like the last one.
+    /// Returns how many files may be prefetched, assuming that each is as large as the last opened file.
     fn files_prefetched_max(&self) -> usize {
         match self.last_whole_bytes.get() {
             None => limits::UNKNOWN_FILES_PREFETCHED,
@@ -196,7 +199,7 @@ impl Fetcher {
         }
     }
 
-    /// What is prefetched at a time from where the last file was; None if nothing is.
+    /// Returns how much to prefetch at a time from the storage of the last file. Returns None if nothing is prefetched.
     fn prefetch_choice(&self) -> Option<Choice> {
         let (link, gap_bytes) = match &*self.last_store.borrow() {
             Some(LastStore { name, gap_bytes }) => (self.opening.link_to(name), *gap_bytes),
@@ -254,7 +257,8 @@ impl Fetcher {
         Ok(Ok(()))
     }
 
-    /// Makes a chunk: leases memory for its values, sends it to the consumer, fetches its baskets and hands them out.
+    /// Processes a chunk: leases memory for its values, sends it to the consumer, fetches its baskets and queues them
+    /// for decoding.
     fn run_chunk(
         &self,
         chunk: &Arc<Chunk>,
@@ -279,7 +283,7 @@ impl Fetcher {
                 ))
             }
         };
-        // From here on an error is put into the chunk, so that the consumer knows which entries are lost.
+        // From here on, errors are stored in the chunk, so that the consumer knows which entries are lost.
         let own = Reporter::new(chunk);
         let lease = ChunkLease { _values: values, _file: file_lease.cloned() };
         if self.items.send(Item::Chunk(Arc::clone(chunk), lease)).is_err() {
@@ -288,7 +292,8 @@ impl Fetcher {
         let before = carried.take();
         let fetched = self.fill(chunk, plan, &before, carried);
         let fetched = fetched.unwrap_or_else(|ChunkError { order, error }| {
-            // The consumer reads wrong bytes once more. If they are wrong again, it reports the error.
+            // If the bytes are wrong, the consumer reads the chunk again, and reports the error if the bytes are wrong
+            // again.
             let fetched = if error.kind == ReadErrorKind::BadFile { Fetched::Whole } else { Fetched::Failed };
             chunk.put_error(order, error);
             fetched
@@ -297,7 +302,7 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    /// Fetches the baskets of a chunk, no more at a time than there is room for, and hands them out.
+    /// Fetches the baskets of a chunk in groups that fit in memory, and queues them for decoding.
     fn fill(
         &self,
         chunk: &Arc<Chunk>,
@@ -313,7 +318,7 @@ impl Fetcher {
                 prepared.as_ref().is_err_and(|error| error.kind == ReadErrorKind::MemoryLimit)
             };
             let mut prepared = self.prepare(chunk, &group, plan, before, carried);
-            // Baskets that are kept for the next chunk give way: they can be fetched again.
+            // Drop the baskets kept for the next chunk, because they can be fetched again.
             if no_room(&prepared) && carried.clear() {
                 prepared = self.prepare(chunk, &group, plan, before, carried);
             }
@@ -353,7 +358,7 @@ impl Fetcher {
         let sources = fetch_carrying(chunk, group.needed, before, carried, room)?;
         let decoders = self.opening.options.threads;
         let mut tasks = tasks_of(chunk, group.columns.clone(), group.needed, sources, room, decoders)?;
-        // The plan only knew the average basket of each branch.
+        // The plan only knew the average basket size of each branch, so check the actual sizes.
         let most = plan.scratch_bytes.max(self.opening.shares.own_scratch);
         let largest = tasks.iter().filter(|task| task.scratch.sum() > most).max_by_key(|task| task.scratch.sum());
         if let Some(largest) = largest {
@@ -369,7 +374,8 @@ impl Fetcher {
         Ok(tasks)
     }
 
-    /// What the values of this many entries take of the memory limit: nothing if the caller keeps them.
+    /// Returns the number of bytes that the values of this many entries take from the memory limit. This is 0 if the
+    /// caller keeps the values.
     fn values_bytes(&self, plan: &MemoryPlan, entries_count: u64) -> u64 {
         if self.opening.options.keeps_values {
             0
@@ -378,15 +384,16 @@ impl Fetcher {
         }
     }
 
-    /// Sets memory aside for decompressing a basket that takes this many bytes, and, if there is room, one for each
-    /// decoder.
+    /// Reserves memory for decompressing one basket of this size, or one such basket per decoder if enough memory is
+    /// free.
     fn set_scratch(&self, bytes: u64, own_chunks: usize) -> std::result::Result<(), Refusal> {
         let all = bytes.saturating_mul(self.opening.options.threads.max(1) as u64);
-        let wish = all.min(self.opening.shares.leased / limits::SCRATCH_MEMORY_SHARE);
+        let wish = all.min(self.opening.shares.leased / limits::SCRATCH_MEMORY_DIVISOR);
         self.budget.set_scratch(bytes, wish, own_chunks)
     }
 
-    /// Gives the decoders bundles of baskets, in the order of the file so that memory is walked through once.
+    /// Queues baskets for the decoders in bundles. The baskets are sorted by address, so that memory is traversed only
+    /// once. Returns false if the decoders have stopped.
     fn hand_out(&self, mut tasks: Vec<Task>) -> bool {
         tasks.sort_by_key(|task| task.source.address());
         let mut bundle = Vec::new();
@@ -414,23 +421,23 @@ fn is_prefetched(tree: &Tree) -> bool {
 /// Prefetches the first chunk of a tree that a prefetch thread opened.
 fn prefetch_first_chunk(prepared: &mut Prepared, options: &Options, prefetcher: &Arc<Prefetcher>) {
     let Prepared { tree, columns, plan, entries, prefetches, .. } = prepared;
-    if is_prefetched(tree) {
-        if let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next() {
-            // The fetcher looks the ranges up again, and reports the error then.
-            let by_file = tree.ranges_to_fetch(columns, &entries).unwrap_or_default();
-            prefetches.extend(by_file.iter().flat_map(|one| prefetcher.prefetch(&one.file, &one.ranges)));
-        }
+    if is_prefetched(tree)
+        && let Some(entries) = cut(tree, columns, entries.clone(), plan, options).next()
+    {
+        // If the ranges cannot be determined, the fetcher will look them up again and report the error.
+        let by_file = tree.ranges_to_fetch(columns, &entries).unwrap_or_default();
+        prefetches.extend(by_file.iter().flat_map(|one| prefetcher.prefetch(&one.file, &one.ranges)));
     }
 }
 
-/// Cuts a range of entries into chunks: at the boundaries that the baskets of all columns share where there are any.
+/// Splits an entry range into chunks. If all columns share basket boundaries, the chunks end at such boundaries.
 fn cut(
     tree: &Tree,
     columns: &[usize],
     entries: Range<u64>,
     plan: &MemoryPlan,
     options: &Options,
-) -> impl Iterator<Item = Range<u64>> {
+) -> impl Iterator<Item = Range<u64>> + use<> {
     let BytesPerEntry { stored, plain } = tree.bytes_per_entry(columns);
     let by_memory = if options.keeps_values {
         tree.entries_fetched_within(columns, &entries, plan.group_bytes)

@@ -1,4 +1,12 @@
-//! Objects that are not trees: histograms, graphs and all others that keys point to.
+//! Reads objects that are not trees: histograms, graphs and any other object with a key.
+//!
+//! ```no_run
+//! use branchline_engine::file::File;
+//! use branchline_storage::Access;
+//!
+//! let histogram = File::open("histograms.root", &Access::default())?.object("pt")?;
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use branchline_format::error::FormatError;
 use branchline_format::file::TKey;
@@ -12,9 +20,9 @@ use crate::limits;
 use crate::read::decode::chunk::Values;
 
 impl File {
-    /// Reads the object with this path (`name;cycle` for an older cycle): a column with one record. It has the
-    /// members that the file describes for the class, including the members of TObject. An object that is stored
-    /// through a pointer and cannot be read becomes a record with the single member `@unread`, which holds the reason.
+    /// Reads the object with this path (`name;cycle` for an older cycle) as a column with one record. The record has
+    /// the members that the streamer infos list for the class, including the members of TObject. If an object behind a
+    /// pointer cannot be read, it becomes a record with the single member `@unread`, which contains the reason.
     pub fn object(&self, path: &str) -> Result<Values> {
         let key = self.find_object(path)?;
         let refuse = |what: &str| {
@@ -28,7 +36,7 @@ impl File {
         }
     }
 
-    /// Reads the members of the TTree with this path, as of any object.
+    /// Reads the members of the TTree with this path in the same way as the members of any other object.
     pub fn tree_members(&self, path: &str) -> Result<Values> {
         self.members_of(path, &self.find_object(path)?)
     }
@@ -51,7 +59,7 @@ impl File {
             None => Program::of_class(self.whole_classes(), &key.class_name).map_err(named)?,
         };
         let decoded = program.decode_object(&plain, key.key_size).map_err(named);
-        // A damaged object may have taught the program wrong headers: the next object is decoded by a new program.
+        // A damaged object may have left wrong headers in the program, so compile a new program for the next object.
         match &decoded {
             Ok(_) => self.lock_programs().insert(key.class_name.clone(), program),
             Err(_) => self.lock_programs().remove(&key.class_name),

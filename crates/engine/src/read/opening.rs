@@ -1,4 +1,5 @@
-//! From a source to a tree that is ready to be read, in the fetcher's thread or in a prefetch thread.
+//! Opens the files and trees of sources, in the fetcher's thread or in a prefetch thread, until the trees are ready to
+//! be read.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -21,53 +22,53 @@ use crate::read::plan::tail_size::{FilePlace, TailSizes};
 use crate::read::source::{Options, Selection, Source, SourceTree};
 use crate::tree::Tree;
 
-/// A source whose tree is open.
+/// A source whose tree is open and ready to be read.
 pub(crate) struct Prepared {
     pub(crate) tree: Arc<Tree>,
-    /// Its file is in memory until its last chunk is used up.
+    /// The memory of a file that was read whole. It is kept until the file's last chunk has been consumed.
     pub(crate) file_lease: Option<Arc<Lease>>,
     pub(crate) columns: Vec<usize>,
     pub(crate) plan: MemoryPlan,
     pub(crate) entries: Range<u64>,
-    /// Prefetches of its first chunk.
+    /// The started prefetches of the first chunk.
     pub(crate) prefetches: Vec<Arc<PendingRange>>,
 }
 
-/// A source that was opened: its file, if that succeeded, and its tree.
+/// The result of opening a source: the file, if it could be opened, and the tree.
 pub(crate) struct Opened {
     pub(crate) file: Option<Arc<File>>,
     pub(crate) prepared: Result<Prepared>,
 }
 
-/// Where the memory comes from for a file that is read whole.
+/// The source of memory for a file that is read whole.
 pub(crate) enum FileRoom<'a> {
-    /// From the budget of the stream. The fetcher waits for it.
+    /// The budget of the stream. The fetcher waits until memory is free.
     Stream(&'a Arc<Budget>),
-    /// From what may be prefetched. Such files are read in their order.
+    /// The budget for prefetching. Prefetched files lease memory in the order in which they will be read.
     Prefetched { prefetcher: &'a Arc<Prefetcher>, index: usize, claim: Cell<Claim> },
 }
 
-/// What a prefetched file holds before its size is known.
+/// The claim of a prefetched file on memory before the size of the file is known.
 #[derive(Default)]
 pub(crate) enum Claim {
     #[default]
     Nothing,
-    /// Its turn among the others.
+    /// A turn in the opening order.
     Turn(#[expect(dead_code, reason = "ends when it is dropped")] Turn),
-    /// Memory that was leased when there was none at the first try.
+    /// Memory leased for a retry.
     Leased(Lease),
 }
 
-/// Why nothing was opened.
+/// Reasons for not opening a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotOpened {
     /// The stream was closed.
     Closed,
-    /// There is no memory to prefetch it.
+    /// Prefetching the source would exceed the memory limit.
     NoRoom,
 }
 
-/// How sources are opened.
+/// Settings and state for opening sources.
 #[derive(Clone)]
 pub(crate) struct Opening {
     pub(crate) options: Arc<Options>,
@@ -75,14 +76,15 @@ pub(crate) struct Opening {
     pub(crate) memory_limit: MemoryLimit,
     pub(crate) shares: Shares,
     pub(crate) tail_sizes: Arc<TailSizes>,
-    /// The columns of the file that was opened before: most often the next one has its branches in the same places.
+    /// The column indices in the previous file: usually the next file has the same branches at the same indices.
     pub(crate) columns_before: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Opening {
     /// Opens the tree of a source.
     pub(crate) fn open(&self, source: &Source, room: &FileRoom<'_>) -> std::result::Result<Opened, NotOpened> {
-        watched(Doing::Opening { path: source.path().to_owned() }, || self.open_source(source, room))
+        let waits = self.options.access.waits;
+        watched(Doing::Opening { path: source.path().to_owned(), waits }, || self.open_source(source, room))
     }
 
     fn open_source(&self, source: &Source, room: &FileRoom<'_>) -> std::result::Result<Opened, NotOpened> {
@@ -108,7 +110,7 @@ impl Opening {
     }
 
     fn open_file(&self, path: &str, room: &FileRoom<'_>, not_opened: &mut Option<NotOpened>) -> Result<OpenedFile> {
-        // Its bytes are in flight until it is read.
+        // The bytes count as in flight until the file has been read.
         let mut in_flight = None;
         let mut is_too_large = false;
         let mut choose = |store: &dyn Store, size: u64| {
@@ -136,7 +138,7 @@ impl Opening {
             }
             *not_opened = Some(match (leased, room) {
                 (Ok(lease), _) => return Ok(FirstRead::Whole(Some(lease))),
-                // There may be memory for parts of the file.
+                // If the whole file does not fit, there may still be enough memory for parts of it.
                 (Err(Refusal::TooLarge), FileRoom::Stream(_)) => {
                     is_too_large = true;
                     return Ok(FirstRead::Ends { tail: TAIL_BYTES, reads_expected: self.reads_expected(name, size) });
@@ -156,7 +158,8 @@ impl Opening {
         opened
     }
 
-    /// How much is read of the end of a file of this size at this storage element; None if it is read whole.
+    /// Returns the number of bytes to read from the end of a file of this size on this storage element. Returns None to
+    /// read the whole file.
     fn tail_bytes(&self, store: &dyn Store, size: u64) -> Option<u64> {
         match self.strategy.whole_files {
             WholeFiles::Never => Some(TAIL_BYTES),
@@ -172,12 +175,12 @@ impl Opening {
         }
     }
 
-    /// The link to a storage element, as this stream reads from it.
+    /// The link to a storage element, with the throttle of this stream.
     pub(crate) fn link_to(&self, store_name: &str) -> Option<Link> {
         link_to(store_name, self.options.access.throttle.as_deref())
     }
 
-    /// How many reads of a file will be in flight at a time, estimated from its size.
+    /// Estimates from a file's size how many reads of the file will be in flight at a time.
     fn reads_expected(&self, store_name: &str, size: u64) -> usize {
         let access = &self.options.access;
         let far = self.link_to(store_name).filter(|link| link.round_trip >= limits::FAR_ROUND_TRIP_MIN);
@@ -186,7 +189,7 @@ impl Opening {
         }
         let choice = Choice::of(access, far, 0);
         let bytes = choice.bytes_in_flight.min(self.shares.prefetched).min(size);
-        // Buffers are a little larger than what is read into them.
+        // Each buffer is slightly larger than the data read into it.
         let leased = bytes.saturating_add(bytes / 4);
         choice.requests_in_flight.min(leased.div_ceil(MAX_JOINED_BYTES) as usize)
     }
@@ -210,7 +213,8 @@ impl Opening {
     }
 }
 
-/// The columns that are wanted. Names are looked up where they are not in the places that they had `before`.
+/// Returns the selected columns. Names are only looked up if the branches at the indices `before` do not have these
+/// names.
 fn select(tree: &Tree, options: &Options, before: &[usize]) -> Result<Vec<usize>> {
     let names = match &options.selection {
         Selection::All => return Ok(tree.readable().collect()),
@@ -222,7 +226,7 @@ fn select(tree: &Tree, options: &Options, before: &[usize]) -> Result<Vec<usize>
         let found = before.get(place).filter(is_there).map_or_else(|| tree.find(name), |index| Ok(*index));
         match found.and_then(|index| tree.check_readable(index).map(|()| index)) {
             Ok(index) => columns.push(index),
-            // A wagon that uses it gets the error then.
+            // The branch is optional: only a wagon that uses it gets an error, when it does.
             Err(error) if options.optional.contains(name) && is_absence(&error) => {}
             Err(error) => return Err(error),
         }
@@ -234,40 +238,42 @@ fn is_absence(error: &ReadError) -> bool {
     matches!(error.kind, ReadErrorKind::NoSuchKey | ReadErrorKind::Unsupported)
 }
 
-/// The remark about a file that is too large to be prefetched.
+/// The note to the user about a file that is too large for prefetching.
 const NOT_PREFETCHED: &str =
-    "read as planned, not prefetched: whole files are larger than the memory that reading may take, see --memory-limit";
+    "not prefetched, but read in access mode planned: the file exceeds the memory for reading; raise --memory-limit";
 
 /// A source that a prefetch thread opens.
 pub(crate) struct Slot {
-    /// None until it is done. The fetcher takes it.
+    /// The outcome of opening the source. None until then, and after the fetcher has taken the outcome.
     outcome: Mutex<Option<Outcome>>,
     done: Condvar,
-    /// Whether there was no room for it at the first try.
+    /// Whether this is the second attempt, after the first one failed for lack of memory.
     is_retry: bool,
 }
 
-/// What became of a source that a prefetch thread was to open.
+/// The outcome of opening a source in a prefetch thread.
 pub(crate) enum Outcome {
     Opened(Opened),
-    /// There was no memory for it, or the stream was closed: the fetcher opens it.
+    /// The source was not opened in advance, because of a lack of memory or because the stream was closed. The fetcher
+    /// opens the source if it is still needed.
     NotOpened,
 }
 
 impl Slot {
-    /// A slot, and what fills it. If that is dropped instead, the fetcher opens the source itself.
+    /// Creates a slot and its filler. If the filler is dropped unused, the fetcher opens the source itself.
     pub(crate) fn new(is_retry: bool) -> (Arc<Self>, Filler) {
         let slot = Arc::new(Self { outcome: Mutex::default(), done: Condvar::new(), is_retry });
         (Arc::clone(&slot), Filler(slot))
     }
 
-    /// Whether there was no room at the first try: a file that is larger than others is not tried again and again.
+    /// Whether the first attempt failed for lack of memory. There is only one retry, because the file may be larger
+    /// than the other files.
     pub(crate) fn is_refused(&self) -> bool {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         !self.is_retry && matches!(*outcome, Some(Outcome::NotOpened))
     }
 
-    /// Waits this long at most, and takes the outcome.
+    /// Takes the outcome, after waiting for it at most this long. Returns None if there is no outcome yet.
     pub(crate) fn take_within(&self, time: Duration) -> Option<Outcome> {
         let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.done.wait_timeout_while(outcome, time, |outcome| outcome.is_none());
@@ -275,11 +281,12 @@ impl Slot {
     }
 }
 
-/// Fills a slot: with an outcome, or when it is dropped with none.
+/// Fills a slot with an outcome. A filler that is dropped unused fills the slot with `NotOpened`.
 pub(crate) struct Filler(Arc<Slot>);
 
 impl Filler {
-    /// Fills it with what `open` gives, None if it did not open the source. A panic is an error of the source.
+    /// Fills the slot with the result of `open`, which returns None if it did not open the source. A panic becomes an
+    /// error of the source.
     pub(crate) fn fill(self, path: &str, open: impl FnOnce() -> Option<Opened>) {
         let opened = guarded(path, || Ok(open()));
         self.put(match opened {

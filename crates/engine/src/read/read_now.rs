@@ -1,5 +1,17 @@
-//! Reads columns at once, in the calling thread. Chunks whose bytes are wrong are read once more, past all caches: if
-//! they are wrong again, the file is damaged.
+//! Reads columns synchronously, in the calling thread. If the bytes of a chunk are wrong, they are read once more,
+//! bypassing all caches. If they are wrong again, the file is damaged.
+//!
+//! ```no_run
+//! use branchline_engine::file::File;
+//! use branchline_engine::read::read_now::read_now;
+//! use branchline_slab::Pool;
+//! use branchline_storage::Access;
+//!
+//! let tree = File::open("data.root", &Access::default())?.tree(Some("events"))?;
+//! let chunk = read_now(&tree, vec![0], 0..10, &Pool::new(1 << 20))?;
+//! println!("{:?}", chunk.entries);
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,7 +26,7 @@ use crate::read::decode::worker::Worker;
 use crate::read::stages::prepare;
 use crate::tree::Tree;
 
-/// Reads these branches for these entries, without a second read if the bytes are wrong.
+/// Reads an entry range of these branches. If the bytes are wrong, they are not read again.
 fn read_once(
     tree: &Arc<Tree>,
     columns: Vec<usize>,
@@ -30,13 +42,13 @@ fn read_once(
     Ok(chunk)
 }
 
-/// Reads these branches for these entries; returns the finished chunk.
+/// Reads an entry range of these branches, and returns the finished chunk.
 pub fn read_now(tree: &Arc<Tree>, columns: Vec<usize>, entries: Range<u64>, pool: &Arc<Pool>) -> Result<Arc<Chunk>> {
     let chunk = read_once(tree, columns, entries, pool, 0)?;
     Ok(if chunk.failed() { read_again(&chunk, pool).unwrap_or(chunk) } else { chunk })
 }
 
-/// A chunk to replace one that failed, if its bytes were wrong and are right when they are read again.
+/// Reads the entries of a failed chunk again, if its bytes were wrong. Returns None if that does not help.
 pub(crate) fn read_again(failed: &Chunk, pool: &Arc<Pool>) -> Option<Arc<Chunk>> {
     let error = failed.error().filter(|error| error.kind == ReadErrorKind::BadFile)?;
     let file = failed.tree.file();

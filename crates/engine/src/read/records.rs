@@ -1,4 +1,34 @@
-//! What a stream has read and what it cost, by file and by branch, and what its consumer waited for.
+//! The statistics of a stream: bytes and costs by file and by branch, and the waiting times of the consumer.
+//!
+//! ```no_run
+//! use std::collections::HashSet;
+//! use std::time::Duration;
+//!
+//! use branchline_engine::read::source::{Options, Selection, Source, SourceTree};
+//! use branchline_engine::read::stream::{Next, Stream};
+//! use branchline_storage::Access;
+//!
+//! let tree = SourceTree::Path { file: "data.root".to_string(), tree: Some("events".to_string()) };
+//! let options = Options {
+//!     selection: Selection::Named(vec!["pt".to_string()]),
+//!     optional: HashSet::new(),
+//!     step_bytes: 16 << 20,
+//!     step_entries: None,
+//!     has_even_steps: false,
+//!     threads: 2,
+//!     memory_limit_bytes: 1 << 30,
+//!     memory_parts: 1,
+//!     access: Access::default(),
+//!     keeps_values: false,
+//! };
+//! let mut stream = Stream::start(vec![Source { tree, entry_start: 0, entry_stop: None }], options)?;
+//! stream.next(Duration::from_secs(60));
+//! for file in stream.records().files() {
+//!     println!("{} from {}", file.path, file.store);
+//! }
+//! println!("waited {:.3} s for data", stream.records().wait().fetch_s);
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,74 +42,74 @@ use branchline_trace::Counters;
 use crate::file::File;
 use crate::read::decode::chunk::Chunk;
 
-/// Time that the decoding threads have spent so far.
+/// The time that the decoding threads have spent working.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Busy {
-    /// Time with at least one of them at work.
+    /// Time during which at least one decoding thread was busy.
     any: Duration,
     decompress_ns: u64,
     decode_ns: u64,
 }
 
-/// What the consumer waited for, in seconds. The parts add up to the whole.
+/// The waiting time of the consumer by cause, in seconds. The other fields add up to `whole_s`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wait {
-    /// All of it.
+    /// The total waiting time.
     pub whole_s: f64,
-    /// While decoders had nothing to do: waiting for data.
+    /// Time spent waiting for data while all decoders were idle.
     pub fetch_s: f64,
-    /// While they decompressed.
+    /// Time spent waiting for decompression.
     pub decompress_s: f64,
-    /// While they decoded.
+    /// Time spent waiting for decoding.
     pub decode_s: f64,
 }
 
 /// A branch that was read.
 #[derive(Debug, Clone)]
 pub struct BranchRecord {
-    /// Its path: the names of its parents and its own.
+    /// The path of the branch: the names of its ancestors, followed by its own name.
     pub path: String,
-    /// Its cost in all files.
+    /// The total cost over all files.
     pub cost: BranchCost,
 }
 
-/// The cost of a branch in all files.
+/// The cost of a branch, summed over all files.
 #[derive(Debug, Clone, Default)]
 pub struct BranchCost {
-    /// Baskets decoded.
+    /// Number of decoded baskets.
     pub baskets: u64,
-    /// Bytes in the files.
+    /// Number of bytes in the files.
     pub compressed_bytes: u64,
-    /// Bytes after decompression.
+    /// Number of bytes after decompression.
     pub plain_bytes: u64,
-    /// Thread time in the codec.
+    /// Time that threads spent in the codec, in nanoseconds.
     pub decompress_ns: u64,
-    /// Thread time of decoding.
+    /// Time that threads spent decoding, in nanoseconds.
     pub decode_ns: u64,
-    /// Codec of its last basket.
+    /// The codec of the last decoded basket.
     pub codec: Option<Codec>,
 }
 
 /// A file that was opened.
 #[derive(Debug, Clone)]
 pub struct FileRecord {
-    /// Which source it was opened for.
+    /// Index of the source for which the file was opened.
     pub source_index: usize,
-    /// Its path or URL.
+    /// Path or URL of the file.
     pub path: String,
-    /// The storage element that serves it.
+    /// The storage element that serves the file.
     pub store: String,
-    /// Its size.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// What its storage gives to distinguish it from other versions of the file.
+    /// The identity from the storage, which distinguishes versions of the file.
     pub identity: Option<String>,
-    /// What reading it has cost; the file itself, with the bytes that it holds, may be closed by now.
+    /// Counters of the reads. They outlive the file, which may already be closed, with its bytes released.
     pub counters: Arc<Counters>,
-    /// The remarks of its storage.
+    /// Notes from the storage to the user.
     pub remarks: Remarks,
-    /// Entries delivered.
+    /// Number of entries of the file that were delivered to the consumer.
     pub entries: u64,
-    /// Codec of its last basket.
+    /// The codec of the last decoded basket.
     pub codec: Option<Codec>,
 }
 
@@ -99,7 +129,7 @@ impl FileRecord {
     }
 }
 
-/// How many decoders are at work, and how long at least one of them was.
+/// Number of decoders that are busy, and the time during which at least one was busy.
 #[derive(Debug, Default)]
 struct AtWork {
     count: usize,
@@ -125,7 +155,7 @@ impl AtWork {
     }
 }
 
-/// A decoder at work.
+/// Counts a decoder as busy until it is dropped.
 pub(crate) struct DecoderAtWork<'a>(&'a Records);
 
 impl Drop for DecoderAtWork<'_> {
@@ -134,7 +164,7 @@ impl Drop for DecoderAtWork<'_> {
     }
 }
 
-/// The records of a stream.
+/// The statistics of a stream.
 #[derive(Debug)]
 pub struct Records {
     threads_count: usize,
@@ -176,14 +206,14 @@ impl Records {
         }
     }
 
-    /// Counts a decoder as at work until the result is dropped.
+    /// Counts a decoder as busy until the result is dropped.
     pub(crate) fn decoder_at_work(&self) -> DecoderAtWork<'_> {
         lock(&self.at_work).begin();
         DecoderAtWork(self)
     }
 
-    /// Splits a wait: the time in which a decoder was at work is divided between decompressing and decoding, in the
-    /// ratio of the decoders' times. The rest was waiting for data.
+    /// Divides a waiting time by cause. The part in which a decoder was busy is divided between decompressing and
+    /// decoding, in proportion to the times that the decoders spent on each. The remainder was spent waiting for data.
     pub(crate) fn add_wait(&self, waited: Duration, before: &Busy) {
         let now = self.busy();
         let whole_s = waited.as_secs_f64();
@@ -198,7 +228,7 @@ impl Records {
         wait.fetch_s += whole_s - busy_s;
     }
 
-    /// Adds a late read, for which the consumer itself did the work.
+    /// Adds a late read, which the consumer performed itself.
     pub fn add_late_read(&self, chunk: &Chunk, waited: Duration) {
         let sum = |of: fn(&crate::read::decode::effort::ColumnCost) -> &AtomicU64| -> f64 {
             chunk.costs.iter().map(|cost| of(cost).load(Ordering::Relaxed) as f64 * 1e-9).sum()
@@ -220,7 +250,7 @@ impl Records {
         lock(&self.files).push(FileRecord::new(source_index, file));
     }
 
-    /// Adds another file that holds a part of the last one's tree. Entries are still counted for the last one.
+    /// Adds another file that holds a part of the last file's tree. Entries are still counted for the last file.
     pub(crate) fn add_other_file(&self, source_index: usize, file: &Arc<File>) {
         let mut files = lock(&self.files);
         let last = files.len().saturating_sub(1);
@@ -258,17 +288,17 @@ impl Records {
         last_codec
     }
 
-    /// How long the consumer has waited so far.
+    /// The total waiting time of the consumer.
     pub fn wait(&self) -> Wait {
         *lock(&self.wait)
     }
 
-    /// The files that were opened.
+    /// The files that have been opened.
     pub fn files(&self) -> Vec<FileRecord> {
         lock(&self.files).clone()
     }
 
-    /// The branches that were read, ordered by their paths.
+    /// The branches that have been read, sorted by path.
     pub fn branches(&self) -> Vec<BranchRecord> {
         let branches = lock(&self.branches);
         let record = |(path, cost): (&String, &BranchCost)| BranchRecord { path: path.clone(), cost: cost.clone() };
@@ -277,7 +307,7 @@ impl Records {
         all
     }
 
-    /// Decoding threads.
+    /// Number of decoding threads.
     pub fn threads_count(&self) -> usize {
         self.threads_count
     }

@@ -1,4 +1,4 @@
-//! A small file for tests: one of those that ROOT and uproot wrote for the fuzzers.
+//! A small file for tests, taken from the corpus of the fuzzers. The corpus files were written by ROOT and uproot.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::read::decode::task::Task;
 use crate::read::stages::prepare;
 use crate::tree::Tree;
 
-/// Its tree `events`.
+/// Opens the tree `events` of the file.
 pub(crate) fn events() -> Arc<Tree> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/file");
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -27,7 +27,7 @@ pub(crate) fn events() -> Arc<Tree> {
     paths.filter_map(open).next().unwrap()
 }
 
-/// One column of it with all its baskets, none of which is decoded yet.
+/// Prepares a chunk with one column. All its baskets are fetched, but none is decoded.
 pub(crate) fn prepared(branch: &str) -> (Arc<Chunk>, Vec<Task>) {
     let tree = events();
     let column = tree.find(branch).unwrap();

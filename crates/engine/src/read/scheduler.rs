@@ -1,5 +1,5 @@
-//! Schedules the prefetch of a source's next chunks, in their order, as soon as there is memory for more. It has a
-//! thread of its own, so that it does not wait for the fetcher.
+//! Schedules prefetches for the next chunks of a source, in order, as memory becomes available. The scheduler runs in a
+//! separate thread, so that it never has to wait for the fetcher.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,38 +13,38 @@ use crate::limits;
 use crate::memory::budget::{Lease, Verdict};
 use crate::tree::Tree;
 
-/// A chunk that comes next, and its prefetches.
+/// The next chunk, with the prefetches that were started for it.
 pub(crate) struct Upcoming {
     pub(crate) entries: Range<u64>,
     pub(crate) prefetches: Vec<Arc<PendingRange>>,
 }
 
-/// A chunk that is still to come.
+/// A chunk that the fetcher has not taken yet.
 struct Expected {
     chunk: Upcoming,
-    /// Its batches that are not started yet; None until they are looked up.
+    /// Batches that have not been started yet. None until the ranges of the chunk have been looked up.
     batches: Option<VecDeque<Batch>>,
 }
 
 type Chunks = Box<dyn Iterator<Item = Range<u64>> + Send>;
 
-/// The chunks of a source, and what is prefetched of them.
+/// The chunks of a source, and the settings for prefetching them.
 pub(crate) struct Schedule {
     pub(crate) tree: Arc<Tree>,
     pub(crate) columns: Vec<usize>,
-    /// The entries of the chunks.
+    /// The entry ranges of the chunks.
     pub(crate) chunks: Chunks,
-    /// Prefetches of the first chunk that are started already.
+    /// Prefetches of the first chunk that have already been started.
     pub(crate) first_prefetches: Vec<Arc<PendingRange>>,
-    /// Whether anything is prefetched.
+    /// Whether prefetching is enabled.
     pub(crate) is_prefetching: bool,
 }
 
 struct State {
-    /// Chunks that are not looked up yet.
+    /// Chunks whose ranges have not been looked up yet.
     later: Chunks,
     expected: VecDeque<Expected>,
-    /// Why the scheduler ended early.
+    /// The error that stopped the scheduler, if any.
     failure: Option<ReadError>,
 }
 
@@ -54,12 +54,12 @@ struct Shared {
     prefetcher: Arc<Prefetcher>,
     state: Mutex<State>,
     changed: Condvar,
-    /// Chunks that the fetcher took: the number of the first that is expected.
+    /// Number of chunks that the fetcher has taken, which is also the index of the first expected chunk.
     taken_count: AtomicU64,
     is_closed: AtomicBool,
 }
 
-/// The chunks of a source in their order. When it is dropped, prefetches of chunks that were not taken are dropped too.
+/// The chunks of a source, in order. Dropping the scheduler drops the prefetches of all chunks that were not taken.
 pub(crate) struct Scheduler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -67,18 +67,18 @@ pub(crate) struct Scheduler {
 
 /// The next step of the scheduler.
 enum Step {
-    /// Look up which ranges this chunk needs.
+    /// Look up the ranges of this chunk.
     LookUp { number: u64, entries: Range<u64> },
-    /// Start a batch of this many bytes of this chunk.
+    /// Start a batch of this size for this chunk.
     Start { number: u64, bytes: u64 },
-    /// Nothing until a chunk is taken.
+    /// Wait until a chunk is taken.
     Wait,
-    /// Nothing more.
+    /// Stop.
     Done,
 }
 
 impl Scheduler {
-    /// Starts what there is memory for, and a thread for the rest.
+    /// Starts as many prefetches as memory allows, and a thread that starts the remaining ones.
     pub(crate) fn start(prefetcher: &Arc<Prefetcher>, schedule: Schedule) -> Self {
         let Schedule { tree, columns, chunks: mut later, first_prefetches, is_prefetching } = schedule;
         let mut expected = VecDeque::new();
@@ -109,7 +109,8 @@ impl Scheduler {
         Self { shared, thread }
     }
 
-    /// The next chunk, of which nothing more is prefetched; None after the last. Fails if the scheduler panicked.
+    /// Returns the next chunk, and ends its prefetching. Returns None after the last chunk, and an error if the
+    /// scheduler panicked.
     pub(crate) fn next(&self) -> Result<Option<Upcoming>> {
         let shared = &self.shared;
         let mut state = shared.lock();
@@ -144,14 +145,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes all that wait for memory, or for a chunk to be taken.
+    /// Wakes all threads that are waiting for memory or for a chunk to be taken.
     fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
         self.prefetcher.wake();
     }
 
-    /// The work of the thread. Its panic is given to the fetcher with the next chunk.
+    /// The body of the scheduler's thread. If it panics, the fetcher gets the error instead of the next chunk.
     fn run(&self) {
         let path = self.tree.file().path();
         if let Err(error) = guarded(path, || {
@@ -178,7 +179,7 @@ impl Shared {
                     };
                     match self.prefetcher.lease_when(bytes, verdict) {
                         Some(lease) => self.start(number, lease),
-                        // Its chunk is taken, the stream is closed, or the batch is larger than all memory.
+                        // The chunk was taken, the stream was closed, or the batch exceeds the budget.
                         None => self.give_up(number),
                     }
                 }
@@ -193,7 +194,7 @@ impl Shared {
         }
     }
 
-    /// Starts what there is memory for now; returns whether nothing is left.
+    /// Starts as many prefetches as memory allows. Returns whether all have been started.
     fn start_what_fits(&self) -> bool {
         loop {
             match self.next_step() {
@@ -230,9 +231,9 @@ impl Shared {
         Step::Wait
     }
 
-    /// Looks up which ranges a chunk needs; for an RNTuple this may read page lists.
+    /// Looks up the ranges of a chunk. For an RNTuple, this may read page lists.
     fn look_up(&self, number: u64, entries: &Range<u64>) {
-        // The fetcher looks them up again for the chunk itself, and reports the error then.
+        // If this fails, the fetcher will look up the ranges again for the chunk itself, and report the error.
         let by_file = self.tree.ranges_to_fetch(&self.columns, entries).unwrap_or_default();
         let batches = by_file.iter().flat_map(|one| self.prefetcher.batches(&one.file, &one.ranges)).collect();
         self.change(number, |expected| expected.batches = Some(batches));
@@ -247,12 +248,12 @@ impl Shared {
         });
     }
 
-    /// Prefetches nothing more of a chunk.
+    /// Cancels the remaining prefetches of a chunk.
     fn give_up(&self, number: u64) {
         self.change(number, |expected| expected.batches = Some(VecDeque::new()));
     }
 
-    /// Changes an expected chunk, unless it was taken meanwhile.
+    /// Applies `act` to an expected chunk, unless the chunk has been taken.
     fn change(&self, number: u64, act: impl FnOnce(&mut Expected)) {
         let mut state = self.lock();
         let position = number.checked_sub(self.taken_count.load(Ordering::Acquire));
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_scheduler_that_panics_fails_the_source() {
-        // A file of which nothing is in memory, and no memory to prefetch anything.
+        // Use a file with no loaded bytes, and leave no memory for prefetching.
         let access = Access { mode: AccessMode::Plain, ..Access::default() };
         let tree = File::open(events().file().path(), &access).unwrap().tree(Some("events")).unwrap();
         let prefetcher = Prefetcher::new(0, &Arc::default());

@@ -1,4 +1,12 @@
-//! What a stream reads and how: trees of files and ranges of their entries, branches, sizes of chunks, memory.
+//! The input and the options of a stream.
+//!
+//! ```
+//! use branchline_engine::read::source::{Source, SourceTree};
+//!
+//! let tree = SourceTree::Path { file: "root://server//data.root".to_string(), tree: None };
+//! let first_thousand = Source { tree, entry_start: 0, entry_stop: Some(1000) };
+//! assert_eq!(first_thousand.entry_stop, Some(1000));
+//! ```
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,33 +15,33 @@ use branchline_storage::Access;
 
 use crate::tree::Tree;
 
-/// Where the tree of a source is.
+/// The tree of a source.
 #[derive(Debug, Clone)]
 pub enum SourceTree {
-    /// To be opened.
+    /// A tree that still has to be opened.
     Path {
         /// Path or URL of the file.
         file: String,
-        /// Path of the tree in it; none for the only one.
+        /// Path of the tree in the file; None if the file has only one tree.
         tree: Option<String>,
     },
-    /// Open already.
+    /// A tree that is already open.
     Open(Arc<Tree>),
 }
 
-/// A range of entries of a tree.
+/// An entry range of a tree.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The tree.
+    /// The tree to read.
     pub tree: SourceTree,
-    /// First entry.
+    /// The first entry to read.
     pub entry_start: u64,
-    /// Behind the last entry; none for the end of the tree.
+    /// One past the last entry to read; None to read to the end of the tree.
     pub entry_stop: Option<u64>,
 }
 
 impl Source {
-    /// Path or URL of its file.
+    /// Path or URL of the file.
     pub(crate) fn path(&self) -> &str {
         match &self.tree {
             SourceTree::Path { file, .. } => file,
@@ -45,33 +53,33 @@ impl Source {
 /// Which branches to read.
 #[derive(Debug, Clone)]
 pub enum Selection {
-    /// All that can be read.
+    /// All branches that can be read.
     All,
-    /// Those with these names.
+    /// The branches with these names.
     Named(Vec<String>),
 }
 
-/// How to read.
+/// Options of a stream.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Branches.
+    /// The branches to read.
     pub selection: Selection,
-    /// Named branches that a tree may lack. Its chunks do not have them.
+    /// Named branches that a tree may lack. Chunks of a tree without such a branch do not have its column.
     pub optional: HashSet<String>,
-    /// Bytes after decompression in a chunk.
+    /// Size of a chunk in bytes after decompression.
     pub step_bytes: u64,
-    /// Entries in a chunk, instead of bytes.
+    /// Size of a chunk in entries; overrides `step_bytes`.
     pub step_entries: Option<u64>,
-    /// Whether all chunks of the entries of a source are to have the same length.
+    /// Whether all chunks of a source have the same length.
     pub has_even_steps: bool,
-    /// Decoding threads.
+    /// Number of decoding threads.
     pub threads: usize,
-    /// Bytes that reading may take in memory, with the chunk in use and the one before.
+    /// Maximum memory for reading, in bytes. The memory includes the current and the previous chunk.
     pub memory_limit_bytes: u64,
-    /// How many streams share the memory limit in equal parts.
+    /// Number of streams that share the memory limit equally.
     pub memory_parts: u64,
-    /// How files are read that the stream opens.
+    /// How the files of the stream are read.
     pub access: Access,
-    /// Whether the caller keeps all values, so that they do not count for the memory limit.
+    /// Whether the caller keeps all values. The values then do not count towards the memory limit.
     pub keeps_values: bool,
 }

@@ -1,5 +1,6 @@
-//! From the baskets that a chunk needs to the tasks of its decoders, in two stages: first the branches that count the
-//! elements of others, where baskets do not store where their entries begin, then the columns of the chunk.
+//! Creates the decoding tasks for the baskets of a chunk in two stages. Some baskets do not store where their entries
+//! begin, but rely on element counts in another branch. The first stage provides these counts, and the second stage
+//! decodes the columns of the chunk.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -25,19 +26,19 @@ use crate::tree::Tree;
 /// Baskets that are in memory.
 type BasketsInMemory = HashMap<BasketId, BasketSource>;
 
-/// The entries of a counting branch that are decoded together.
+/// Entries of a count branch. Their counts are decoded together.
 #[derive(PartialEq, Eq, Hash)]
 struct CountedEntries {
     branch: usize,
     entries: Range<u64>,
 }
 
-/// A chunk that its caller decodes alone: it is finished when all tasks are run.
+/// Prepares a chunk that the caller decodes alone. The chunk is finished once all returned tasks have run.
 pub(crate) fn prepare(chunk: &Arc<Chunk>, room: Room<'_>) -> Result<Vec<Task>> {
     prepare_with(chunk, &mut BasketsInMemory::new(), room)
 }
 
-/// The same; `fetched` has some of the baskets, and all of them afterwards.
+/// Like `prepare`, but `fetched` already contains some of the baskets, and contains all of them afterwards.
 fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut BasketsInMemory, room: Room<'_>) -> Result<Vec<Task>> {
     let own = Reporter::new(chunk);
     let needed = needed_baskets(chunk)?;
@@ -50,7 +51,8 @@ fn prepare_with(chunk: &Arc<Chunk>, fetched: &mut BasketsInMemory, room: Room<'_
     Ok(tasks)
 }
 
-/// The tasks of these columns, whose baskets are all in memory, for this number of decoders.
+/// Returns the tasks for these columns. The baskets of the columns are all in memory, and this many decoders will run
+/// the tasks.
 pub(crate) fn tasks_of(
     chunk: &Arc<Chunk>,
     columns: Range<usize>,
@@ -63,7 +65,8 @@ pub(crate) fn tasks_of(
     assemble(chunk, columns, needed, sources, &countings, decoders)
 }
 
-/// The first stage: the countings that baskets need. Baskets of counting branches that are not in memory are fetched.
+/// Runs the first stage: returns the element counts that baskets need. Baskets of count branches are fetched if they
+/// are not in memory.
 fn countings_of(
     chunk: &Arc<Chunk>,
     columns: &Range<usize>,
@@ -81,7 +84,7 @@ fn countings_of(
     let ids = needed.iter().map(|one| one.id(&chunk.columns));
     let known = ids.zip(sources).filter(|(id, _)| counting.contains(&id.branch));
     let mut fetched: BasketsInMemory = known.map(|(id, source)| (id, source.clone())).collect();
-    // Branches that are counted by the same one share its countings.
+    // Branches with the same count branch share the countings of its entries.
     let mut shared: HashMap<CountedEntries, Arc<Counting>> = HashMap::new();
     for (one, source) in needed.iter().zip(sources) {
         let id @ BasketId { branch, .. } = one.id(&chunk.columns);
@@ -114,7 +117,7 @@ fn basket_error(tree: &Tree, branch: usize, basket: usize, error: FormatError) -
     ReadError::from_format(tree.file().path(), &error.in_object(object))
 }
 
-/// Whether baskets of a branch may leave the number of elements to another one.
+/// Whether baskets of a branch may rely on the element counts of another branch.
 fn may_be_uncounted(shape: Shape<'_>) -> bool {
     match shape {
         Shape::Baskets(Layout::Arrays { .. }) => true,
@@ -124,34 +127,37 @@ fn may_be_uncounted(shape: Shape<'_>) -> bool {
     }
 }
 
-/// Whether a basket can only be decoded with the counts of another branch.
+/// Whether a basket can only be decoded with the element counts of another branch.
 fn is_uncounted(shape: Shape<'_>, source: &BasketSource, entries_count: u64) -> FormatResult<bool> {
     if !may_be_uncounted(shape) {
         return Ok(false);
     }
-    if let Shape::Baskets(Layout::Arrays { .. }) = shape {
-        return Ok(true);
+    match shape {
+        Shape::Baskets(Layout::Arrays { .. }) => return Ok(true),
+        Shape::Baskets(Layout::Objects(program)) if program.unsure_array().is_some() => return Ok(true),
+        _ => {}
     }
     match source {
         BasketSource::Embedded(basket) => Ok(basket.offsets.is_none()),
         BasketSource::Record(_) | BasketSource::Shared(_) => {
             Ok(!BasketRecord::parse(source.stored(), entries_count)?.stores_bounds())
         }
-        // Pages always come with the ends of collections.
+        // Pages always include collection offsets.
         BasketSource::Pages(_) => Ok(false),
     }
 }
 
-/// The branch that counts the elements of another.
+/// Returns the branch that holds the element counts for another branch.
 fn counting_branch(tree: &Tree, branch: usize) -> Result<usize> {
     let name = tree.branch_path(branch);
-    let not_counted = || tree.contradiction(&format!("branch {name} names no branch that counts it"));
+    let not_counted = || tree.contradiction(&format!("branch {name} has no valid branch with its element counts"));
     let count = match tree.kind(branch) {
         Some(Kind::Data(Layout::Run { count: Some(count), .. } | Layout::Arrays { count, .. })) => *count,
         Some(Kind::Data(Layout::Objects(program))) => program.count().ok_or_else(not_counted)?,
         _ => return Err(not_counted()),
     };
-    // A branch that counts is counted by none that would count it: files that say so would be read for ever.
+    // A count branch must be plain. It may need counts from another plain branch, but no further: a file with a cycle
+    // would be read forever.
     let is_plain = match tree.kind(count) {
         Some(Kind::Data(Layout::Fixed { dimensions, .. })) => dimensions.is_empty(),
         Some(Kind::Data(Layout::Run { dimensions, count: None, .. })) => dimensions.is_empty(),

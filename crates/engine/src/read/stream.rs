@@ -1,5 +1,33 @@
-//! A stream of chunks over many files: the fetcher opens files and fetches baskets, decoders decode them, the consumer
-//! takes the chunks in order.
+//! A stream of chunks over many files: the fetcher opens files and fetches baskets, decoders decode them, and the
+//! consumer takes the chunks in order.
+//!
+//! ```no_run
+//! use std::collections::HashSet;
+//! use std::time::Duration;
+//!
+//! use branchline_engine::read::source::{Options, Selection, Source, SourceTree};
+//! use branchline_engine::read::stream::{Next, Stream};
+//! use branchline_storage::Access;
+//!
+//! let tree = SourceTree::Path { file: "data.root".to_string(), tree: Some("events".to_string()) };
+//! let options = Options {
+//!     selection: Selection::Named(vec!["pt".to_string()]),
+//!     optional: HashSet::new(),
+//!     step_bytes: 16 << 20,
+//!     step_entries: None,
+//!     has_even_steps: false,
+//!     threads: 2,
+//!     memory_limit_bytes: 1 << 30,
+//!     memory_parts: 1,
+//!     access: Access::default(),
+//!     keeps_values: false,
+//! };
+//! let mut stream = Stream::start(vec![Source { tree, entry_start: 0, entry_stop: None }], options)?;
+//! while let Next::Chunk(chunk) | Next::Failed { chunk: Some(chunk), .. } = stream.next(Duration::from_secs(60)) {
+//!     println!("{} entries", chunk.entries_count());
+//! }
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,35 +57,35 @@ use crate::read::read_now::read_again;
 use crate::read::records::{Busy, Records};
 use crate::read::source::{Options, Source};
 
-/// What comes next in a stream.
+/// The next item of a stream.
 #[derive(Debug)]
 pub enum Next {
-    /// A chunk whose columns can be taken.
+    /// A finished chunk whose columns can be taken.
     Chunk(Arc<Chunk>),
-    /// A source that cannot be read, or not further, with the chunk that failed if there was one.
+    /// A source that cannot be read at all, or only in part.
     Failed {
-        /// Which source.
+        /// Index of the source.
         source_index: usize,
-        /// Why.
+        /// The error.
         error: ReadError,
-        /// The chunk that failed.
+        /// The failed chunk, if there was one.
         chunk: Option<Arc<Chunk>>,
     },
-    /// Nothing within the time that was given.
+    /// Nothing arrived within the timeout.
     NotYet,
-    /// All sources are read.
+    /// All sources have been read.
     End,
 }
 
-/// A stream.
+/// A stream of chunks.
 pub struct Stream {
     items: Option<Receiver<Item>>,
-    /// The chunk that is waited for.
+    /// The chunk that the consumer is waiting for.
     pending: Option<(Arc<Chunk>, ChunkLease)>,
-    /// The lease of the chunk that the consumer has now.
+    /// The lease of the chunk that the consumer holds.
     in_use: Option<ChunkLease>,
     waiting_since: Option<(Instant, Busy)>,
-    /// The last source that failed; the rest of it is not read.
+    /// Index of the last source that failed. The rest of this source is skipped.
     failed_source: Arc<AtomicUsize>,
     threads: Vec<JoinHandle<()>>,
     watch: Arc<Watch>,
@@ -137,17 +165,17 @@ impl Stream {
         })
     }
 
-    /// What comes next, if it comes within `timeout`. The chunk given before counts as used up from now on. A source
-    /// that failed gives nothing more.
+    /// Returns the next item, waiting at most `timeout`. This releases the previous chunk. A source that has failed
+    /// yields no further items.
     pub fn next(&mut self, timeout: Duration) -> Next {
         self.budget.set_holds_one(self.in_use.is_some());
         let (since, busy) = *self.waiting_since.get_or_insert_with(|| (Instant::now(), self.records.busy()));
         let started = Instant::now();
         let mut next = self.next_within(timeout);
-        if matches!(next, Next::NotYet) {
-            if let Some(error) = self.watch.waited(started.elapsed().min(limits::AWAKE_MAX)) {
-                next = self.give_up(error);
-            }
+        if matches!(next, Next::NotYet)
+            && let Some(error) = self.watch.waited(started.elapsed().min(limits::AWAKE_MAX))
+        {
+            next = self.give_up(error);
         }
         if !matches!(next, Next::NotYet) {
             self.budget.set_holds_one(false);
@@ -177,7 +205,7 @@ impl Stream {
             self.pending = Some((chunk, lease));
             return Next::NotYet;
         }
-        // From here on `in_use` is the new chunk, not the one that is about to be given back.
+        // From here on, `in_use` is the lease of the new chunk, and the previous chunk is about to be released.
         self.budget.set_holds_one(false);
         self.in_use = Some(lease);
         let source_index = chunk.source_index;
@@ -195,7 +223,7 @@ impl Stream {
         }
     }
 
-    /// A thread is stuck: ends the others. The stream gives nothing more.
+    /// Stops the other threads after one thread got stuck. The stream then yields no further items.
     fn give_up(&mut self, error: ReadError) -> Next {
         let source_index = self.pending.as_ref().map_or(0, |(chunk, _)| chunk.source_index);
         self.end();
@@ -211,22 +239,22 @@ impl Stream {
         self.pending = None;
     }
 
-    /// Remembers that a source failed; returns whether it had not failed before.
+    /// Records that a source failed. Returns whether this is the first failure of the source.
     fn fails(&self, source_index: usize) -> bool {
         self.failed_source.swap(source_index, Ordering::AcqRel) != source_index
     }
 
-    /// What was read so far and what it cost.
+    /// The current statistics.
     pub fn records(&self) -> &Arc<Records> {
         &self.records
     }
 
-    /// The buffers of its chunks.
+    /// The buffer pool of the stream's chunks.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// Stops reading and waits for the threads, at most `CLOSE_PATIENCE`: one of them may be stuck.
+    /// Stops reading and waits for the threads, but not longer than `CLOSE_PATIENCE`, because a thread may be stuck.
     pub fn close(&mut self) {
         self.end();
         let deadline = Instant::now() + limits::CLOSE_PATIENCE;
@@ -247,12 +275,12 @@ fn spawn(name: &str, activity: Arc<Activity>, work: impl FnOnce() + Send + 'stat
         work();
     };
     std::thread::Builder::new().name(format!("branchline-{name}")).spawn(run).map_err(|error| {
-        ReadError::new(ReadErrorKind::Refused, "", format!("no thread could be started: {error}"))
+        ReadError::new(ReadErrorKind::Refused, "", format!("cannot start a thread: {error}"))
             .with_hint("use fewer workers")
     })
 }
 
-/// Names the basket of a task.
+/// Returns a function that formats the name of a task's basket.
 fn naming(task: &Task) -> LazyBasketName {
     let (chunk, column, basket) = (Arc::clone(&task.chunk), task.column, task.basket);
     LazyBasketName(Box::new(move || {
@@ -269,7 +297,7 @@ fn decode_all(mut worker: Worker, tasks: &Receiver<Vec<Task>>, records: &Records
         worker.begin();
         for task in bundle {
             if stop.load(Ordering::Acquire) {
-                return; // the stream is closed
+                return; // the stream was closed
             }
             let doing = Doing::Decoding(naming(&task));
             let spent = |decompress_ns, decode_ns| records.add_busy(decompress_ns, decode_ns);

@@ -1,4 +1,5 @@
-//! The codecs of branches, from the headers of their baskets: some writers do not say them in the branch.
+//! Finds the codecs of branches in the headers of their baskets, because some writers do not record the codec in the
+//! branch.
 
 use branchline_format::compress::Codec;
 use branchline_format::cursor::Cursor;
@@ -10,12 +11,13 @@ use crate::error::Result;
 use crate::tree::extents::Extent;
 use crate::tree::Tree;
 
-/// What is fetched of a record for its codec: TKeys are hardly longer, as their names are those of branch and tree.
+/// Number of bytes of a record that are fetched to find its codec. A TKey is rarely longer, because the only long
+/// strings in it are the names of the branch and the tree.
 const RECORD_HEAD_BYTES: u64 = 1024;
 
 impl Tree {
-    /// The codecs of the first baskets of these branches. None for a branch without baskets, and for trees whose
-    /// metadata name the codecs, as those of an RNTuple do.
+    /// Returns the codec of each branch's first basket. Returns None for a branch without baskets, and for all branches
+    /// of a tree whose metadata name the codecs, such as an RNTuple.
     pub fn codecs_in_baskets(&self, indices: &[usize]) -> Result<Vec<Option<Codec>>> {
         let first = |index: &usize| self.extents(*index).map(|extents| extents.into_iter().next());
         let firsts = indices.iter().map(first).collect::<Result<Vec<_>>>()?;

@@ -1,11 +1,14 @@
-//! Which branch a user means by a name.
+//! Resolves the name of a branch as a user writes it.
 
-/// The branches that a name may stand for, by the strictest rule that any branch matches.
+/// Returns the branches that a name may refer to, by the first of the rules below that matches any branch.
 ///
-/// `paths` are the chains of names, `names` the branches' own. A name is the branch's own; the end of a chain
-/// (`fCoordinates/fCoordinates.fX`); the same without dimensions, dots at the end and prefixes that repeat the parent's
-/// name, with dots or slashes (`Tracks.fP`, `Tracks/fP` for `Tracks/Tracks.fP[5]`); or such a chain without some of its
-/// middle (`first.fX` for `first/fCoordinates/fCoordinates.fX`).
+/// `branches` yields the full path and the own name of each branch. The rules, from strict to loose:
+///
+/// * the name of the branch;
+/// * the end of a path (`fCoordinates/fCoordinates.fX`);
+/// * the end of a path, but ignoring dimensions, trailing dots and prefixes that repeat the parent's name, with dots or
+///   slashes (`Tracks.fP` or `Tracks/fP` for `Tracks/Tracks.fP[5]`);
+/// * a path without some of the inner names (`first.fX` for `first/fCoordinates/fCoordinates.fX`).
 pub fn candidates<'a>(name: &str, branches: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<usize> {
     let matching = |fits: &dyn Fn(&str, &str) -> bool| -> Vec<usize> {
         let all = branches.clone().enumerate();
@@ -20,7 +23,7 @@ pub fn candidates<'a>(name: &str, branches: impl Iterator<Item = (&'a str, &'a s
     if !ends.is_empty() || pieces.is_empty() {
         return ends;
     }
-    // `x[3]` is no name for `x[5]`, nor for `x`.
+    // Dimensions must match if they are given: `x[3]` matches neither `x[5]` nor `x`.
     let fits = |path: &str| dimensions(name).is_empty() || dimensions(path) == dimensions(name);
     let plain = matching(&|path, _| fits(path) && self::pieces(path).ends_with(&pieces));
     if !plain.is_empty() {
@@ -29,7 +32,7 @@ pub fn candidates<'a>(name: &str, branches: impl Iterator<Item = (&'a str, &'a s
     matching(&|path, _| fits(path) && is_within(&pieces, &self::pieces(path)))
 }
 
-/// The pieces of a chain between slashes and dots, without dimensions and repeated prefixes.
+/// Splits a path at slashes and dots, and drops dimensions and repeated prefixes.
 fn pieces(path: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut parent = "";
@@ -43,7 +46,7 @@ fn pieces(path: &str) -> Vec<&str> {
     pieces
 }
 
-/// The dimensions at the end of a name, such as `[2][3]`.
+/// Returns the dimensions at the end of a name, such as `[2][3]`.
 fn dimensions(name: &str) -> &str {
     let mut before = name;
     while let Some((shorter, _)) = before.strip_suffix(']').and_then(|open| open.rsplit_once('[')) {
@@ -52,7 +55,8 @@ fn dimensions(name: &str) -> &str {
     &name[before.len()..]
 }
 
-/// Bytes of the pieces with their dots that a name has in common with that of its parent, its last piece excepted.
+/// Returns the length of the leading pieces (including their dots) that a branch name shares with the name of its
+/// parent. The last piece of the branch name never counts.
 fn repeated_prefix(parent: &str, own: &str) -> usize {
     let mut repeated = 0;
     for (piece, of_parent) in own.split_inclusive('.').zip(parent.split('.')) {
@@ -64,7 +68,7 @@ fn repeated_prefix(parent: &str, own: &str) -> usize {
     repeated
 }
 
-/// Whether a chain has these pieces in this order, begins with the first and ends with the last of them.
+/// Whether `chain` contains all `pieces` in order, begins with the first piece and ends with the last.
 fn is_within(pieces: &[&str], chain: &[&str]) -> bool {
     if pieces.len() < 2 || chain.first() != pieces.first() || chain.last() != pieces.last() {
         return false;

@@ -1,5 +1,5 @@
-//! From the path of a tree to the tree, a TTree or an RNTuple. If bytes of its metadata are wrong, all is read once
-//! more; if they are wrong again, the file is damaged.
+//! Opens a TTree or an RNTuple by its path. If any bytes of the metadata are wrong, everything is read once more. If
+//! the bytes are wrong again, the file is damaged.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ enum TreeClass {
     Ntuple,
 }
 
-/// The key of a tree, and its kind.
+/// The key of a tree, and its class.
 struct FoundTree {
     entry: Entry,
     class: TreeClass,
@@ -51,7 +51,7 @@ impl File {
         }
     }
 
-    /// Paths of its trees, each once.
+    /// Returns the distinct paths of all trees in the file.
     fn tree_paths(&self) -> Result<Vec<String>> {
         let mut seen = HashSet::new();
         let mut is_tree: HashMap<String, bool> = HashMap::new();
@@ -66,12 +66,12 @@ impl File {
         Ok(paths)
     }
 
-    /// Opens a tree: the one with this path (`name;cycle` for an older cycle), or the only one.
+    /// Opens the tree with this path (`name;cycle` for an older cycle), or the file's only tree.
     pub fn tree(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         with_second_read(self, |file| file.tree_once(path))
     }
 
-    /// The same, without a second read if the bytes are wrong.
+    /// Like `tree`, but does not read the file a second time if bytes are wrong.
     pub(crate) fn tree_once(self: &Arc<Self>, path: Option<&str>) -> Result<Arc<Tree>> {
         let watch = Stopwatch::start();
         let before = self.counters().snapshot().get(Counter::FetchNs);
@@ -90,8 +90,9 @@ impl File {
     fn open_ttree(&self, Entry { path, key }: &Entry) -> Result<BasketTree> {
         let named = |error: FormatError| ReadError::from_format(self.path(), &error.in_object(path));
         if key.class_name == "TChain" || self.class_infos().inherits(&key.class_name, "TChain") {
-            // As a tree it would have no entries, and those of its files would be lost silently.
-            let message = "a TChain, which has the names of files and no entries of its own".to_owned();
+            // If a TChain were read as a tree, it would have no entries, and the entries of its files would be lost
+            // silently.
+            let message = "a TChain, which lists other files and has no entries".to_owned();
             return Err(named(FormatError::unsupported(message)));
         }
         let mut reader = self.metadata_reader();
@@ -105,7 +106,7 @@ impl File {
         Ok(BasketTree { meta, kinds, externals })
     }
 
-    /// The key of the tree with this path, or of the only one.
+    /// Returns the key of the tree with this path, or of the file's only tree.
     pub(crate) fn find_tree(&self, path: Option<&str>) -> Result<Entry> {
         Ok(self.find_tree_and_class(path)?.entry)
     }
@@ -117,7 +118,7 @@ impl File {
                 [] => Err(ReadError::new(ReadErrorKind::NoSuchKey, self.path(), "the file has no tree")),
                 many => {
                     let message = format!("the file has several trees: {}", some_of(many));
-                    let hint = format!("say which, e.g. {}:{}", self.path(), many[0]);
+                    let hint = format!("choose one, e.g. {}:{}", self.path(), many[0]);
                     Err(ReadError::new(ReadErrorKind::NoSuchKey, self.path(), message).with_hint(hint))
                 }
             };
@@ -131,13 +132,14 @@ impl File {
     }
 }
 
-/// What `work` makes of a file, or, if its bytes are wrong, of the same file read again.
+/// Runs `work` on a file. If bytes are wrong, rereads the file and runs `work` once more.
 fn with_second_read<T>(file: &Arc<File>, work: impl Fn(&Arc<File>) -> Result<T>) -> Result<T> {
     let error = match work(file) {
         Err(error) if error.kind == ReadErrorKind::BadFile && !file.is_reread() => error,
         done => return done,
     };
-    // The first error is reported: that a replica cannot be reached says nothing about the bytes.
+    // If the second attempt fails too, the first error is reported: an unreachable replica says nothing about the
+    // bytes.
     let again = || {
         let reread = file.reread()?;
         let done = work(&reread)?;

@@ -1,4 +1,4 @@
-//! A tree that is an RNTuple: its fields are the branches, and the clusters are the baskets of each of them.
+//! An RNTuple as a tree. The fields are the branches, and each cluster is a basket of every branch.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::tree::branch_info::{BranchInfo, State};
 use crate::tree::content::{BasketBytes, Content, Shape, StoredBytes, Unreadable, ValueBytes};
 use crate::tree::extents::Extent;
 
-/// The content of an RNTuple. Its pages keep it, as they are decoded with its schema.
+/// The content of an RNTuple. Pages share ownership of it, because they are decoded with its schema.
 #[derive(Debug)]
 pub(crate) struct ClusterTree(Arc<Ntuple>);
 
@@ -138,7 +138,7 @@ impl Content for ClusterTree {
     }
 
     fn basket_name(&self, _branch: usize, basket: usize) -> String {
-        // An error about one of its pages says where the page is.
+        // The offset is not needed: an error about a page gives the location of the page.
         format!("cluster {basket}")
     }
 
@@ -171,8 +171,8 @@ impl Content for ClusterTree {
         true
     }
 
-    /// All pages of a cluster that is wanted whole. Which pages of a part are needed is only known from the pages
-    /// themselves.
+    /// Returns the ranges of all pages of a cluster if all entries of the cluster are requested. Returns no ranges for
+    /// a part of a cluster, because collection offsets must be read to know which pages are needed.
     fn basket_ranges(&self, file: &File, branch: usize, basket: usize, entries: &Range<u64>) -> Result<Vec<ByteRange>> {
         let all = self.0.cluster_entries(file, basket);
         if entries.start > all.start || all.end > entries.end {
@@ -187,7 +187,7 @@ impl Content for ClusterTree {
     }
 
     fn common_starts(&self, file: &File, branches: &[usize]) -> Vec<u64> {
-        // All fields have the same clusters.
+        // All fields have the same clusters, so the first field suffices.
         let first = branches.first().map_or_else(Vec::new, |branch| self.all_basket_entries(file, *branch));
         first.into_iter().map(|entries| entries.start).collect()
     }
@@ -197,7 +197,8 @@ impl Content for ClusterTree {
     }
 
     fn cut_bytes(&self, borders: &[u64]) -> Vec<u64> {
-        // Clusters have all columns: at their borders nothing is cut.
+        // Each cluster has the entries of all columns, so no page spans a cluster boundary, and splitting at a boundary
+        // costs no extra bytes.
         vec![0; borders.len()]
     }
 
@@ -212,7 +213,7 @@ impl Content for ClusterTree {
         ValueBytes { bytes, is_in_place: self.0.form(branch).is_ok_and(|form| form.fixed().is_some()) }
     }
 
-    /// Those of the largest page, as a cluster is decompressed page by page.
+    /// The size of the largest page, because a cluster is decompressed page by page.
     fn largest_basket(&self, file: &File, branch: usize) -> BasketBytes {
         let largest = self.0.branch_sizes(file, &[branch]).largest_page;
         BasketBytes { stored: buffer_bytes(largest), scratch: largest }

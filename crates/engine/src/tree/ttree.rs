@@ -1,10 +1,10 @@
-//! A tree that is a TTree.
+//! A TTree as a tree.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use branchline_format::layout::{Kind, Layout};
-use branchline_format::tree::type_name::type_name;
+use branchline_format::tree::type_name;
 use branchline_format::tree::{Basket, ElementBranch, Place, TBranch, TTree};
 use branchline_storage::ByteRange;
 
@@ -23,7 +23,7 @@ use crate::tree::extents::Extent;
 #[derive(Debug)]
 pub(crate) struct BasketTree {
     pub(crate) meta: TTree,
-    /// What each of its branches holds.
+    /// The kind of each branch.
     pub(crate) kinds: Vec<Kind>,
     pub(crate) externals: Externals,
 }
@@ -33,7 +33,7 @@ impl BasketTree {
         &self.meta.branches[branch].baskets[basket]
     }
 
-    /// Why the other file that has the baskets of a branch could not be opened.
+    /// Returns the error that prevented opening another file with the baskets of a branch, if any.
     fn other_file_error(&self, branch: usize) -> Option<&ReadError> {
         self.externals.error(&self.meta.branches[branch].file_name)
     }
@@ -109,7 +109,8 @@ impl Content for BasketTree {
         match &self.kinds[branch] {
             Kind::Group => State::Group,
             Kind::Data(_) => match self.other_file_error(branch) {
-                // The same read may succeed later: an array without the branch would hide that it failed now.
+                // If a retry may succeed, the branch still counts as data: an array without the branch would hide the
+                // failure.
                 Some(error) if !error.retry_may_help => State::Unreadable(error.to_string()),
                 Some(_) | None => State::Data,
             },
@@ -166,14 +167,14 @@ impl Content for BasketTree {
         self.meta.branches[branch].baskets.iter().map(entries_of).collect()
     }
 
-    /// Its number, and where it begins in the file.
+    /// The index of the basket and its offset in the file.
     fn basket_name(&self, branch: usize, basket: usize) -> String {
         match &self.basket(branch, basket).place {
             Place::File { seek, .. } => match self.other_home(branch) {
                 None => format!("basket {basket} at {seek}"),
                 Some(home) => format!("basket {basket} at {seek} of {}", home.path()),
             },
-            Place::Embedded(_) => format!("basket {basket}, which came with the tree"),
+            Place::Embedded(_) => format!("basket {basket}, embedded in the tree"),
         }
     }
 
@@ -184,8 +185,8 @@ impl Content for BasketTree {
         }
     }
 
-    /// Baskets that came with the tree have none, and those of a branch that is kept in another file are not in this
-    /// one.
+    /// Baskets embedded in the tree have no extent. A branch whose baskets are in another file has no extents in this
+    /// file.
     fn extents(&self, _file: &File, branch: usize) -> Result<Vec<Extent>> {
         let branch = &self.meta.branches[branch];
         if !branch.file_name.is_empty() {
@@ -230,7 +231,8 @@ impl Content for BasketTree {
     }
 
     fn cut_bytes(&self, borders: &[u64]) -> Vec<u64> {
-        // What begins to be cut at each border, less what was cut at the one before and is no longer.
+        // For each border, the bytes of the baskets that span this border but not the previous one, minus the bytes of
+        // the baskets that span the previous border but not this one.
         let mut changes = vec![0_i128; borders.len() + 1];
         for basket in self.meta.branches.iter().flat_map(|branch| &branch.baskets) {
             let entries = entries_of(basket);
@@ -289,7 +291,7 @@ impl Content for BasketTree {
     }
 }
 
-/// The class of a container that was split: TBranchElement::fType 3 is a TClonesArray, 4 an STL collection.
+/// The class of a container that was split: TBranchElement::fType is 3 for a TClonesArray and 4 for an STL collection.
 fn container_class(element: &ElementBranch) -> String {
     match element.branch_type {
         3 => "TClonesArray".to_string(),
@@ -299,7 +301,7 @@ fn container_class(element: &ElementBranch) -> String {
     }
 }
 
-/// What the values of an entry take that has this many bytes after decompression.
+/// Returns the memory for the values of an entry that has this many bytes after decompression.
 fn values_per_entry(kind: &Kind, plain: f64) -> ValueBytes {
     match kind {
         Kind::Data(Layout::Fixed { scalar, dimensions }) => {
@@ -310,17 +312,18 @@ fn values_per_entry(kind: &Kind, plain: f64) -> ValueBytes {
             let bytes = plain * scalar.size() as f64 / scalar.stored_size().max(1) as f64 + OFFSET_BYTES;
             ValueBytes { bytes, is_in_place: false }
         }
-        // Offsets of inner lists, and room in which pieces grow.
+        // Inner lists need offsets, and growing pieces have spare capacity.
         _ => ValueBytes { bytes: 2.0 * plain + 2.0 * OFFSET_BYTES, is_in_place: false },
     }
 }
 
-/// The number, in a compression setting, of the codec that takes a dictionary as large as the basket.
+/// Algorithm number of LZMA in a compression setting. The LZMA dictionary is as large as the basket.
 const LZMA: i64 = 2;
-/// Bytes of the offset of an entry's values.
+/// Number of bytes of one entry offset.
 const OFFSET_BYTES: f64 = 8.0;
 
-/// Indices of the baskets that overlap these entries, or the first entry that is in none.
+/// Returns the indices of the baskets that overlap these entries. If an entry is in no basket, the error is the first
+/// such entry.
 fn baskets_of(baskets: &[Basket], entries: &Range<u64>) -> std::result::Result<Range<usize>, u64> {
     let first = baskets.partition_point(|basket| basket.entry_stop <= entries.start);
     let last = baskets.partition_point(|basket| basket.entry_start < entries.end).max(first);
@@ -349,7 +352,7 @@ fn extent_of(basket: &Basket) -> Option<Extent> {
     }
 }
 
-/// Bytes of the baskets of a branch in the file.
+/// Total size of the baskets of a branch in the file.
 fn stored_bytes(branch: &TBranch) -> u64 {
     branch.baskets.iter().map(stored_size).sum()
 }

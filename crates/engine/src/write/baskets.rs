@@ -1,4 +1,4 @@
-//! Baskets of TTrees: copied, compressed in another way, or filled with the entries of others.
+//! Baskets of TTrees, which are copied, recompressed, or filled with the entries of other baskets.
 
 pub(crate) mod bundles;
 pub(crate) mod copy;

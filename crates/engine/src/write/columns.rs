@@ -1,4 +1,17 @@
-//! Files made from columns of values: an RNTuple or a TTree.
+//! Creates files from columns of values: an RNTuple or a TTree.
+//!
+//! ```
+//! use branchline_engine::error::Result;
+//! use branchline_engine::write::columns::{ColumnsFile, NamedColumn, NewColumnsFile, Values};
+//!
+//! /// Writes `count` entries into a new TTree.
+//! fn write(new: NewColumnsFile, fields: &[NamedColumn<'_>], values: &[Values<'_>], count: usize) -> Result<()> {
+//!     let mut file = ColumnsFile::tree(new, fields)?;
+//!     file.fill(values, count)?;
+//!     file.finish()?;
+//!     Ok(())
+//! }
+//! ```
 
 mod baskets;
 mod branches;

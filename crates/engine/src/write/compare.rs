@@ -1,4 +1,20 @@
-//! Whether some files hold what others hold: basket by basket without decompressing, and object by object.
+//! Compares the contents of two sets of files: trees basket by basket without decompression, and all other contents
+//! object by object.
+//!
+//! ```no_run
+//! use branchline_engine::write::compare::{compare, CompareRequest};
+//! use branchline_storage::Access;
+//!
+//! let request = CompareRequest {
+//!     outputs: vec!["merged.root".to_string()],
+//!     inputs: vec!["first.root".to_string(), "second.root".to_string()],
+//!     tree: None,
+//!     access: Access::default(),
+//! };
+//! let compared = compare(&request, &mut || Ok(()))?;
+//! assert!(compared.differences.is_empty());
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 mod elements;
 mod entries;
@@ -23,61 +39,61 @@ use crate::write::products::tree_input::unions::Unions;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// What is compared.
+/// The files to compare.
 #[derive(Debug, Clone)]
 pub struct CompareRequest {
-    /// Files that were made.
+    /// The output files.
     pub outputs: Vec<String>,
-    /// Files that they were made of.
+    /// The input files from which the outputs were made.
     pub inputs: Vec<String>,
-    /// Path of the only tree that is compared; everything if it is not given.
+    /// Path of the only tree to compare; None to compare everything.
     pub tree: Option<String>,
-    /// How they are read.
+    /// How the files are read.
     pub access: Access,
 }
 
-/// What was found.
+/// Result of a comparison.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Trees of any of the files.
+    /// The trees that are in any of the files.
     pub trees: Vec<ComparedTree>,
-    /// Other objects that are in both.
+    /// Number of other objects that both sides have.
     pub objects_count: u64,
-    /// How other objects differ.
+    /// Differences between other objects.
     pub differences: Vec<String>,
 }
 
-/// A tree.
+/// Result for a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ComparedTree {
-    /// Its path.
+    /// The path of the tree.
     pub path: String,
-    /// Entries in the outputs.
+    /// Number of entries in the outputs.
     pub entries_count: u64,
-    /// Baskets in the outputs.
+    /// Number of baskets in the outputs.
     pub baskets_count: u64,
-    /// Its branches.
+    /// Number of branches.
     pub branches_count: u64,
-    /// Branches with the same entries in other baskets.
+    /// Branches that have the same entries on both sides, but in different baskets.
     pub same: Vec<String>,
-    /// Other branches of which some basket differs or stands elsewhere.
+    /// Branches with a basket that differs or is in another position, and whose entries are not known to be the same.
     pub differing: Vec<DifferingBranch>,
-    /// What is missing on one side.
+    /// Descriptions of everything that is missing on one side.
     pub differences: Vec<String>,
-    /// Branches that some inputs lack: 0 or nothing is expected for their entries.
+    /// Branches that some inputs lack. The entries of these inputs should be 0 or empty in such a branch.
     pub filled: Vec<FilledColumn>,
 }
 
 /// A branch whose baskets differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DifferingBranch {
-    /// Its path in the tree.
+    /// The path of the branch in the tree.
     pub name: String,
     /// The first difference.
     pub reason: String,
 }
 
-/// Compares files. `check` is called between pieces of work, and may end the comparison with an error.
+/// Compares files. `check` is called repeatedly, and may abort the comparison with an error.
 pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) -> Result<Compared> {
     let made = holdings_of(&request.outputs, request, &Unions::default(), check)?;
     let (given, unions) = given_holdings(request, &made, check)?;
@@ -96,8 +112,8 @@ pub fn compare(request: &CompareRequest, check: &mut dyn FnMut() -> Result<()>) 
     Ok(compared)
 }
 
-/// What the inputs hold together. Where some lack branches of the output these are filled, as a merge fills them; then
-/// the unions of their branches are in the answer, too.
+/// Returns the contents of all inputs. If some inputs lack branches of the output, these branches are filled as in a
+/// merge, and the unions of the branches are returned too.
 fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'_>) -> Result<(Holdings, Unions)> {
     let branches = Branches::new();
     let wanted = Wanted { tree: request.tree.as_deref(), branches: &branches, access: &request.access };
@@ -109,7 +125,7 @@ fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'
         let input = Input::open(path, wanted, &known_trees)?;
         is_lacking |= input.items.iter().any(|item| lacks_branches(item, made));
         if builders.add(&input).is_err() {
-            // Branches of one name that differ: this is found when they are compared.
+            // Some branches have the same name but different types. The comparison will report them.
             is_lacking = false;
             break;
         }
@@ -118,7 +134,7 @@ fn given_holdings(request: &CompareRequest, made: &Holdings, check: &mut Check<'
     Ok((holdings_of(&request.inputs, request, &unions, check)?, unions))
 }
 
-/// Whether a tree of an input lacks branches that the tree of the output has, or an RNTuple fields.
+/// Whether a tree of an input lacks branches, or an RNTuple lacks fields, that the output has.
 fn lacks_branches(item: &Item, made: &Holdings) -> bool {
     let Some(table) = made.trees.get(&item.entry.path) else { return false };
     let own: HashSet<&str> = match &item.content {
@@ -129,7 +145,7 @@ fn lacks_branches(item: &Item, made: &Holdings) -> bool {
     table.branches.keys().any(|name| !own.contains(name.as_str()))
 }
 
-/// What some files hold together. Trees get all branches of these unions.
+/// Returns the contents of some files. Each tree is extended by all branches of its union.
 fn holdings_of(paths: &[String], request: &CompareRequest, unions: &Unions, check: &mut Check<'_>) -> Result<Holdings> {
     let mut holdings = Holdings::default();
     let known_trees = KnownTrees::with_unions(UnevenBranches::FilledIfPossible, unions.clone());
@@ -167,7 +183,7 @@ fn compare_objects(made: &Holdings, given: &Holdings, compared: &mut Compared) {
 }
 
 impl ComparedTree {
-    /// Looks for branches with the same entries in other baskets.
+    /// Finds branches that have the same entries in different baskets.
     fn compare_entries(
         &mut self,
         is_ttree: bool,
@@ -195,9 +211,9 @@ impl ComparedTree {
             std::mem::take(&mut self.differing).into_iter().partition(|branch| same.contains(&branch.name));
         let is_filled = |branch: &DifferingBranch| self.filled.iter().any(|filled| filled.name == branch.name);
         let (filled, differing): (Vec<_>, Vec<_>) = differing.into_iter().partition(is_filled);
-        // The inputs that lack them have no values to compare.
+        // For an input that lacks a branch, there are no values to compare, so report the branch here.
         self.differences.extend(filled.into_iter().map(|DifferingBranch { name, reason }| {
-            format!("branch {name}, which some inputs lack, has other values than theirs and 0 or nothing: {reason}")
+            format!("branch {name}, which some inputs lack, has unexpected values: {reason}")
         }));
         self.differing = differing;
         self.same = same.into_iter().map(|branch| branch.name).collect();
@@ -205,7 +221,7 @@ impl ComparedTree {
     }
 }
 
-/// How the tree of the outputs differs from that of the inputs.
+/// Compares the tree of the outputs with the tree of the inputs.
 fn compare_tables(path: &str, made: &Table, given: &Table) -> ComparedTree {
     let mut found = ComparedTree {
         path: path.to_string(),
@@ -216,7 +232,7 @@ fn compare_tables(path: &str, made: &Table, given: &Table) -> ComparedTree {
         ..ComparedTree::default()
     };
     if made.entries_count != given.entries_count {
-        let message = format!("it has {} entries, the inputs {}", made.entries_count, given.entries_count);
+        let message = format!("it has {} entries, but the inputs have {}", made.entries_count, given.entries_count);
         found.differences.push(message);
     }
     for name in given.branches.keys().filter(|name| !made.branches.contains_key(*name)) {
@@ -231,15 +247,15 @@ fn compare_tables(path: &str, made: &Table, given: &Table) -> ComparedTree {
             let count = rows.iter().zip(others).take_while(|(one, two)| one == two).count();
             let message = match (rows.get(count), others.get(count)) {
                 (Some(one), Some(two)) if one.digest != two.digest => {
-                    format!("basket {count}, from entry {} on, has other bytes", one.entry_start)
+                    format!("basket {count}, starting at entry {}, has different bytes", one.entry_start)
                 }
                 (Some(one), Some(two)) => {
                     format!(
-                        "basket {count} begins with entry {}, that of the inputs {}",
+                        "basket {count} begins at entry {}, but at entry {} in the inputs",
                         one.entry_start, two.entry_start
                     )
                 }
-                _ => format!("there are {} baskets, in the inputs {}", rows.len(), others.len()),
+                _ => format!("there are {} baskets, but {} in the inputs", rows.len(), others.len()),
             };
             found.differing.push(DifferingBranch { name: name.clone(), reason: message });
         }

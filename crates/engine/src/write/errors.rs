@@ -1,28 +1,27 @@
-//! Errors that several parts of a merge report.
+//! Errors shared by several parts of a merge.
 
 use std::path::Path;
 
 use crate::error::{ReadError, ReadErrorKind};
 
-/// An input that cannot be merged.
+/// Creates the error for an input that cannot be merged.
 pub(crate) fn unmergeable(path: &str, message: impl Into<String>) -> ReadError {
-    ReadError::new(ReadErrorKind::Unsupported, path, message)
-        .with_hint("hadd of ROOT may merge what branchline cannot merge yet")
+    ReadError::new(ReadErrorKind::Unsupported, path, message).with_hint("ROOT's hadd may be able to merge it")
 }
 
-/// A merge that cannot be resumed.
+/// Creates the error for a merge that cannot be resumed.
 pub(crate) fn not_resumable(path: &Path, message: &str) -> ReadError {
     ReadError::new(ReadErrorKind::Option, &path.display().to_string(), message)
-        .with_hint("leave --resume out: the merge begins again")
+        .with_hint("start the merge again without --resume")
 }
 
-/// What a killed merge left does not fit the inputs that are given now.
+/// Creates the error for leftovers of a killed merge that do not match the inputs.
 pub(crate) fn other_leftovers(path: &Path) -> ReadError {
-    not_resumable(path, "what was left of it is not what these inputs make")
+    not_resumable(path, "its leftovers do not match these inputs")
 }
 
-/// The output does not hold what was written.
+/// Creates the error for an output whose content differs from what was written.
 pub(crate) fn differs(path: &str, message: &str) -> ReadError {
-    ReadError::new(ReadErrorKind::Output, path, format!("what was written is not what was copied: {message}"))
-        .with_hint("the disk or the memory may be failing; merge again, to another place")
+    ReadError::new(ReadErrorKind::Output, path, format!("the output differs from what was written: {message}"))
+        .with_hint("the disk or the memory may be failing; merge again to another disk")
 }

@@ -1,5 +1,5 @@
-//! The journal of a merge: a file in the folder of the output that lists the inputs and clusters which are surely
-//! in the output, so that a merge that was killed can be resumed. It is removed when the merge ends.
+//! The journal of a merge: a file in the output folder that lists which inputs and clusters are safely in the output,
+//! so that a killed merge can be resumed. The journal is removed when the merge ends.
 
 pub(crate) mod checkpoints;
 mod file;

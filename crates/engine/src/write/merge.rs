@@ -1,4 +1,22 @@
-//! Merges several files into one, or into several of a largest size.
+//! Merges several files into one output, or into several of limited size.
+//!
+//! ```
+//! use branchline_engine::write::merge::Merge;
+//! use branchline_engine::write::MergeRequest;
+//!
+//! /// Merges in a thread, and prints the progress.
+//! fn merge(request: MergeRequest) -> Result<(), branchline_engine::error::ReadError> {
+//!     let merge = Merge::new(request);
+//!     std::thread::scope(|scope| {
+//!         let running = scope.spawn(|| merge.run());
+//!         while !running.is_finished() {
+//!             println!("{} inputs", merge.progress().files_done);
+//!             std::thread::sleep(std::time::Duration::from_secs(1));
+//!         }
+//!         running.join().unwrap().map(|_| ())
+//!     })
+//! }
+//! ```
 
 pub(crate) mod info_lists;
 pub(crate) mod input;
@@ -26,7 +44,7 @@ use crate::write::placed::Placed;
 use crate::write::products::output::Transfer;
 use crate::write::request::MergeRequest;
 
-/// A merge that other threads can watch and stop.
+/// A merge that other threads can monitor and stop.
 #[derive(Debug)]
 pub struct Merge {
     request: MergeRequest,
@@ -35,7 +53,7 @@ pub struct Merge {
     is_stopped: AtomicBool,
 }
 
-/// A merge that runs.
+/// A running merge.
 struct Run<'a> {
     merge: &'a Merge,
     volumes: Volumes<'a>,
@@ -43,41 +61,41 @@ struct Run<'a> {
     merged: Merged,
 }
 
-/// What was found when all inputs were opened once.
+/// The result of opening all inputs once before the merge.
 struct JoinedInputs {
     joined: JoinedUnions,
-    /// Inputs that are left out, and why.
+    /// Inputs that are skipped, with the errors that are the reason.
     refused: HashMap<String, ReadError>,
 }
 
 /// The progress of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeProgress {
-    /// Inputs that were merged or left out.
+    /// Number of inputs that have been merged or skipped.
     pub files_done: u64,
-    /// Bytes of baskets and pages that were written.
+    /// Number of bytes of baskets and pages that have been written.
     pub bytes_done: u64,
 }
 
 impl Merge {
-    /// Nothing is done yet.
+    /// Creates a merge that has not started yet.
     pub fn new(request: MergeRequest) -> Self {
         let (files_done, bytes_done) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { request, files_done, bytes_done, is_stopped: AtomicBool::new(false) }
     }
 
-    /// The path of the output, or of the first of several.
+    /// The path of the output, or of the first output if there are several.
     pub fn output(&self) -> String {
         self.request.output.display().to_string()
     }
 
-    /// Its progress.
+    /// The current progress.
     pub fn progress(&self) -> MergeProgress {
         let [files_done, bytes_done] = [&self.files_done, &self.bytes_done].map(|count| count.load(Ordering::Relaxed));
         MergeProgress { files_done, bytes_done }
     }
 
-    /// Ends the merge soon. Nothing is left of it.
+    /// Requests that the merge stop soon. Its outputs are then removed.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
     }
@@ -93,12 +111,12 @@ impl Merge {
         ReadError::new(ReadErrorKind::Refused, &self.output(), message)
     }
 
-    /// Merges. The outputs have their names only when all of them are whole.
+    /// Runs the merge. The outputs get their final names only when all of them are complete.
     ///
     /// # Errors
     ///
-    /// The first input that cannot be merged, unless such are left out; an output that cannot be written; and a merge
-    /// that is stopped.
+    /// Returns an error if an input cannot be merged (unless such inputs are skipped), if an output cannot be written,
+    /// or if the merge is stopped.
     pub fn run(&self) -> Result<Merged> {
         let mut checkpoints = Checkpoints::begin(&self.request)?;
         let mut merged = Merged::default();
@@ -116,15 +134,15 @@ impl Merge {
         guarded(&self.output(), || run.finish())
     }
 
-    /// A fault of ours also says which output was written.
+    /// Adds the path of the output to an internal error.
     fn named(&self, error: ReadError) -> ReadError {
         match error.kind {
-            ReadErrorKind::Internal => error.in_object(format!("while it was merged into {}", self.output())),
+            ReadErrorKind::Internal => error.in_object(format!("while merging into {}", self.output())),
             _ => error,
         }
     }
 
-    /// The branches that the trees of all inputs have together, if missing ones are to be filled.
+    /// Returns the union of the branches of all inputs. The union is empty unless missing branches are to be filled.
     fn joined_inputs(&self) -> Result<JoinedInputs> {
         let mut refused = HashMap::new();
         if !self.request.fills_missing_branches {
@@ -146,11 +164,11 @@ impl Merge {
 }
 
 impl Run<'_> {
-    /// Adds the next input, or takes it as a killed merge had recorded it.
+    /// Adds the next input, or restores it from the journal of a killed merge.
     fn next(&mut self, path: &str, input: Result<Input>) -> Result<()> {
         let identity = input.as_ref().map_or(0, |input| input.identity);
         let recorded = self.checkpoints.next(path, identity);
-        // An input that cannot be opened now is not one that changed.
+        // If the input cannot be opened, report that error instead of claiming that the input has changed.
         match recorded.map_err(|changed| input.as_ref().err().cloned().unwrap_or(changed))? {
             Some(RecordedInput { record, is_last }) => {
                 self.add_recorded(path, input, &record)?;
@@ -169,7 +187,7 @@ impl Run<'_> {
         }
     }
 
-    /// Adds an input, or leaves it out. Returns its record for the journal.
+    /// Adds an input, or skips it if it cannot be merged. Returns the input's record for the journal.
     fn take(&mut self, path: &str, input: Result<Input>) -> Result<InputRecord> {
         match input.and_then(|input| self.add(input, None)) {
             Ok(trees) => {
@@ -183,21 +201,21 @@ impl Run<'_> {
                 Ok(InputRecord { skipped, ..InputRecord::default() })
             }
             Err(error) if self.merge.request.skips(&error) => {
-                Err(error
-                    .with_hint("a part of it is in the output already: take it out of the inputs, and begin again"))
+                Err(error.with_hint("a part of it is already in the output: remove it from the inputs and start again"))
             }
             Err(error) => Err(error),
         }
     }
 
-    /// Adds an input whose baskets a killed merge wrote, or leaves it out again.
+    /// Restores an input from its record: adds the input, whose baskets a killed merge already wrote, or skips it
+    /// again.
     fn add_recorded(&mut self, path: &str, input: Result<Input>, record: &InputRecord) -> Result<()> {
         let Some(reason) = &record.skipped else {
             self.merged.files_count += 1;
             return self.add(input?, Some(record.trees.clone())).map(|_| ());
         };
         if record.identity != 0 {
-            // It was left out only when there was an output for it.
+            // The input was skipped only after an output had been opened for it, so open that output again.
             self.volumes.make_room(&input?)?;
         }
         let SkipReason { kind, message, hint, retry_may_help } = reason.clone();
@@ -206,7 +224,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Adds an input. Returns where the baskets of each of its trees lie, which a killed merge may have recorded.
+    /// Adds an input. Returns the locations of the baskets of each of its trees. `written_before` has these locations
+    /// if a killed merge already wrote the baskets.
     fn add(&mut self, input: Input, written_before: Option<Vec<Vec<Placed>>>) -> Result<Vec<Vec<Placed>>> {
         self.volumes.make_room(&input)?;
         let merge = self.merge;
@@ -227,19 +246,19 @@ impl Run<'_> {
             bytes_done: &merge.bytes_done,
         };
         let Some(volume) = &mut self.volumes.current else {
-            return Err(ReadError::internal(input.file.path(), "there is no output for it"));
+            return Err(ReadError::internal(input.file.path(), "no output was opened for it"));
         };
         volume.add(input, &mut transfer)?;
         Ok(transfer.placed)
     }
 
-    /// Finishes the outputs, and gives them their names.
+    /// Finishes the outputs, and renames them to their final names.
     fn finish(mut self) -> Result<Merged> {
         self.volumes.close()?;
         let (merge, mut finished) = (self.merge, self.volumes.finished);
         if finished.is_empty() {
             return Err(match self.merged.skipped.into_iter().next() {
-                Some(first) => first.error.with_hint("none of the inputs could be merged; this is the first of them"),
+                Some(first) => first.error.with_hint("none of the inputs could be merged; this is the first error"),
                 None => merge.error("there is nothing to merge"),
             });
         }

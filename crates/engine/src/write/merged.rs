@@ -1,4 +1,4 @@
-//! What a merge made.
+//! The result of a merge.
 
 pub(crate) mod filled;
 
@@ -7,46 +7,46 @@ use std::path::PathBuf;
 use crate::error::ReadError;
 use filled::FilledColumn;
 
-/// What was made.
+/// The result of a merge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merged {
-    /// The outputs.
+    /// The output files.
     pub outputs: Vec<PathBuf>,
-    /// Inputs that are in them.
+    /// Number of inputs that were merged.
     pub files_count: u64,
-    /// Trees of all outputs.
+    /// Number of trees in all outputs.
     pub trees_count: u64,
-    /// Their entries.
+    /// Total number of entries in these trees.
     pub entries_count: u64,
-    /// Their baskets or pages.
+    /// Total number of baskets or pages of these trees.
     pub baskets_count: u64,
-    /// Bytes of these.
+    /// Total size of these baskets or pages, in bytes.
     pub basket_bytes: u64,
-    /// Other objects of all outputs.
+    /// Number of objects other than trees in all outputs.
     pub objects_count: u64,
-    /// Bytes of all outputs.
+    /// Total size of all outputs, in bytes.
     pub size_bytes: u64,
-    /// Sentences on parts of the inputs that are not in the outputs.
+    /// Messages about parts of the inputs that are not in the outputs.
     pub left_out: Vec<String>,
-    /// Other sentences for the user.
+    /// Other messages for the user.
     pub notes: Vec<String>,
-    /// Branches and fields that some inputs lack, and that were filled.
+    /// Branches and fields that some inputs lack and that were filled with 0 or empty values.
     pub filled: Vec<FilledColumn>,
-    /// Inputs that were left out.
+    /// The skipped inputs.
     pub skipped: Vec<SkippedInput>,
 }
 
-/// An input that was left out, and why.
+/// An input that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedInput {
-    /// Path or URL.
+    /// Path or URL of the input.
     pub path: String,
-    /// Why.
+    /// The error that is the reason for skipping the input.
     pub error: ReadError,
 }
 
 impl Merged {
-    /// Adds a tree of an output.
+    /// Adds the numbers of a tree in an output.
     pub(crate) fn add_tree(&mut self, entries_count: u64, baskets_count: u64, basket_bytes: u64) {
         self.trees_count += 1;
         self.entries_count += entries_count;
@@ -54,7 +54,7 @@ impl Merged {
         self.basket_bytes += basket_bytes;
     }
 
-    /// Adds what was made in another output.
+    /// Adds the result for another output.
     pub(crate) fn add(&mut self, other: &Self) {
         self.trees_count += other.trees_count;
         self.entries_count += other.entries_count;

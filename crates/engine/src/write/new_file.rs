@@ -1,4 +1,4 @@
-//! A ROOT file that is written: its directories, their keys, and the records of the file itself.
+//! A ROOT file that is being written: its directories with their keys, and the records of the file itself.
 
 mod continued;
 mod frame;
@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::{ReadError, Result};
 use crate::write::output::Output;
 
-/// The class in the keys of directories: ROOT's TKey writes it for a TDirectoryFile.
+/// The class name in keys of directories. A directory is a TDirectoryFile, but ROOT writes this name into its key.
 pub(crate) const DIRECTORY: &str = "TDirectory";
 
 /// A file that is being written.
@@ -31,84 +31,86 @@ pub(crate) struct NewFile {
     superseded_bytes: u64,
 }
 
-/// A directory of it.
+/// A directory in the file.
 struct Directory {
     object: ObjectName,
     seek: u64,
     parent: usize,
     uuid: [u8; 16],
     slots: Vec<Slot>,
-    /// Where its record stands in a file that is continued.
+    /// The existing record of the directory, if the file is extended.
     old: Option<OldDirectory>,
-    /// The list of keys that its record points to, once it is written.
+    /// The list of keys to which the directory's record points. None until the list is written.
     list: Option<KeyList>,
 }
 
-/// The record of a directory that a file had before: bytes of key, name and title, behind which its places stand.
+/// The existing record of a directory. `name_size` is the size of the key, name and title, which precede the record's
+/// other fields.
 #[derive(Debug, Clone, Copy)]
 struct OldDirectory {
     name_size: u64,
 }
 
-/// A place in a list of keys.
+/// A slot in a directory's list of keys.
 #[derive(Debug, Clone)]
 pub(crate) enum Slot {
-    /// The key of an object, with its name.
+    /// The key of an object, and the object's name.
     Key { name: String, bytes: Vec<u8> },
-    /// A directory.
+    /// A directory, given by its index.
     Directory(usize),
-    /// An object that is written later.
+    /// An object that will be written later.
     Reserved,
-    /// An object that is written later to bytes that are reserved for it: where its key lies, and its size.
+    /// An object that will be written later into reserved bytes. `seek` is the offset of its key, and `size` the number
+    /// of bytes.
     Room { seek: u64, size: u64 },
 }
 
-/// The records of a file that its header points to.
+/// The records to which the file header points.
 #[derive(Debug, Default)]
 struct PublishedFrame {
     infos: Option<RecordPlace>,
     free: Option<RecordPlace>,
 }
 
-/// The list of keys that the record of a directory points to.
+/// The list of keys to which the record of a directory points.
 #[derive(Debug)]
 struct KeyList {
     place: RecordPlace,
-    /// Offset of the number of keys.
+    /// Offset of the key count in the file.
     count_offset: u64,
-    /// Offset behind the last key.
+    /// Offset in the file after the last key.
     keys_end: u64,
     keys_count: usize,
-    /// Slots of the directory that the list takes into account.
+    /// Number of the directory's slots that the list includes.
     slots_count: usize,
-    /// Names of the keys: one that comes again has to stand in front of the older ones, and so needs another list.
+    /// Names of the keys. A repeated name must precede the older keys of that name, which requires a new list.
     names: HashSet<String>,
-    /// Whether a slot that it takes into account has changed.
+    /// Whether a slot that the list includes has changed.
     is_stale: bool,
 }
 
 impl KeyList {
-    /// A slot of its directory has changed.
+    /// Notes that a slot of the directory has changed.
     fn note_change(&mut self, slot: usize) {
         self.is_stale |= slot < self.slots_count;
     }
 
-    /// A file goes back to a state in which its directory had this many slots.
+    /// Notes that the directory was rolled back to this many slots.
     fn note_removal(&mut self, slots_count: usize) {
         self.is_stale |= slots_count < self.slots_count;
     }
 }
 
-/// How much room is left in records that may change.
+/// How much spare room to leave in records that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spacing {
-    /// None: nothing is added to the file later.
+    /// No spare room, because the file will not be extended.
     Tight,
-    /// Room for more keys and a larger file.
+    /// Room for more keys and for a larger file.
     Roomy,
 }
 
-/// The name, class and date of an object, which its key stores.
+/// The name, class and date of an object, as its key stores them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectName {
     pub(crate) class_name: String,
@@ -119,7 +121,7 @@ pub(crate) struct ObjectName {
 }
 
 impl ObjectName {
-    /// The name of an object as its key in another file has it, with the first cycle.
+    /// Copies the name of an object from its key in another file. The cycle is set to 1.
     pub(crate) fn of_key(key: &TKey) -> Self {
         Self {
             class_name: key.class_name.clone(),
@@ -131,14 +133,14 @@ impl ObjectName {
     }
 }
 
-/// A place in the list of keys of a directory: the directory's number and its own.
+/// A slot in a directory's list of keys, as the index of the directory and the index of the slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SlotId {
     pub(crate) directory: usize,
     slot: usize,
 }
 
-/// A state of a file, to go back to.
+/// A state of a file to which the file can be rolled back.
 #[derive(Debug, Clone)]
 pub(crate) struct Mark {
     end: u64,
@@ -146,17 +148,17 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The offset of the next bytes then.
+    /// The end offset of the file in that state.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 }
 
-/// The number of the top directory.
+/// Index of the top directory.
 pub(crate) const TOP: usize = 0;
 
 impl NewFile {
-    /// Begins a file.
+    /// Creates a file.
     pub(crate) fn begin(mut output: Output, frame: FileFrame) -> Result<Self> {
         output.write(&vec![0; (BEGIN + frame.top_size()) as usize])?;
         let object = ObjectName {
@@ -178,17 +180,17 @@ impl NewFile {
         Self { output, frame, setting, compressor, directories, by_path, published, superseded_bytes }
     }
 
-    /// Takes a slot out of its list of keys.
+    /// Removes a slot from the list of keys.
     pub(crate) fn remove(&mut self, place: SlotId) {
         self.set_slot(place, Slot::Reserved);
     }
 
-    /// What a slot holds, to put it back with `restore`.
+    /// Returns the content of a slot, which `restore` can put back.
     pub(crate) fn slot(&self, place: SlotId) -> Slot {
         self.directories[place.directory].slots[place.slot].clone()
     }
 
-    /// Puts back what a slot held.
+    /// Restores the content of a slot.
     pub(crate) fn restore(&mut self, place: SlotId, slot: Slot) {
         self.set_slot(place, slot);
     }
@@ -201,28 +203,28 @@ impl NewFile {
         }
     }
 
-    /// The slot of a directory that was made last.
+    /// The newest slot of a directory.
     pub(crate) fn last_slot(&self, directory: usize) -> Option<SlotId> {
         let slot = self.directories[directory].slots.len().checked_sub(1)?;
         Some(SlotId { directory, slot })
     }
 
-    /// Where it is written.
+    /// The output of the file.
     pub(crate) fn output(&mut self) -> &mut Output {
         &mut self.output
     }
 
-    /// The path that it gets when it is whole.
+    /// The final path of the file.
     pub(crate) fn path(&self) -> String {
         self.output.path().display().to_string()
     }
 
-    /// The file alone, when it is whole.
+    /// Returns the output of a complete file.
     pub(crate) fn into_output(self) -> Output {
         self.output
     }
 
-    /// The offset of the next bytes.
+    /// The offset at which the next bytes will be written.
     pub(crate) fn end(&self) -> u64 {
         self.output.end()
     }
@@ -232,14 +234,14 @@ impl NewFile {
         self.directories[directory].seek
     }
 
-    /// The directory with this path.
+    /// Finds a directory by its path, and returns its index.
     pub(crate) fn directory(&self, path: &str) -> Option<usize> {
         self.by_path.get(path).copied()
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     pub(crate) fn add_directory(&mut self, parent: usize, path: &str, mut object: ObjectName) -> Result<usize> {
-        // ROOT opens an RNTuple by path only through keys of this class (RMiniFileReader).
+        // ROOT's RMiniFileReader opens an RNTuple by its path only if the keys of the directories have this class.
         object.class_name = DIRECTORY.to_string();
         let number = self.directories.len();
         let mut uuid = xxh3_128(&[&self.frame.uuid[..], path.as_bytes()].concat()).to_be_bytes();
@@ -253,14 +255,15 @@ impl NewFile {
         Ok(number)
     }
 
-    /// Reserves a place in the list of keys for an object that is written later.
+    /// Reserves a slot in a directory's list of keys for an object that will be written later.
     pub(crate) fn reserve(&mut self, directory: usize) -> SlotId {
         let slots = &mut self.directories[directory].slots;
         slots.push(Slot::Reserved);
         SlotId { directory, slot: slots.len() - 1 }
     }
 
-    /// Reserves the bytes of an object's record, too. The object must have this size when it is written.
+    /// Reserves the bytes of an object's record for a reserved slot. The object must have exactly this size when it is
+    /// written.
     pub(crate) fn reserve_room(&mut self, place: SlotId, object: &ObjectName, size: u64) -> Result<()> {
         let (seek, key_size) = (self.output.end(), self.key_size(place.directory, object));
         self.output.write(&vec![0; (key_size + size) as usize])?;
@@ -268,7 +271,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes an object, compressed as the file is. `plain` gives its bytes behind a key of the given size.
+    /// Writes an object, compressed with the file's setting. `plain` returns the object's bytes, given the size of the
+    /// key that precedes them.
     pub(crate) fn write_object<P: AsRef<[u8]>>(
         &mut self,
         place: SlotId,
@@ -287,7 +291,7 @@ impl NewFile {
                 self.set_slot(place, Slot::Key { name: object.name.clone(), bytes: key });
                 return Ok(());
             }
-            let message = format!("{} has another size than was reserved for it", object.name);
+            let message = format!("the size of {} differs from the reserved size", object.name);
             return Err(self.error(&FormatError::internal(message)));
         }
         let plain = plain(key.size())?;
@@ -298,7 +302,7 @@ impl NewFile {
         self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
-    /// Writes an object whose bytes are as they were stored elsewhere, behind a key of this size there.
+    /// Writes an object whose stored bytes come from another file.
     pub(crate) fn write_stored(
         &mut self,
         place: SlotId,
@@ -311,7 +315,7 @@ impl NewFile {
         self.write_record(place, object, &key.bytes().map_err(|error| self.error(&error))?, stored)
     }
 
-    /// Bytes of the key that an object would have now.
+    /// Returns the size of the key that an object would get if it were written now.
     pub(crate) fn key_size(&self, directory: usize, object: &ObjectName) -> u64 {
         self.key(directory, object).size()
     }
@@ -353,12 +357,12 @@ impl NewFile {
         }
     }
 
-    /// Its state now.
+    /// The current state, for a later rollback.
     pub(crate) fn mark(&self) -> Mark {
         Mark { end: self.output.end(), slots: self.directories.iter().map(|directory| directory.slots.len()).collect() }
     }
 
-    /// Removes what was written since that state, which must not be older than what is published.
+    /// Rolls back to an earlier state. The state must not be older than the last publication.
     pub(crate) fn go_back(&mut self, mark: &Mark) -> Result<()> {
         self.output.cut(mark.end)?;
         self.directories.truncate(mark.slots.len());
@@ -372,7 +376,7 @@ impl NewFile {
         Ok(())
     }
 
-    /// Removes the last slot of a directory, and what was written since the file ended here.
+    /// Removes the last slot of a directory, and everything written after offset `end`.
     pub(crate) fn take_back(&mut self, place: SlotId, end: u64) -> Result<()> {
         self.output.cut(end)?;
         let directory = &mut self.directories[place.directory];
@@ -383,8 +387,8 @@ impl NewFile {
         Ok(())
     }
 
-    /// Writes the records around the objects; `infos` gives the streamer infos for a key of the given size. Returns the
-    /// size of the file, which is on the disk then.
+    /// Writes the records around the objects, syncs the file to disk and returns the size of the file. `infos` returns
+    /// the streamer infos for a key of the given size.
     pub(crate) fn finish(&mut self, infos: impl FnOnce(u64) -> Result<Vec<u8>>) -> Result<u64> {
         self.write_frame(Some(infos), Spacing::Tight)?;
         self.output.sync()?;

@@ -1,4 +1,16 @@
-//! A file that is written, under a temporary name until it is whole.
+//! A file that is written under a temporary name until it is complete.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use branchline_engine::write::output::Output;
+//!
+//! let mut output = Output::create(Path::new("new.root"), false, &[])?;
+//! output.sync()?;
+//! // Until now the file had a temporary name.
+//! output.publish()?;
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 pub(crate) mod leftovers;
 mod room;
@@ -10,7 +22,7 @@ use std::io::{self, IoSlice, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
-use branchline_storage::local_paths;
+use branchline_storage::{local_paths, IoCause};
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
@@ -18,36 +30,36 @@ use crate::write::output::leftovers::{each_leftover, folder_of, temporary_of};
 use crate::write::output::room::Room;
 use crate::write::output::write_back::WriteBack;
 
-/// A file that is being written under a temporary name until it is published, and is removed if it is not. It can be
-/// written to after that.
+/// A file that is written under a temporary name until it is published. A file that is never published is removed. A
+/// published file can still be written to.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     temporary: PathBuf,
     file: File,
     end: u64,
-    /// The last bytes, which are not in the file yet: small records are written together.
+    /// The last bytes, which are not in the file yet, because small records are written together.
     pending: Vec<u8>,
     pending_max: usize,
-    /// Whether it replaces a file of its name.
+    /// Whether publishing may replace an existing file.
     replaces: bool,
-    /// Whether it stays under the name that it has.
+    /// Whether the file is kept on drop.
     is_kept: bool,
-    /// Whether it has its name and its temporary name.
+    /// Whether the file has both its final and its temporary name.
     has_both_names: bool,
-    /// The end of what was handed to the kernel for writing to the disk.
+    /// The offset up to which write-back to disk has been started.
     begun: u64,
     write_back: Option<WriteBack>,
     room: Room,
-    /// Whether it gets its name only when it is on the disk.
+    /// Whether the file is synced to disk before it gets its final name.
     syncs: bool,
-    /// Whether it has its name.
+    /// Whether the file has been published.
     is_published: bool,
-    /// The process that writes it. In a child that was forked it is not removed.
+    /// The ID of the process that writes the file. A forked child process does not remove it.
     owner: u32,
 }
 
-/// The bytes that were written so far, for another thread to sync.
+/// A handle on the bytes that an output has now, for syncing them in another thread.
 #[derive(Debug)]
 pub(crate) struct Written {
     path: PathBuf,
@@ -55,20 +67,20 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Returns when its bytes are on the disk.
+    /// Syncs the bytes to disk.
     pub(crate) fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| failed(&self.path, &error))
     }
 }
 
 impl Output {
-    /// Begins a file. An existing file of this name is replaced at the end, or refused now; one of the inputs is never
-    /// replaced.
+    /// Creates a file. If a file with this name exists, it is replaced on publication if `replace` is set; otherwise an
+    /// error is returned. A file in `inputs` is never replaced.
     pub fn create(path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         Self::create_as(std::process::id(), path, replace, inputs)
     }
 
-    /// Like `create`, with the number of another process in the temporary name.
+    /// Like `create`, but with the given process ID in the temporary name.
     pub(crate) fn create_as(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
         check_free(path, replace, inputs)?;
@@ -77,7 +89,7 @@ impl Output {
         Ok(Self::of_file(file, path, temporary, replace, false))
     }
 
-    /// Continues the temporary file that a killed process left. It is kept if it is not published.
+    /// Continues the temporary file that a killed process left. The file is kept on drop even if it is not published.
     pub(crate) fn resume(number: u32, path: &Path, replace: bool, inputs: &[String]) -> Result<Self> {
         let temporary = temporary_of(path, number);
         take_back(path, &temporary)?;
@@ -110,14 +122,14 @@ impl Output {
         }
     }
 
-    /// Begins with the bytes of another file. File systems that can share them do.
+    /// Starts the output with a copy of another file. The copy shares the bytes if the file system supports that.
     pub(crate) fn begin_as_copy_of(&mut self, other: &Path) -> Result<()> {
         let copied = File::open(other).and_then(|mut other| io::copy(&mut other, &mut &self.file));
         self.end = copied.map_err(|error| failed(&self.path, &error))?;
         Ok(())
     }
 
-    /// Bytes that were written.
+    /// Reads back written bytes.
     pub(crate) fn read_at(&mut self, offset: u64, count: usize) -> Result<Vec<u8>> {
         self.flush()?;
         let mut bytes = vec![0; count];
@@ -125,43 +137,43 @@ impl Output {
         Ok(bytes)
     }
 
-    /// The path that it gets when it is published.
+    /// The final path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its temporary path.
+    /// The temporary path.
     pub fn temporary(&self) -> &Path {
         &self.temporary
     }
 
-    /// The offset of the next bytes.
+    /// The offset at which the next bytes will be written.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Keeps small records in memory, to write many of them together.
+    /// Enables buffering of small records, so that many of them are written together.
     pub(crate) fn write_together(&mut self) {
         self.pending_max = limits::WRITTEN_TOGETHER_BYTES;
     }
 
-    /// Does not wait for the disk. The file may be damaged if the machine stops.
+    /// Disables syncs. The file may be damaged if the machine crashes.
     pub(crate) fn skip_sync(&mut self) {
         self.syncs = false;
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.write_all_of(&mut [IoSlice::new(bytes)])
     }
 
-    /// The error of a write that may have added some of its bytes, which are removed.
+    /// Removes any bytes that a failed append wrote, and returns the error for it.
     fn failed_to_add(&mut self, error: &io::Error) -> ReadError {
         let failed = failed(&self.path, error);
         self.cut(self.end).err().unwrap_or(failed)
     }
 
-    /// Adds the bytes of several slices.
+    /// Appends the bytes of several slices.
     pub(crate) fn write_all_of(&mut self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         if self.pending.len() + bytes > self.pending_max {
@@ -175,7 +187,7 @@ impl Output {
         }
         self.room.make(&self.file, self.end, end);
         let mut rest = parts;
-        IoSlice::advance_slices(&mut rest, 0); // without those in front that are empty
+        IoSlice::advance_slices(&mut rest, 0); // skip empty slices at the front
         while !rest.is_empty() {
             let count = match self.file.write_vectored(rest) {
                 Ok(0) => Err(io::Error::from(io::ErrorKind::WriteZero)),
@@ -193,7 +205,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what is pending.
+    /// Writes the pending bytes.
     fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -208,15 +220,15 @@ impl Output {
         Ok(())
     }
 
-    /// The end of what is in the file.
+    /// The end offset of the bytes that are already in the file.
     fn in_file(&self) -> u64 {
         self.end - self.pending.len() as u64
     }
 
-    /// Starts writing to the disk while more bytes follow.
+    /// Starts write-back of written bytes to disk, if enough have accumulated, while more bytes follow.
     fn begin_writing_back(&mut self) {
         if self.syncs && self.end.saturating_sub(self.begun) >= limits::WRITTEN_BACK_AT_ONCE_BYTES {
-            // Without the thread the last sync takes longer.
+            // If the thread cannot be started, only the final sync takes longer.
             self.write_back = self.write_back.take().or_else(|| WriteBack::of(&self.file).ok());
             if let Some(write_back) = &self.write_back {
                 write_back.begin(self.begun..self.end);
@@ -225,26 +237,26 @@ impl Output {
         }
     }
 
-    /// Continues behind bytes that a killed process wrote.
+    /// Continues after bytes that a killed process wrote.
     pub(crate) fn skip_written(&mut self, count: u64) -> Result<()> {
         self.flush()?;
         self.end += count;
         self.seek(self.end)
     }
 
-    /// Writes over bytes that are there.
+    /// Overwrites existing bytes.
     pub(crate) fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        // What is written over may refer to the last bytes.
+        // The overwritten bytes may refer to pending bytes, so write these first.
         self.flush()?;
         self.file.write_all_at(bytes, offset).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Continues at another offset. Bytes behind it are removed.
+    /// Truncates the output at this offset, so that the next bytes are written there.
     pub(crate) fn cut(&mut self, end: u64) -> Result<()> {
         let in_file = self.in_file();
         self.pending.truncate(end.saturating_sub(in_file) as usize);
         self.end = in_file + self.pending.len() as u64;
-        // A write that failed may have written a part.
+        // A failed write may have written only some of its bytes.
         self.seek(in_file)?;
         self.flush()?;
         self.shorten(end)?;
@@ -253,7 +265,7 @@ impl Output {
         Ok(())
     }
 
-    /// Removes what the file has behind this offset, and continues there.
+    /// Truncates the file on disk at this offset, so that the next bytes are written there.
     fn shorten(&mut self, end: u64) -> Result<()> {
         self.file.set_len(end).map_err(|error| failed(&self.path, &error))?;
         self.seek(end)
@@ -264,11 +276,11 @@ impl Output {
         passed.map(|_| ()).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Ends the writing. Returns when the file is on the disk, unless syncs are skipped.
+    /// Finishes writing, and syncs the file to disk unless syncs are disabled.
     pub fn sync(&mut self) -> Result<()> {
         self.flush()?;
         self.room.give_back(&self.file, self.end).map_err(|error| failed(&self.path, &error))?;
-        // A merge may have hundreds of outputs that wait for their names.
+        // End the thread now, because a merge may have hundreds of finished outputs waiting for publication.
         self.write_back = None;
         if !self.syncs {
             return Ok(());
@@ -276,32 +288,33 @@ impl Output {
         self.file.sync_all().map_err(|error| failed(&self.path, &error))
     }
 
-    /// A handle to sync what is written so far.
+    /// Returns a handle for syncing the bytes that have been written so far.
     pub(crate) fn written(&mut self) -> Result<Written> {
         self.flush()?;
         let file = self.file.try_clone().map_err(|error| failed(&self.path, &error))?;
         Ok(Written { path: self.path.clone(), file })
     }
 
-    /// Whether it has its name.
+    /// Whether the file has been published.
     pub(crate) fn is_published(&self) -> bool {
         self.is_published
     }
 
-    /// Whether it will replace a file that is there.
+    /// Whether publishing now would replace an existing file.
     pub(crate) fn replaces_now(&self) -> bool {
         self.replaces && self.path.exists()
     }
 
-    /// Gives the file its name. A file that was made there meanwhile is replaced only if that is allowed.
+    /// Publishes the file under its final name. If another program has created a file with this name in the meantime,
+    /// it is only replaced if replacing is allowed.
     pub fn publish(&mut self) -> Result<()> {
         self.take_name()?;
         self.is_published = true;
         self.settle_name()
     }
 
-    /// The same, but it keeps its temporary name, too, until the other outputs of a merge have theirs: so a merge that
-    /// is resumed after a kill knows it.
+    /// Gives the file its final name, but keeps the temporary name too, until all outputs of a merge have their final
+    /// names. If the merge is killed, the resumed merge can therefore still find the file.
     pub(crate) fn take_name(&mut self) -> Result<()> {
         if self.replaces {
             return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));
@@ -312,16 +325,17 @@ impl Output {
                 return Ok(());
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // Without hard links there is no call that gives a name only if it is free.
+            // Without hard links, no system call renames a file without possibly replacing another file.
             Err(_) if fs::symlink_metadata(&self.path).is_err() => {
                 return fs::rename(&self.temporary, &self.path).map_err(|error| failed(&self.path, &error));
             }
             Err(_) => {}
         }
-        Err(refused(&self.path, "somebody else made a file of this name meanwhile").with_hint("--force replaces it"))
+        Err(refused(&self.path, "another program has created this file in the meantime")
+            .with_hint("use --force to replace it"))
     }
 
-    /// Removes its temporary name, and waits until its new one is on the disk.
+    /// Removes the temporary name, and syncs the final name to disk.
     pub(crate) fn settle_name(&mut self) -> Result<()> {
         if std::mem::take(&mut self.has_both_names) {
             fs::remove_file(&self.temporary).map_err(|error| failed(&self.path, &error))?;
@@ -334,7 +348,7 @@ impl Output {
         synced.map_err(|error| failed(&self.path, &error))
     }
 
-    /// Takes back the name of an output, as another output of the merge could not have its own.
+    /// Removes the final name again, because another output of the same merge could not be published.
     pub(crate) fn withdraw(self) {
         if !self.replaces {
             drop(fs::remove_file(&self.path));
@@ -342,7 +356,7 @@ impl Output {
     }
 }
 
-/// Takes back the name of an output whose merge was killed before its other outputs had theirs.
+/// Removes the final name of an output whose merge was killed before all its outputs were published.
 fn take_back(path: &Path, temporary: &Path) -> Result<()> {
     let inode_of = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|known| (known.dev(), known.ino()));
     let Ok(file) = File::open(temporary) else { return Ok(()) };
@@ -357,20 +371,21 @@ fn take_back(path: &Path, temporary: &Path) -> Result<()> {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.owner != std::process::id() {
-            // Its thread was not forked, and must not be waited for.
+            // A forked child process does not have the write-back thread, and must not wait for it.
             std::mem::forget(self.write_back.take());
             return;
         }
         if !self.is_kept {
-            // If it cannot be removed, its name still shows that it is not whole.
+            // If the file cannot be removed, its temporary name still shows that the file is incomplete.
             drop(fs::remove_file(&self.temporary));
         }
-        // Otherwise it stays locked as long as a child that was forked has it open.
+        // Unlock explicitly: otherwise the file would stay locked as long as a forked child process has it open.
         drop(self.file.unlock());
     }
 }
 
-/// Removes what killed processes left of this file. Refuses a file that another process writes now.
+/// Removes everything that killed processes left for this output. Returns an error if another process is writing the
+/// output.
 fn clean_up(path: &Path) -> Result<()> {
     let of_a_file = |name: &Path| name.extension().is_some_and(|end| end == "part");
     each_leftover(path, |leftover| {
@@ -384,14 +399,15 @@ fn clean_up(path: &Path) -> Result<()> {
     })
 }
 
-/// A new file that no other process writes, on this machine or on another with the same number, and no other thread.
+/// Creates the temporary file. Ensures that no other thread or process writes it, not even one with the same process ID
+/// on another machine.
 fn begin(path: &Path, temporary: &Path) -> Result<File> {
     for _ in 0..limits::OUTPUT_BEGINNINGS_COUNT {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(temporary);
         let file = file.map_err(|error| failed(path, &error))?;
         if !matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             let inode_of = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|known| (known.dev(), known.ino()));
-            // Another process may have removed it as a leftover before it was locked.
+            // Before the file was locked, another process may have removed it as a leftover.
             if inode_of(file.metadata()) == inode_of(fs::symlink_metadata(temporary)) {
                 file.set_len(0).map_err(|error| failed(path, &error))?;
                 return Ok(file);
@@ -402,14 +418,15 @@ fn begin(path: &Path, temporary: &Path) -> Result<File> {
     Err(taken(path))
 }
 
-/// Refuses a place where there is a file already, or one of the inputs, or anything that no file may replace.
+/// Returns an error if the output path must not be written: it is an input, it is not a regular file, or it is an
+/// existing file that must not be replaced.
 fn check_free(path: &Path, replace: bool, inputs: &[String]) -> Result<()> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(());
     }
     if let Ok(there) = fs::metadata(path) {
         if there.is_dir() {
-            return Err(refused(path, "this is a directory").with_hint("name the file to make in it"));
+            return Err(refused(path, "this is a directory").with_hint("give the path of a file in it"));
         }
         if !there.is_file() {
             return Err(refused(path, "this is a pipe or a device, not a file"));
@@ -423,9 +440,9 @@ fn check_free(path: &Path, replace: bool, inputs: &[String]) -> Result<()> {
         return Err(refused(path, "the output is one of the inputs"));
     }
     if !replace {
-        return Err(refused(path, "there is a file of this name already").with_hint("--force replaces it"));
+        return Err(refused(path, "the file already exists").with_hint("use --force to replace it"));
     }
-    // A file that is published and still written to is locked.
+    // A published file that is still being written is locked by its writer.
     if matches!(File::open(path).map(|file| file.try_lock_shared()), Ok(Err(TryLockError::WouldBlock))) {
         return Err(taken(path));
     }
@@ -437,29 +454,32 @@ fn refused(path: &Path, message: &str) -> ReadError {
 }
 
 fn taken(path: &Path) -> ReadError {
-    refused(path, "another program is writing this file").with_hint("wait until it is closed, or name another file")
+    refused(path, "another program is writing this file").with_hint("wait until it is closed, or choose another path")
 }
 
 fn failed(path: &Path, error: &io::Error) -> ReadError {
     let message = format!("cannot write: {error}");
     let failed = ReadError::new(ReadErrorKind::Output, &path.display().to_string(), message);
+    let failed = failed.caused_by(IoCause::from(error));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             return failed.with_hint("free space on the disk");
         }
         io::ErrorKind::FileTooLarge => {
-            return failed.with_hint("the file system or `ulimit -f` allows no larger file; --max-size writes several");
+            return failed.with_hint(
+                "the file system or `ulimit -f` limits the file size; use --max-size to write several files",
+            );
         }
-        io::ErrorKind::PermissionDenied => return failed.with_hint("name a file in a folder that you may write to"),
+        io::ErrorKind::PermissionDenied => return failed.with_hint("choose a folder with write permission"),
         _ => {}
     }
     let first = path.components().next();
     let is_scheme = |part: Component<'_>| part.as_os_str().to_string_lossy().ends_with(':');
     if error.kind() == io::ErrorKind::NotFound && first.is_some_and(is_scheme) {
-        return failed.with_hint("an output is a local file; copy it there when it is whole");
+        return failed.with_hint("outputs must be local files: write to a local path, then copy the file");
     }
     if error.kind() == io::ErrorKind::NotFound {
-        return failed.with_hint("make its folder first");
+        return failed.with_hint("create its folder first");
     }
     failed
 }
@@ -474,7 +494,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("branchline-output-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.root");
-        // A process with this number was killed when its output had both names.
+        // Simulate that a process with this ID was killed while its output had both names.
         fs::write(&path, "whole").unwrap();
         fs::hard_link(&path, temporary_of(&path, 7)).unwrap();
         let error = Output::create_as(7, &path, false, &[]).unwrap_err();

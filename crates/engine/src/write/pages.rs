@@ -1,4 +1,4 @@
-//! Pages of RNTuples: copied, compressed in another way, or filled with the elements of others.
+//! Pages of RNTuples, which are copied, recompressed, or filled with the elements of other pages.
 
 pub(crate) mod blob;
 pub(crate) mod cluster;

@@ -1,4 +1,4 @@
-//! Work on many things at once, whose results come in the order of the things.
+//! Processes many items in parallel and returns the results in the order of the items.
 
 pub(crate) mod pool;
 
@@ -10,11 +10,11 @@ use std::thread;
 use branchline_trace::panics::{guarded, Panic};
 use crossbeam_channel::{bounded, unbounded};
 
-/// Results for each thread that are made ahead of the one that is wanted next: while one takes longer, the others go
-/// on.
+/// Maximum number of results per thread that are computed before the next result in order is available. Threads can
+/// therefore continue while one item takes longer.
 const AHEAD_PER_THREAD: usize = 3;
 
-/// Works on all items on all cores. Each thread has a state of its own.
+/// Processes all items on all cores. Each thread has its own state.
 pub(crate) fn map_in_order<T: Sync, S, R: Send>(
     items: &[T],
     state: impl Fn() -> S + Sync,
@@ -29,8 +29,8 @@ pub(crate) fn map_in_order<T: Sync, S, R: Send>(
     results
 }
 
-/// The same, but hands each result to `take` as soon as it is its turn, on the calling thread. The memory of a few
-/// results for each core is taken at a time. The first error of `take` ends the work.
+/// Like `map_in_order`, but passes each result to `take` on the calling thread as soon as all previous results have
+/// been passed. Only a few results per core are in memory at a time. If `take` returns an error, the work stops.
 pub(crate) fn each_in_order<T: Sync, S, R: Send, E>(
     items: &[T],
     state: impl Fn() -> S + Sync,
@@ -51,7 +51,7 @@ fn stream_in_order<T: Sync, S, R: Send, E>(
     work: impl Fn(&mut S, &T) -> R + Sync,
     mut take: impl FnMut(&T, R) -> Result<(), E>,
 ) -> Result<(), E> {
-    // To ask how many cores there are takes the system longer than a small item.
+    // Querying the number of cores takes longer than processing a small item.
     let cores = if items.len() > 1 { cores() } else { 1 };
     let (threads, ahead) = (cores.min(items.len()), ahead.unwrap_or(AHEAD_PER_THREAD * cores));
     if threads <= 1 {
@@ -59,7 +59,7 @@ fn stream_in_order<T: Sync, S, R: Send, E>(
         return items.iter().try_for_each(|item| take(item, work(&mut state, item)));
     }
     let next = AtomicUsize::new(0);
-    // A thread begins an item for each permit; one is given back for each result that was taken.
+    // A thread needs a permit to start an item, and taking a result returns a permit.
     let (permits, permitted) = bounded::<()>(ahead.max(threads));
     let (results, done) = unbounded();
     (0..ahead.max(threads)).for_each(|_| _ = permits.try_send(()));
@@ -100,7 +100,7 @@ fn stream_in_order<T: Sync, S, R: Send, E>(
             }
             _ = permits.try_send(());
         }
-        // Without permits the threads end.
+        // Dropping the permits stops the threads.
         drop(permits);
         while permitted.try_recv().is_ok() {}
         taken.unwrap_or_else(|panic| resume_unwind(Box::new(panic.to_string())))

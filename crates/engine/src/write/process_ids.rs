@@ -1,4 +1,4 @@
-//! The process ids of an output: the names by which objects refer to others (TRef), each with its number.
+//! The process IDs of an output. A process ID is an object by whose number an object can refer to another (TRef).
 
 use bytes::Bytes;
 
@@ -6,10 +6,11 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::new_file::{ObjectName, TOP};
 use crate::write::products::output::MergeOutput;
 
-/// The class of process ids.
+/// The class name of process IDs.
 pub(crate) const PROCESS_ID: &str = "TProcessID";
 
-/// The name of a process whose objects others refer to (TProcessID). The title of the key identifies it.
+/// A process whose objects are referenced by other objects (TProcessID). The title of the process ID's key identifies
+/// the process.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     pub(crate) name: ObjectName,
@@ -17,37 +18,37 @@ pub(crate) struct ProcessId {
     pub(crate) stored: Bytes,
 }
 
-/// The process ids that were written to an output.
+/// The process IDs written to an output.
 pub(crate) struct ProcessIds {
-    /// Those that were there before.
+    /// Number of process IDs that the output already had.
     before: usize,
     written: Vec<ProcessId>,
 }
 
 impl ProcessIds {
-    /// None yet, behind so many that the output has already.
+    /// Creates an empty list for an output that already has `before` process IDs.
     pub(crate) fn behind(before: usize) -> Self {
         Self { before, written: Vec::new() }
     }
 
-    /// How many there are.
+    /// Total number of process IDs.
     pub(crate) fn count(&self) -> usize {
         self.before + self.written.len()
     }
 
-    /// Forgets those behind the first `count`.
+    /// Removes all process IDs after the first `count`.
     pub(crate) fn truncate(&mut self, count: usize) {
         self.written.truncate(count.saturating_sub(self.before));
     }
 
-    /// Those behind the first `count`, as their keys name them.
+    /// Returns the key names of the process IDs after the first `count`.
     pub(crate) fn names_behind(&self, count: usize) -> impl Iterator<Item = ObjectName> + '_ {
         let named = |(number, id): (usize, &ProcessId)| numbered(id, self.before + number);
         self.written.iter().enumerate().map(named).skip(count.saturating_sub(self.before))
     }
 
-    /// Process ids of an input come behind those of others, unless they are there in this order already. Returns
-    /// how many stand before (TTreeCloner::CopyProcessIds).
+    /// Appends the process IDs of an input, unless the same sequence was written before. Returns the number of process
+    /// IDs that precede the sequence (TTreeCloner::CopyProcessIds).
     pub(crate) fn write(&mut self, ids: &[ProcessId], output: &mut MergeOutput) -> Result<u16> {
         if ids.is_empty() {
             return Ok(0);
@@ -64,7 +65,7 @@ impl ProcessIds {
             }
         }
         u16::try_from(self.before + first).map_err(|_| {
-            let message = "more process ids than ROOT has room for";
+            let message = "the output needs more process IDs than ROOT supports";
             ReadError::new(ReadErrorKind::Unsupported, &output.file.path(), message)
         })
     }

@@ -1,5 +1,5 @@
-//! What is made of the objects of several files. `kind.rs` says what a kind of object must be able to do, `list.rs` has
-//! the kinds, and each of them has a file.
+//! Combines the objects of several files. `kind.rs` defines the interface that each kind of object implements, and
+//! `list.rs` lists all kinds. Each kind has its own module.
 
 mod directory;
 pub(crate) mod holdings;

@@ -1,9 +1,9 @@
-//! How long work reports its progress and is stopped.
+//! Callbacks for reporting the progress of long work, and for cancelling it.
 
 use crate::error::Result;
 
-/// Is called with the bytes that were written since the last call. An error ends the work.
+/// Called with the number of bytes written since the last call. Returning an error stops the work.
 pub(crate) type Progress<'a> = dyn FnMut(u64) -> Result<()> + 'a;
 
-/// Is called between pieces of work. An error ends the work.
+/// Called regularly between steps. Returning an error stops the work.
 pub(crate) type Check<'a> = dyn FnMut() -> Result<()> + 'a;

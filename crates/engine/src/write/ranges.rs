@@ -1,4 +1,4 @@
-//! Many parts of a file in few reads.
+//! Reads many ranges of a file in few requests.
 
 use branchline_storage::limits::MAX_JOINED_BYTES;
 use branchline_storage::{coalesce, ByteRange, RangeRead};
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::file::File;
 use crate::memory::buffers;
 
-/// The bytes of these ranges. Those that the file holds in memory are not read; near ones are read together.
+/// Returns the bytes of these ranges. Ranges that are in memory are not read again. Nearby ranges are coalesced.
 pub(crate) fn read_ranges(file: &File, ranges: &[ByteRange]) -> Result<Vec<Bytes>> {
     let mut parts: Vec<Option<Bytes>> = ranges.iter().map(|range| file.loaded(range.offset, range.length)).collect();
     let missing: Vec<usize> = (0..ranges.len()).filter(|index| parts[*index].is_none()).collect();

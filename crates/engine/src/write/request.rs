@@ -1,4 +1,4 @@
-//! The request of a merge: inputs, output, what is kept, layout and limits.
+//! The request for a merge: inputs, output, selected contents, layout and limits.
 
 pub(crate) mod selection;
 
@@ -13,100 +13,104 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use selection::Selection;
 
-/// In which order the baskets of an input are written.
+/// The order in which the baskets of an input are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// In the order of the input.
+    /// In the order of their offsets in the input.
     Offset,
-    /// Those of a branch together.
+    /// Branch by branch.
     Branch,
-    /// By their first entry, so that those that are read together lie together.
+    /// By first entry, so that baskets that are read together are close to each other.
     Entry,
 }
 
-/// The branches of a tree that are kept, by the path of the tree; the branches that they need are kept too. All
-/// branches of a tree that is not named are kept.
+/// The branches to keep in each tree, keyed by the path of the tree. Other branches that these need are kept too. If a
+/// tree has no key here, all its branches are kept.
 pub type Branches = HashMap<String, HashSet<String>>;
 
-/// How large the clusters of a tree are to be.
+/// The size of the clusters of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClusterSize {
-    /// Entries of a cluster.
+    /// Number of entries in a cluster.
     Entries(u64),
-    /// Compressed bytes of a cluster, approximately: as the entries of the first input compress.
+    /// Approximate compressed size of a cluster in bytes. The estimate uses the compression ratio of the first input's
+    /// entries.
     Bytes(u64),
 }
 
-/// How entries are put into new baskets.
+/// The layout of new baskets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BasketLayout {
-    /// Bytes of a basket before compression, at most; if it is not given, each cluster has as few baskets as are
-    /// sensible.
+    /// Maximum size of a basket before compression. If None, each cluster has as few baskets as is sensible.
     pub basket_bytes: Option<u32>,
-    /// The clusters; those of the first input if it is not given and they have one size.
+    /// The cluster size. If None, the cluster size of the first input is used, provided that it is constant.
     pub clusters: Option<ClusterSize>,
 }
 
-/// The request of a merge.
+/// The request for a merge.
 #[derive(Debug, Clone)]
 pub struct MergeRequest {
-    /// Files by path or URL.
+    /// Paths or URLs of the input files.
     pub inputs: Vec<String>,
     /// How the inputs are read.
     pub access: Access,
-    /// The file to make.
+    /// The output file.
     pub output: PathBuf,
-    /// Path of the only tree that is merged; everything is merged if it is not given.
+    /// Path of the only tree to merge. If None, everything is merged.
     pub tree: Option<String>,
-    /// Branches that are kept.
+    /// The branches to keep in each tree.
     pub branches: Branches,
-    /// The order of the baskets.
+    /// The order in which the baskets of an input are written.
     pub order: Order,
-    /// Whether a file that is there already is replaced.
+    /// Whether an existing output file is replaced.
     pub replace: bool,
-    /// How baskets are compressed; they stay as they are if it is not given.
+    /// The compression of baskets. If None, the compression of the inputs is kept.
     pub codec: Option<Setting>,
-    /// How the entries of all trees are put into new baskets; without it baskets are copied, unless entries of their
-    /// tree are selected.
+    /// The layout in which the entries of all trees are rewritten into new baskets. If None, baskets are copied, except
+    /// in trees with a selection of entries.
     pub layout: Option<BasketLayout>,
-    /// Entries of each input that are kept, by its path; all if it is empty.
+    /// The selected entries of each input, keyed by the path of the input. If the map is empty, all entries are
+    /// selected.
     pub selections: HashMap<String, Arc<Selection>>,
-    /// The tree whose entries are selected; all others are kept whole. Every tree if it is not given.
+    /// Path of the tree to which the selections apply. If None, they apply to every tree. All entries of other trees
+    /// are kept.
     pub selected: Option<String>,
-    /// Bytes of an output at most; then there may be several outputs. A single input is never divided.
+    /// Maximum size of an output. If set, there may be several outputs. The contents of a single input are never split.
     pub size_bytes_max: Option<u64>,
-    /// Whether the output has the branches of all inputs, with 0 or nothing for entries of inputs that lack them.
+    /// Whether each tree in the output has the union of the branches of all inputs. Where an input lacks a branch, the
+    /// values are 0 or empty.
     pub fills_missing_branches: bool,
-    /// Whether inputs that cannot be merged are left out.
+    /// Whether inputs that cannot be merged are skipped.
     pub skips_bad_files: bool,
-    /// Whether outputs are read again and compared with what was written, before they have their names.
+    /// Whether outputs are read back and compared with the written data before they get their final names.
     pub verifies: bool,
-    /// Whether outputs have their names as soon as they are written, not only when they are on the disk.
+    /// Whether outputs get their final names without a sync to disk.
     pub skips_sync: bool,
-    /// Whether it resumes a merge that was killed.
+    /// Whether a killed merge is resumed.
     pub resumes: bool,
-    /// What the merge may take.
+    /// The resource limits.
     pub limits: MergeLimits,
 }
 
-/// What a merge may take, in memory and in work that a kill can cost.
+/// The resource limits of a merge: its memory, and the amount of work that is lost if it is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergeLimits {
-    /// Memory of inputs and baskets, in addition to the tables of the output.
+    /// Maximum memory for inputs and baskets, in bytes. The tables of the output take additional memory.
     pub memory_bytes: u64,
-    /// Bytes that are written between two checkpoints in the journal, at most: what a kill can cost beyond an input.
+    /// Maximum number of bytes that are written between two checkpoints of the journal. If the merge is killed, this
+    /// much work may be lost, in addition to the work on one input.
     pub journal_bytes: u64,
 }
 
 impl MergeLimits {
-    /// Bytes of baskets or pages that are read at a time.
+    /// Number of bytes of baskets or pages to read at a time.
     pub(crate) fn bundle_bytes(&self) -> u64 {
-        limits::COPIED_AT_ONCE_BYTES.min(self.memory_bytes / limits::BUNDLE_MEMORY_SHARE)
+        limits::COPIED_AT_ONCE_BYTES.min(self.memory_bytes / limits::BUNDLE_MEMORY_DIVISOR)
     }
 }
 
 impl MergeRequest {
-    /// Of a tree that is copied into an output that has other things too, and compressed like this.
+    /// Creates the request for copying a tree with this compression into an output that also has other contents.
     pub(crate) fn of_copied_tree(output: PathBuf, codec: Setting) -> Self {
         let memory_bytes = limits::COPIED_TREE_MEMORY_BYTES;
         Self {
@@ -131,18 +135,19 @@ impl MergeRequest {
         }
     }
 
-    /// Whether the merge goes on without an input that has this error.
+    /// Whether the merge skips an input with this error.
     pub(crate) fn skips(&self, error: &ReadError) -> bool {
         self.skips_bad_files
             && !matches!(error.kind, ReadErrorKind::Output | ReadErrorKind::Internal | ReadErrorKind::Refused)
     }
 
-    /// How the entries of a tree are put into new baskets; none if its baskets are copied.
+    /// Returns the layout in which the entries of a tree are rewritten. Returns None if the baskets of the tree are
+    /// copied.
     pub(crate) fn layout_of(&self, tree: &str) -> Option<BasketLayout> {
         self.layout.or_else(|| self.selects_from(tree).then(BasketLayout::default))
     }
 
-    /// Whether the entries of any tree are put into new baskets.
+    /// Whether the entries of any tree are rewritten into new baskets.
     pub(crate) fn has_new_baskets(&self) -> bool {
         self.layout.is_some() || !self.selections.is_empty()
     }
@@ -151,19 +156,19 @@ impl MergeRequest {
         !self.selections.is_empty() && self.selected.as_ref().is_none_or(|selected| selected == tree)
     }
 
-    /// The entries of a tree of an input that are kept; none if all are.
+    /// Returns the selected entries of a tree in an input. Returns None if all entries are selected.
     pub(crate) fn selection_of(&self, path: &str, tree: &str, entries_count: u64) -> Result<Option<Arc<Selection>>> {
         if !self.selects_from(tree) {
             return Ok(None);
         }
         let given = self.selections.get(path);
         if given.is_some_and(|selection| selection.entries_count() == 0) && entries_count > 0 {
-            let message = "its tree says that it has no entries, and its branches have some";
+            let message = "its tree claims to have no entries, but its branches have some";
             return Err(ReadError::new(ReadErrorKind::Unsupported, path, message));
         }
         let fitting = given.filter(|selection| selection.entries_count() == entries_count);
         fitting.map(|selection| Some(Arc::clone(selection))).ok_or_else(|| {
-            let message = format!("the selection is not of the {entries_count} entries of tree {tree}");
+            let message = format!("the selection does not match the {entries_count} entries of tree {tree}");
             ReadError::new(ReadErrorKind::Refused, path, message)
         })
     }

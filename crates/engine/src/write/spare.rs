@@ -1,22 +1,24 @@
-//! Memory of pages and baskets that is used again, in one file and from file to file: fresh memory costs more than
-//! filling it.
+//! Pools of buffers for pages and baskets. Buffers are reused within a file and by the next file, because allocating
+//! fresh memory costs more than filling it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that a file keeps at most: those of the pages that are compressed at a time, and most of a cluster.
+/// Maximum total size of the unused buffers that a file keeps: enough for the pages that are compressed at a time, and
+/// for most of a cluster.
 const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Bytes that the process keeps at most for the next file: a file of some MB needs no fresh memory then.
+/// Maximum total size of the buffers that the process keeps for the next file. A file of a few MB then needs no fresh
+/// memory.
 const SHARED_BYTES_MAX: usize = 32 << 20;
-/// Rooms that the process keeps for the next file, and the bytes of each, at most: more than pages and baskets of the
-/// usual sizes take.
+/// Maximum number of rooms that the process keeps for the next file. `ROOM_BYTES_MAX` is the maximum size of each room:
+/// more than pages and baskets of usual sizes need.
 const ROOMS_COUNT_MAX: usize = 8;
 const ROOM_BYTES_MAX: usize = 8 << 20;
 
-/// What files that were closed left.
+/// Buffers of closed files, which are available to the next file.
 static SHARED: Mutex<Kept> = Mutex::new(Kept { buffers: Vec::new(), bytes: 0 });
 
-/// Buffers of a file that nobody uses, for all threads. What it has in the end is left to the next file.
+/// The unused buffers of a file, which its threads share. On drop, they become available to the next file.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Kept>);
 
@@ -27,7 +29,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// The smallest buffer that has room for these bytes, or else the largest.
+    /// Takes the smallest buffer with at least this capacity, or else the largest buffer.
     fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
         let capacities = || self.buffers.iter().map(Vec::capacity).enumerate();
         let fitting = capacities().filter(|(_, capacity)| *capacity >= bytes).min_by_key(|(_, capacity)| *capacity);
@@ -44,31 +46,31 @@ impl Kept {
     }
 }
 
-/// What a lock protects, also where a thread panicked that had it.
+/// Locks a mutex, even if a thread panicked while holding it.
 pub(crate) fn locked<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
     one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spare {
-    /// An empty buffer, with room for these bytes if one is there that has it.
+    /// Returns an empty buffer. It has at least this capacity if such a buffer is available.
     pub(crate) fn take(&self, bytes: usize) -> Vec<u8> {
         let mut buffer = self.take_used(bytes);
         buffer.clear();
         buffer
     }
 
-    /// The same with whatever is in it, for what is not to be cleared only to be written over.
+    /// Like `take`, but does not clear the buffer, for callers that overwrite its contents.
     pub(crate) fn take_used(&self, bytes: usize) -> Vec<u8> {
         let own = locked(&self.0).take(bytes);
         own.or_else(|| locked(&SHARED).take(bytes)).unwrap_or_default()
     }
 
-    /// Keeps a buffer that is not needed any more, if there is room.
+    /// Returns a buffer to the pool. The buffer is dropped if the pool is full.
     pub(crate) fn give(&self, buffer: Vec<u8>) {
         locked(&self.0).give(buffer, KEPT_BYTES_MAX);
     }
 
-    /// Keeps several.
+    /// Returns several buffers to the pool.
     pub(crate) fn give_all(&self, buffers: Vec<Vec<u8>>) {
         buffers.into_iter().for_each(|buffer| self.give(buffer));
     }
@@ -83,34 +85,34 @@ impl Drop for Spare {
 }
 
 impl Clone for Spare {
-    /// A copy has buffers of its own.
+    /// A clone does not share the buffers, but starts with an empty pool.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
-/// Buffers and contexts that a thread works with.
+/// The reusable buffers and codec contexts of a thread.
 pub(crate) trait Room: Default {
-    /// Bytes of memory that it keeps.
+    /// Number of bytes of memory that the room keeps.
     fn bytes(&self) -> usize;
 }
 
-/// Rooms that are lent to threads, and kept for the next file.
+/// A pool of rooms, which are lent to threads and kept for the next file.
 pub(crate) struct Rooms<R>(Mutex<Vec<R>>);
 
-/// A room that is given back when the thread ends.
+/// A borrowed room, which returns to its pool on drop.
 pub(crate) struct Lent<R: Room + 'static> {
     room: R,
     owner: &'static Rooms<R>,
 }
 
 impl<R: Room> Rooms<R> {
-    /// None yet.
+    /// Creates an empty pool.
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// One that is there, or a new one.
+    /// Lends an available room, or a new room if there is none.
     pub(crate) fn lend(&'static self) -> Lent<R> {
         let room = locked(&self.0).pop().unwrap_or_default();
         Lent { room, owner: self }

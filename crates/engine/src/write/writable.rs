@@ -1,5 +1,5 @@
-//! A file that is filled with directories, objects, trees and RNTuples as a program makes them, new or on top of what
-//! a file has.
+//! A file that a program fills with directories, objects, trees and RNTuples. It is either a new file or an existing
+//! file that is extended.
 
 mod copied_tree;
 mod listing;
@@ -32,56 +32,56 @@ use crate::write::writable::copied_tree::{Copied, Target, TreeCopier};
 pub use crate::write::writable::listing::Listed;
 use crate::write::writable::listing::Listing;
 
-/// An object whose bytes the caller makes.
+/// An object whose bytes the caller provides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewObject {
-    /// Its class, one that a list of `Described` describes.
+    /// The class name. The class must be covered by a list of `Described`.
     pub class_name: String,
-    /// Its name, after which it is found.
+    /// The name by which the object is found.
     pub name: String,
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Its bytes as ROOT streams it: from its own byte count on, without any reference to another object.
+    /// The streamed bytes. They start with the object's byte count, and must not refer to other objects.
     pub bytes: Bytes,
 }
 
-/// How a copy of an object differs from it: its title, and numbers of a histogram by the names of their members.
+/// Changes to make in the copy of an object: its title, and the numbers of a histogram, keyed by member name.
 #[derive(Debug, Clone, Default)]
 pub struct Differences {
-    /// Another title.
+    /// The new title.
     pub title: Option<String>,
-    /// Numbers, with the name of their member; `cells` are those of the bins.
+    /// New numbers, keyed by member name; `cells` stands for the bin contents.
     pub numbers: Vec<(String, Vec<f64>)>,
 }
 
-/// A tree that was copied.
+/// The result of copying a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopiedTree {
-    /// The version number of its name.
+    /// The cycle of the copy.
     pub cycle: i16,
-    /// Sentences on parts of it that were not copied.
+    /// Messages about parts of the tree that were not copied.
     pub left_out: Vec<String>,
 }
 
-/// A tree or an RNTuple to be written.
+/// A new tree or RNTuple.
 #[derive(Debug, Clone)]
 pub struct NewTable<'a> {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its title or description.
+    /// The title or description.
     pub title: String,
-    /// How it is laid out.
+    /// The layout.
     pub layout: Layout,
-    /// Its branches or fields, with values of which only the types count.
+    /// The branches or fields. Only the types of their values matter.
     pub fields: Vec<NamedColumn<'a>>,
-    /// How branches of a TTree are compressed, by their names, if not as the layout says.
+    /// Compression settings of TTree branches, keyed by branch name, where the settings differ from the layout.
     pub codecs: HashMap<String, Setting>,
-    /// Fields of an RNTuple that show members of collections; None makes a TTree.
+    /// Fields that make members of collections available as fields of an RNTuple. None for a TTree.
     pub ntuple: Option<Vec<Shown>>,
 }
 
-/// A file that is being written. From the first `publish` on it has its name and is valid at all times. Dropped before,
-/// nothing is left of it.
+/// A file that is being written. After the first `publish`, it has its final name and is valid at all times. If it is
+/// dropped before that, the file is removed.
 pub struct WritableFile {
     output: MergeOutput,
     process_ids: ProcessIds,
@@ -91,13 +91,13 @@ pub struct WritableFile {
     described: Described,
     infos: Vec<OwnedInfoList>,
     digests: HashSet<u128>,
-    /// The classes that the published streamer infos describe.
+    /// The classes in the published streamer infos.
     published_infos: Option<(usize, Described)>,
-    /// Whether there is anything that is not published.
+    /// Whether there are unpublished changes.
     has_news: bool,
 }
 
-/// A tree that is being filled.
+/// A tree or an RNTuple that is being filled.
 struct OpenTable {
     path: String,
     cycle: i16,
@@ -105,27 +105,27 @@ struct OpenTable {
     columns: Box<dyn OpenColumns>,
     entries_count: u64,
     published: Option<PublishedTable>,
-    /// Whether entries were added to some branches and not to all.
+    /// Whether entries were added to some branches but not to all.
     is_broken: bool,
 }
 
-/// A tree with the entries that it had when it was published.
+/// The last published state of a tree or an RNTuple.
 #[derive(Debug, Clone, Copy)]
 struct PublishedTable {
     filled: Filled,
-    /// Bytes of the records that go when more entries are published.
+    /// Size of the records that the next publication will supersede, in bytes.
     bytes: u64,
 }
 
 impl OpenTable {
-    /// Whether all its entries are published.
+    /// Whether all entries are published.
     fn is_published(&self) -> bool {
         self.published.is_some_and(|published| published.filled.entries_count == self.entries_count)
     }
 }
 
 impl WritableFile {
-    /// Begins a file that is compressed as `setting` says; `date` is when, as TDatime packs it.
+    /// Creates a file with this default compression. `date` is the creation time, packed as a TDatime.
     pub fn create(path: &Path, replace: bool, setting: Setting, date: u32) -> Result<Self> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut uuid = xxh3_128(format!("{name} {date}").as_bytes()).to_be_bytes();
@@ -135,11 +135,11 @@ impl WritableFile {
         Ok(Self::of(NewFile::begin(output, frame)?, date))
     }
 
-    /// Begins a copy of a file, to which things are added. The file is replaced when the copy is finished.
+    /// Starts with a copy of a file that can be extended. The copy replaces the file when it is published.
     pub fn update(path: &Path, setting: Option<Setting>, date: u32) -> Result<Self> {
         let old = File::open(&path.display().to_string(), &Access::default())?;
         if old.recovered_count() > 0 {
-            let message = "the file was never closed, and cannot be added to";
+            let message = "the file was never closed, so it cannot be extended";
             let error = ReadError::new(ReadErrorKind::Output, old.path(), message);
             return Err(error.with_hint("merge it into a new file first: branchline merge"));
         }
@@ -151,7 +151,7 @@ impl WritableFile {
             let ObjectName { class_name, title, cycle, .. } = name;
             made.listed.push(Listed { path, cycle, class_name, title }, Some(place));
         }
-        // Their numbers may leave some out.
+        // The numbers of the process IDs may have gaps.
         let numbers = made.listed().filter(|listed| listed.class_name == PROCESS_ID);
         let numbers = numbers.filter_map(|listed| listed.path.strip_prefix("ProcessID")?.parse::<usize>().ok());
         made.process_ids = ProcessIds::behind(numbers.max().map_or(0, |last| last.saturating_add(1)));
@@ -167,17 +167,17 @@ impl WritableFile {
         Self { output, process_ids, date, listed, open, described, infos, digests, published_infos, has_news }
     }
 
-    /// What is in it, in the order in which it was written.
+    /// The objects and directories of the file, in the order in which they were written.
     pub fn listed(&self) -> impl Iterator<Item = &Listed> {
         self.listed.iter().map(|(listed, _)| listed)
     }
 
-    /// Makes a directory, and those around it, where they are not there yet.
+    /// Creates a directory and its parents, unless they exist.
     pub fn add_directory(&mut self, names: &[String]) -> Result<()> {
         self.directory(names).map(|_| ())
     }
 
-    /// Writes an object into a directory, which is made if need be. Returns its cycle.
+    /// Writes an object into a directory, which is created if necessary. Returns the object's cycle.
     pub fn add(&mut self, directories: &[String], object: NewObject) -> Result<i16> {
         let NewObject { class_name, name, title, bytes } = object;
         let is_graph = class_name.starts_with("TGraph") || matches!(class_name.as_str(), "TProfile2D" | "TProfile3D");
@@ -190,7 +190,7 @@ impl WritableFile {
         self.write(directories, class_name, name, title, |_| Ok(bytes))
     }
 
-    /// Copies an object of another file, under a name of its own and with these differences. Returns its cycle.
+    /// Copies an object from another file with a new name and with these changes. Returns the cycle of the copy.
     pub fn copy(
         &mut self,
         source: &File,
@@ -201,9 +201,9 @@ impl WritableFile {
         let key = source.find_object(path)?;
         let is_directory = matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile");
         if is_directory || source.is_tree(&key) {
-            let message = format!("{path:?} is a {}, which is not copied as one object", key.class_name);
+            let message = format!("{path:?} is a {}, which cannot be copied as an object", key.class_name);
             let error = ReadError::new(ReadErrorKind::Unsupported, source.path(), message);
-            return Err(error.with_hint("branchline merge and skim copy trees and whole files"));
+            return Err(error.with_hint("use branchline merge or skim to copy trees and whole files"));
         }
         let named = |error: FormatError| {
             ReadError::from_format(source.path(), &error.in_object(format!("{} {path}", key.class_name)))
@@ -219,7 +219,7 @@ impl WritableFile {
             let bases = infos.first_bases(&key.class_name);
             let is_renamed = changes.rename(&recording, &bases, &key.name, names).map_err(named)?;
             if !is_renamed && title.is_some() {
-                return Err(named(FormatError::unsupported("it has no title of its own that could be changed")));
+                return Err(named(FormatError::unsupported("it has no title to change")));
             }
         }
         for (member, values) in numbers {
@@ -232,9 +232,9 @@ impl WritableFile {
         })
     }
 
-    /// Copies a tree or an RNTuple of another file under a name of its own, with its baskets or pages compressed like
-    /// this. `check` is called between pieces of the work, and ends it with an error. Of a tree that cannot be copied
-    /// nothing is kept.
+    /// Copies a tree or an RNTuple from another file with a new name. Its baskets or pages get this compression.
+    /// `check` is called repeatedly, and may abort the copy with an error. If the copy fails, nothing of it remains in
+    /// the file.
     pub fn copy_tree(
         &mut self,
         source: &File,
@@ -259,7 +259,7 @@ impl WritableFile {
         Ok(CopiedTree { cycle, left_out })
     }
 
-    /// Begins a tree or an RNTuple. Returns the number by which it is filled.
+    /// Starts a tree or an RNTuple. Returns its index, which `fill` expects.
     pub fn add_table(&mut self, directories: &[String], table: NewTable<'_>) -> Result<usize> {
         let directory = self.directory(directories)?;
         let NewTable { name, title, layout, fields, codecs, ntuple } = table;
@@ -270,7 +270,7 @@ impl WritableFile {
         let (columns, class_name): (Box<dyn OpenColumns>, _) = match ntuple {
             Some(shown) => (Box::new(OpenNtuple::begin(&mut self.output.file, new, &fields, &shown)?), "ROOT::RNTuple"),
             None => {
-                // As uproot writes texts, and as ROOT reads them into a `char[]`.
+                // Strings get the format in which uproot writes them and which ROOT reads into a `char[]`.
                 let tree = OpenTree::begin(&mut self.output.file, new, &fields, &BranchKind::Characters)?;
                 (Box::new(tree), "TTree")
             }
@@ -281,7 +281,7 @@ impl WritableFile {
         }
         let listed = Listed { path: path.clone(), cycle, class_name: class_name.to_string(), title };
         let Some(slot) = self.output.file.last_slot(directory) else {
-            return Err(ReadError::internal(&self.output.file.path(), format!("tree {path} has no place for its key")));
+            return Err(ReadError::internal(&self.output.file.path(), format!("tree {path} has no slot for its key")));
         };
         self.listed.push(listed, Some(slot));
         let (entries_count, published, is_broken) = (0, None, false);
@@ -289,11 +289,11 @@ impl WritableFile {
         Ok(self.open.len() - 1)
     }
 
-    /// Adds entries to a tree.
+    /// Adds entries to a tree or an RNTuple.
     pub fn fill(&mut self, table: usize, values: &[Values<'_>], count: usize) -> Result<()> {
         match self.open.get_mut(table) {
             Some(Some(OpenTable { is_broken: true, path, .. })) => {
-                let message = format!("tree {path} is not whole, as entries could not be added to it before");
+                let message = format!("tree {path} is incomplete: adding entries to it failed before");
                 Err(self.refused(&message))
             }
             Some(Some(open)) => {
@@ -306,7 +306,7 @@ impl WritableFile {
         }
     }
 
-    /// Ends a tree before the file is ended.
+    /// Finishes a tree or an RNTuple before the whole file is finished.
     pub fn end(&mut self, table: usize) -> Result<Filled> {
         match self.open.get_mut(table).and_then(Option::take) {
             Some(open) => {
@@ -317,7 +317,8 @@ impl WritableFile {
         }
     }
 
-    /// Removes what has this path: one cycle, or all. Its bytes stay in the file, and nothing points to them.
+    /// Removes the objects at this path: only the one with this cycle, or all of them if `cycle` is None. Their bytes
+    /// remain in the file, but nothing refers to them.
     pub fn remove(&mut self, path: &str, cycle: Option<i16>) -> Result<()> {
         let is_chosen = |of: i16| cycle.is_none_or(|cycle| of == cycle);
         if self.output.file.directory(path).is_some() {
@@ -338,14 +339,14 @@ impl WritableFile {
         Ok(())
     }
 
-    /// Whether the file has its name.
+    /// Whether the file has its final name.
     pub fn is_published(&mut self) -> bool {
         self.output.file.output().is_published()
     }
 
-    /// Makes everything that is finished visible: from now on the file of this name is valid and has all objects, and
-    /// the trees with the entries that were added. Entries of a tree that was published before may come later, see
-    /// `is_due`. If it fails, the file stays as it was published before.
+    /// Publishes everything that is finished. From then on, the file has its final name, is valid, and contains all
+    /// objects and the current entries of all trees. If a tree was published before, its new entries may be published
+    /// later, see `is_due`. If publishing fails, the file keeps its last published state.
     pub fn publish(&mut self) -> Result<()> {
         let due: Vec<usize> = (0..self.open.len()).filter(|table| self.is_due(*table)).collect();
         if due.is_empty() && !self.has_news {
@@ -366,9 +367,9 @@ impl WritableFile {
         Ok(())
     }
 
-    /// Whether the new entries of a tree are to be published now. What was published of it before is wasted space from
-    /// then on. Such space is limited to a part of the file, unless a small tree has grown to twice its size: so many
-    /// small additions cost little.
+    /// Whether the new entries of a tree should be published now. Publishing turns the tree's previous records into
+    /// wasted space. The wasted space is limited to a fraction of the file, except when a small tree has doubled in
+    /// size. Hence frequent small additions remain cheap.
     fn is_due(&self, table: usize) -> bool {
         let Some(Some(open)) = self.open.get(table) else { return false };
         if open.is_broken || open.is_published() {
@@ -378,12 +379,12 @@ impl WritableFile {
         let superseded = self.output.file.superseded_bytes();
         let used = self.output.file.end() - superseded;
         let is_little =
-            superseded + published.bytes <= used.min(limits::SUPERSEDED_BYTES) + used / limits::SUPERSEDED_SHARE;
+            superseded + published.bytes <= used.min(limits::SUPERSEDED_BYTES) + used / limits::SUPERSEDED_DIVISOR;
         let is_doubled = open.entries_count / 2 >= published.filled.entries_count;
         is_little || is_doubled && published.bytes <= limits::SUPERSEDED_BYTES
     }
 
-    /// Writes the records of a tree with all its entries. If it fails, what was published of it stays.
+    /// Writes the records of a tree with all its entries. If this fails, the tree keeps its last published state.
     fn publish_table(&mut self, table: usize) -> Result<()> {
         let Some(Some(open)) = self.open.get_mut(table) else { return Ok(()) };
         let file = &mut self.output.file;
@@ -420,8 +421,9 @@ impl WritableFile {
         Ok(())
     }
 
-    /// Ends all trees, publishes the file, and returns its bytes when they are on the disk. A tree to which entries
-    /// could not be added keeps those that were published before; the error says so when everything else is published.
+    /// Finishes all trees, publishes the file, syncs it to disk and returns its size. If entries could not be added to
+    /// a tree, the tree keeps its last published state, and the error is returned after everything else has been
+    /// published.
     pub fn finish(mut self) -> Result<u64> {
         let mut failed: Option<ReadError> = None;
         for open in std::mem::take(&mut self.open).into_iter().flatten() {
@@ -451,8 +453,8 @@ impl WritableFile {
         }
         if open.is_broken {
             let kept = open.published.map_or(0, |published| published.filled.entries_count);
-            let message = format!("tree {} has only {kept} entries: adding more failed before", open.path);
-            return Err(self.refused(&message).with_hint("remove it with `del file[name]`, or write the file again"));
+            let message = format!("tree {} has only {kept} entries: adding more entries failed", open.path);
+            return Err(self.refused(&message).with_hint("remove it with `del file[name]`, or rewrite the file"));
         }
         let file = &mut self.output.file;
         open.columns.write_full(file)?;
@@ -489,12 +491,12 @@ impl WritableFile {
         Ok(cycle)
     }
 
-    /// The cycle that comes next for an object of this path.
+    /// Returns the next cycle for an object at this path.
     fn next_cycle(&self, path: &str) -> Result<i16> {
         if self.output.file.directory(path).is_some() {
             return Err(self.refused(&format!("{path} is a directory, not an object")));
         }
-        let too_many = || self.refused(&format!("{path} has more cycles than ROOT has room for"));
+        let too_many = || self.refused(&format!("{path} has more cycles than ROOT supports"));
         self.listed.next_cycle(path).ok_or_else(too_many)
     }
 
@@ -520,12 +522,12 @@ impl WritableFile {
         Ok(directory)
     }
 
-    /// The classes of another file are described as there.
+    /// Adds the streamer infos of another file to the streamer infos that this file will get.
     fn describe(&mut self, source: &File) -> Result<()> {
-        if let Some(list) = info_list(source)? {
-            if self.digests.insert(xxh3_128(list.borrowed().plain)) {
-                self.infos.push(list);
-            }
+        if let Some(list) = info_list(source)?
+            && self.digests.insert(xxh3_128(list.borrowed().plain))
+        {
+            self.infos.push(list);
         }
         Ok(())
     }

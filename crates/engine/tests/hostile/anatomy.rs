@@ -1,4 +1,4 @@
-//! What the bytes of a file are: which are the data of which branch, which are under a checksum.
+//! Classifies the bytes of a file by the branch to which they belong, and by whether a checksum covers them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,49 +24,51 @@ use bytes::Bytes;
 use crate::mutation::{Wrong, MOVED_BYTES_MAX};
 use crate::reading::Which;
 
-/// Bytes of the header of a file, and of a compression record.
+/// Size of the header of a file. `RECORD_HEADER_BYTES` is the size of a compression record's header.
 const HEADER_BYTES: usize = 64;
 const RECORD_HEADER_BYTES: usize = 9;
-/// Bytes in front of the fields of the anchor of an RNTuple that its checksum leaves out.
+/// Size of the part of an RNTuple anchor that precedes the fields covered by the anchor's checksum.
 const ANCHOR_HEAD_BYTES: u64 = 6;
-/// Bytes in front of the names of a key below 2 GB, and where its sizes and its place stand in them.
+/// Size of the fixed fields that precede the names in the key of a file below 2 GB. `SEEK_IN_KEY` is the offset of the
+/// seek fields in such a key.
 const KEY_HEAD_BYTES: usize = 26;
 const SEEK_IN_KEY: usize = 18;
-/// Versions of keys and files from these on have 64-bit places.
+/// Minimum version of keys with 64-bit offsets. `BIG_FILE_VERSION` is the minimum version of files with 64-bit offsets.
 const BIG_KEY_VERSION: i16 = 1000;
 const BIG_FILE_VERSION: i32 = 1_000_000;
-/// Where the header of a file below 2 GB says where it ends, and where its streamer infos are.
+/// Offset in the header of a file below 2 GB at which the end of the file is stored. `SEEK_INFO_AT` is the offset at
+/// which the location of the streamer infos is stored.
 const END_AT: usize = 12;
 const SEEK_INFO_AT: usize = 37;
 
 /// A basket in the file.
 struct BasketBytes {
     range: Range<usize>,
-    /// The branch, and those that it counts.
+    /// The branch of the basket, and the branches whose element counts the basket holds.
     branches: Vec<Which>,
 }
 
-/// A file and what its bytes are.
+/// A file, with a classification of its bytes.
 pub struct Anatomy {
-    /// All of them.
+    /// All bytes of the file.
     pub bytes: Vec<u8>,
-    /// Those that describe others: the header, keys, heads of baskets and of compression records, plain trees and
-    /// streamer infos, what an RNTuple is described by.
+    /// Bytes that describe other bytes: the header, keys, heads of baskets and of compression records, uncompressed
+    /// trees and streamer infos, and the metadata of RNTuples.
     pub hot: Vec<Range<usize>>,
     baskets: Vec<BasketBytes>,
-    /// Those whose checksum is verified.
+    /// Bytes that a verified checksum covers.
     checked: Vec<Range<usize>>,
 }
 
-/// What a case has changed.
+/// What a case changed.
 pub struct Touched {
     /// Branches whose data were changed.
     branches: Vec<Which>,
-    /// Of those, the ones that were changed where no checksum tells.
+    /// Branches whose data were changed in bytes that no checksum covers.
     unchecked: Vec<Which>,
-    /// Whether something else was changed where no checksum tells.
+    /// Whether bytes were changed that are outside all baskets and that no checksum covers.
     pub description: bool,
-    /// Whether something else was changed at all.
+    /// Whether any bytes outside all baskets were changed.
     elsewhere: bool,
 }
 
@@ -76,19 +78,19 @@ impl Touched {
         self.branches.contains(which)
     }
 
-    /// Whether nothing that this branch depends on was changed.
+    /// Whether nothing was changed on which this branch depends.
     pub fn spares(&self, which: &Which) -> bool {
         !self.elsewhere && !self.is_in(which)
     }
 
-    /// Whether this branch may have other values than before.
+    /// Whether the values of this branch may differ from the original.
     pub fn may_change(&self, which: &Which) -> bool {
         self.description || self.unchecked.contains(which)
     }
 }
 
 impl Anatomy {
-    /// Looks into a file; none where it cannot be read as it is.
+    /// Analyzes a file. Returns None if the unmodified file cannot be read.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let loaded = LoadedBytes::whole(Bytes::copy_from_slice(bytes));
         let header = read_header(&loaded).ok()?;
@@ -130,7 +132,7 @@ impl Anatomy {
             }
         }
         for (index, branch) in tree.branches.iter().enumerate() {
-            // A branch that counts may itself be counted.
+            // A count branch may itself have a count branch.
             let mut branches = vec![which(index)];
             branches.extend(counted[index].iter().cloned());
             for basket in &branch.baskets {
@@ -145,8 +147,8 @@ impl Anatomy {
         }
     }
 
-    /// Marks what describes an RNTuple, which all has checksums, and its pages, most of which have. None where it
-    /// cannot be read.
+    /// Marks the metadata and pages of an RNTuple. All metadata and most pages have checksums. Returns None if the
+    /// RNTuple cannot be read.
     fn add_ntuple(&mut self, loaded: &LoadedBytes, entry: &Entry, classes: &Arc<Classes>) -> Option<()> {
         let mut decompressor = Decompressor::new();
         let anchor = read_anchor(&read_object(loaded, &entry.key, &mut decompressor).ok()?).ok()?;
@@ -193,7 +195,7 @@ impl Anatomy {
         self.checked.push(range);
     }
 
-    /// Marks the key of a record, and what of it is compressed under a checksum.
+    /// Marks the key of a record, and those parts of the record's content that are compressed with a checksum.
     fn add_record(&mut self, seek: u64, key: KeySizes) {
         let start = seek as usize;
         let (data, end) = (start + key.key_size as usize, start + key.size as usize);
@@ -218,7 +220,8 @@ impl Anatomy {
         }
     }
 
-    /// Whether a changed record holds a whole stream of another place of the file, with that one's checksum.
+    /// Whether a changed record now contains a complete compressed stream from elsewhere in the file, including the
+    /// checksum of that stream.
     fn is_copy(&self, record: &Range<usize>, wrong: &Wrong) -> bool {
         let stream = record.start + RECORD_HEADER_BYTES..record.end;
         let Some(new) = wrong.bytes.get(stream.clone()) else { return false };
@@ -226,7 +229,7 @@ impl Anatomy {
         can_be && self.bytes.windows(new.len()).any(|old| old == new)
     }
 
-    /// What of the file a case has changed.
+    /// Returns what a case changed in the file.
     pub fn touched(&self, wrong: &Wrong) -> Touched {
         let mut touched = Touched { branches: Vec::new(), unchecked: Vec::new(), description: false, elsewhere: false };
         let Some(ranges) = &wrong.ranges else {
@@ -252,7 +255,7 @@ impl Anatomy {
     }
 }
 
-/// All keys of a file that is loaded whole.
+/// Returns all keys of a fully loaded file.
 fn entries_of(loaded: &LoadedBytes, header: &FileHeader) -> Option<Vec<Entry>> {
     let mut directories = Directories::new(header, loaded.file_size());
     directories.read_below("", loaded).ok()?;
@@ -273,8 +276,8 @@ fn tree_of(loaded: &LoadedBytes, entry: &Entry, infos: &ClassInfos) -> Option<TT
     read_tree(&plain, entry.key.key_size, &entry.key.class_name, infos).ok()
 }
 
-/// The same file with its trees and streamer infos stored plain at its end, so that changes reach what describes the
-/// data and not only the codecs; none where it is stored so already.
+/// Returns a copy of the file whose trees and streamer infos are stored uncompressed at the end, so that mutations also
+/// reach the metadata and not only the codecs. Returns None if they are already uncompressed.
 pub fn laid_open(bytes: &[u8]) -> Option<Vec<u8>> {
     let loaded = LoadedBytes::whole(Bytes::copy_from_slice(bytes));
     let header = read_header(&loaded).ok()?;
@@ -307,7 +310,7 @@ pub fn laid_open(bytes: &[u8]) -> Option<Vec<u8>> {
     (end > bytes.len()).then_some(open)
 }
 
-/// Appends a record without compression and answers with its place.
+/// Appends an uncompressed record, and returns its offset.
 fn append_plain(file: &mut Vec<u8>, key: &TKey, plain: &[u8]) -> usize {
     let start = file.len();
     file.extend_from_within(key.seek as usize..(key.seek + key.key_size) as usize);

@@ -1,12 +1,12 @@
-//! The files to change: those that come with the sources and, where they are, the shared ones.
+//! The files to mutate: the files in the repository and, if available, the shared test data.
 
 use std::path::{Path, PathBuf};
 
-/// Files of uproot and ROOT that come with the sources; the shared ones are added where they are.
+/// Returns the files of uproot and ROOT in the repository, and the shared files if available.
 pub fn all() -> Vec<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = files_in(&sources.join("fuzz/corpus/file"));
-    assert!(!files.is_empty(), "the files in fuzz/corpus/file come with the sources");
+    assert!(!files.is_empty(), "fuzz/corpus/file has no files");
     let shared = std::env::var_os("BRANCHLINE_SHARED").map_or_else(|| sources.join("../shared"), PathBuf::from);
     let shared = files_in(&shared.join("data/root"));
     if shared.is_empty() {
@@ -24,18 +24,18 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A folder of this process that goes with it.
+/// A temporary folder of this process, which is removed on drop.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new folder.
+    /// Creates the temporary folder.
     pub fn new() -> Self {
         let path = std::env::temp_dir().join(format!("branchline-hostile-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder can be made");
+        std::fs::create_dir_all(&path).expect("cannot create a temporary folder");
         Self(path)
     }
 
-    /// A place in it.
+    /// Returns a path in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -43,7 +43,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left in a temporary folder harms nobody.
+        // If removing fails, the leftovers in a temporary folder are harmless.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }

@@ -1,22 +1,22 @@
-//! Wrong bytes over whole files: flips, cuts, splices and lying lengths in thousands of cases from a printed seed.
+//! Fuzzes whole files: bit flips, truncations, splices and invalid lengths in thousands of cases from a printed seed.
 //!
-//! Every case ends within a deadline, without a panic, and takes no more memory than reading the right file does and a
-//! stated multiple of the file's size. Every branch then gives an error that names file, object and offset, or values.
-//! The values are those of the file as it was, unless what was changed has no checksum and stands in nothing that is
-//! said twice:
+//! Every case must end within a deadline and without a panic. Reading the mutated file may take more memory than
+//! reading the original, but only by a fixed amount plus a multiple of the file size. Every branch must give either
+//! values, or an error with the file, the object and the offset. The values must equal the original values, unless the
+//! changed bytes have no checksum and are not stored redundantly. This applies to two kinds of bytes:
 //!
-//! - in the data of a basket that is stored plain, or by a codec without checksum (zstd as ROOT uses it, the old CS),
-//!   or in a page of an RNTuple that was written without one: then that branch, and those whose elements it counts, may
-//!   give other values, and no other branch may;
-//! - in what describes the data, where that is stored so: the header, keys, plain streamer infos, a plain tree.
+//! - The data of a basket that is stored uncompressed or by a codec without a checksum (zstd as used by ROOT, the old
+//!   CS), or of an RNTuple page without a checksum. Only this branch, and branches that depend on its counts, may then
+//!   give other values.
+//! - Metadata without a checksum: the header, keys, uncompressed streamer infos, and an uncompressed tree.
 //!
-//! What was changed is known byte by byte as long as the file keeps its length; where bytes were cut out or put in, all
-//! behind them has moved, and any of its values may be others.
+//! The changed bytes are known exactly as long as the length of the file does not change. An insertion or a removal
+//! shifts all following bytes, and any values that depend on them may then differ.
 //!
-//! A whole compressed stream that was put in the place of another is no wrong byte for its checksum either.
+//! If a mutation replaces a compressed stream by another complete stream, the checksum of the new stream is valid too.
 //!
-//! The seed is the same each time, unless BRANCHLINE_SEED gives another one (or says `now`); BRANCHLINE_CASES gives the
-//! cases of each file, BRANCHLINE_FILE chooses files by a part of their path.
+//! The seed is constant, unless BRANCHLINE_SEED sets another seed (or `now`). BRANCHLINE_CASES sets the number of cases
+//! per file, and BRANCHLINE_FILE selects files by a part of their path.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -41,18 +41,19 @@ use reading::{read, Outcome, Reading, Which};
 #[global_allocator]
 static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocator;
 
-/// What reading a wrong file may take beyond what the right one takes: the most that a compression record can promise.
+/// Maximum memory that reading a mutated file may use in addition to the memory for the original: as much as a
+/// compression record can claim.
 const BASE_BYTES: usize = 16 << 20;
-/// And for each byte of the file this many more.
+/// Maximum additional memory per byte of the file.
 const FACTOR: usize = 32;
-/// A seed whose cases include a stream in the place of another one (in pduneana.root).
+/// A seed for which some case puts one stream in the position of another (in pduneana.root).
 const SEED: u64 = 1_795_373_085;
-/// Cases of a file, fewer of a large one.
+/// Number of cases per file. Large files get fewer cases, but at least `CASES_MIN`.
 const CASES: u64 = 12;
 const CASES_MIN: u64 = 4;
 const LARGE_BYTES: u64 = 200_000;
 
-/// What the cases of all files gave.
+/// The results of the cases of all files.
 #[derive(Default)]
 struct Tally {
     counts: BTreeMap<&'static str, u64>,
@@ -66,7 +67,9 @@ impl Tally {
 }
 
 fn number_in_environment(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
+    std::env::var(name)
+        .ok()
+        .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}")))
 }
 
 fn seed() -> u64 {
@@ -88,13 +91,13 @@ fn wrong_bytes_give_right_values_or_errors() {
     for path in files::all().iter().filter(|path| path.to_string_lossy().contains(&part)) {
         mutate_file(path, &folder.file("case.root"), seed, cases, &mut tally);
     }
-    println!("{:?}; at most {} bytes more than for the right file", tally.counts, tally.more_bytes);
+    println!("{:?}; at most {} bytes more than for the original file", tally.counts, tally.more_bytes);
     for what in ["case", "right values", "error", "values of unprotected bytes"] {
         assert!(tally.counts.contains_key(what), "not one {what} in {:?}", tally.counts);
     }
 }
 
-/// A file as it is, and what reading it gives and takes.
+/// An unmodified file, with the results of reading it and the memory that reading takes.
 struct Original {
     name: String,
     anatomy: Anatomy,
@@ -106,15 +109,15 @@ fn mutate_file(path: &Path, case_path: &Path, seed: u64, cases: u64, tally: &mut
     let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{name}: {error}"));
     let Some(anatomy) = Anatomy::of(&bytes) else {
-        tally.add("file that is not read as it is");
+        tally.add("unreadable original file");
         return;
     };
     let laid_open = anatomy::laid_open(&bytes).and_then(|bytes| Anatomy::of(&bytes));
     let fewer = 2 * (bytes.len() as u64 / LARGE_BYTES + 1);
     for (variant, anatomy) in [Some(anatomy), laid_open].into_iter().flatten().enumerate() {
-        let name = if variant == 0 { name.clone() } else { format!("{name}, laid open") };
+        let name = if variant == 0 { name.clone() } else { format!("{name}, uncompressed") };
         std::fs::write(case_path, &anatomy.bytes).expect("a temporary file can be written");
-        watch::begin(format!("{name}, as it is"));
+        watch::begin(format!("{name}, unmodified"));
         let (truth, peak_bytes) = peak_of(|| read(case_path, None));
         let original = Original { name, anatomy, truth, peak_bytes };
         for case in 0..(cases / fewer).max(CASES_MIN.min(cases)) {
@@ -135,7 +138,10 @@ fn run_case(original: &Original, path: &Path, seed: u64, case: u64, tally: &mut 
     let (got, peak_bytes) = peak_of(|| read(path, Some(&wanted)));
     let more_bytes = peak_bytes.saturating_sub(original.peak_bytes);
     let most_bytes = BASE_BYTES + FACTOR * wrong.bytes.len();
-    assert!(more_bytes <= most_bytes, "{about}: {more_bytes} bytes more than for the right file, not {most_bytes}");
+    assert!(
+        more_bytes <= most_bytes,
+        "{about}: {more_bytes} bytes more than for the original file, at most {most_bytes} allowed"
+    );
     tally.add("case");
     tally.more_bytes = tally.more_bytes.max(more_bytes);
     for which in wanted.iter().filter(|which| !got.contains_key(*which)) {
@@ -147,7 +153,7 @@ fn run_case(original: &Original, path: &Path, seed: u64, case: u64, tally: &mut 
     }
 }
 
-/// Says what was read of a branch, which must be one of the things that are allowed.
+/// Classifies the outcome of reading a branch, and panics if the outcome is not allowed.
 fn judge(
     touched: &Touched,
     which: &Which,

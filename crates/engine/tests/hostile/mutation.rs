@@ -1,20 +1,20 @@
-//! Wrong bytes made from right ones: the same from the same seed.
+//! Mutates files reproducibly from a seed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// Numbers that lie about lengths and counts.
+/// Invalid lengths and counts.
 const EXTREMES: [u32; 13] =
     [0, 1, 2, 3, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x4000_0000, 0x4000_0002];
 
-/// Bytes that a change takes from another place at most.
+/// Maximum number of bytes that a mutation copies from another position.
 pub const MOVED_BYTES_MAX: usize = 256;
 
-/// Numbers from a seed (SplitMix64).
+/// A generator of random numbers from a seed (SplitMix64).
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of one case.
+    /// Creates the generator for a case.
     pub fn new(seed: u64, case: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, case).hash(&mut hasher);
@@ -29,28 +29,28 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, or 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    /// True this many times of a hundred.
+    /// Returns true with this probability in percent.
     pub fn percent(&mut self, of_hundred: usize) -> bool {
         self.below(100) < of_hundred
     }
 }
 
-/// The bytes of a case.
+/// A mutated file.
 pub struct Wrong {
-    /// All of them.
+    /// All bytes.
     pub bytes: Vec<u8>,
-    /// What was done, for messages.
+    /// A description of the mutations, for failure messages.
     pub done: String,
-    /// Where bytes differ; none where everything behind a place has moved.
+    /// The changed ranges. None if the mutations shifted bytes.
     pub ranges: Option<Vec<Range<usize>>>,
 }
 
-/// One to four changes of `bytes`, more often than not in what describes the data (`hot`).
+/// Applies one to four mutations to `bytes`, mostly to metadata (`hot`).
 pub fn mutated(bytes: &[u8], hot: &[Range<usize>], random: &mut Random) -> Wrong {
     let mut wrong = Wrong { bytes: bytes.to_vec(), done: String::new(), ranges: Some(Vec::new()) };
     let times = [1, 1, 1, 2, 4][random.below(5)];
@@ -95,7 +95,7 @@ fn change(wrong: &mut Wrong, at: usize, random: &mut Random) {
     overwrite(wrong, name, at, &new);
 }
 
-/// A number that lies: an extreme one, or a small one.
+/// Returns an invalid number, which is either extreme or small.
 fn lie(random: &mut Random) -> u32 {
     if random.percent(70) {
         EXTREMES[random.below(EXTREMES.len())]
@@ -127,7 +127,7 @@ fn insert(wrong: &mut Wrong, at: usize, random: &mut Random) {
     wrong.ranges = None;
 }
 
-/// Two pieces change places.
+/// Swaps two pieces of the file.
 fn swap(wrong: &mut Wrong, at: usize, random: &mut Random) {
     let other = random.below(wrong.bytes.len());
     let size = 1 + random.below(MOVED_BYTES_MAX);

@@ -1,12 +1,13 @@
-//! The deadline of a case: a watcher ends the process with the case's description when one takes too long.
+//! The deadline of a case. If a case takes too long, a watchdog prints the description of the case and aborts the
+//! process.
 
 use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Processor time of this process: a thousand times what a case takes, however busy the machine is.
+/// Maximum CPU time of a case in seconds: a thousand times what a case usually takes, however busy the machine is.
 const CASE_CPU_SECONDS: u64 = 30;
-/// For a case that waits and takes no processor time.
+/// Maximum wall time of a case in seconds, for a case that blocks without using CPU time.
 const CASE_SECONDS: u64 = 300;
 
 static NOW: Mutex<Option<Begun>> = Mutex::new(None);
@@ -17,7 +18,7 @@ struct Begun {
     about: String,
 }
 
-/// Starts to watch.
+/// Starts the watchdog thread.
 pub fn start() {
     std::thread::spawn(|| loop {
         std::thread::sleep(Duration::from_millis(500));
@@ -25,21 +26,22 @@ pub fn start() {
         let Some(begun) = now.as_ref() else { continue };
         let (seconds, cpu_seconds) = (begun.at.elapsed().as_secs(), (cpu_time() - begun.cpu_at).as_secs());
         if seconds > CASE_SECONDS || cpu_seconds > CASE_CPU_SECONDS {
-            // The tests' own output is lost when the process aborts.
-            let said = format!("{}: not done after {seconds} s, {cpu_seconds} s of them at work\n", begun.about);
+            // Write directly to the standard error: output that the test harness captures is lost when the process
+            // aborts.
+            let said = format!("{}: not done after {seconds} s ({cpu_seconds} s of CPU time)\n", begun.about);
             std::io::stderr().write_all(said.as_bytes()).expect("the standard error is open");
             std::process::abort();
         }
     });
 }
 
-/// This begins now, and what was before has ended.
+/// Marks the start of a case and the end of the previous case.
 pub fn begin(about: String) {
     *NOW.lock().expect("no holder panics") = Some(Begun { at: Instant::now(), cpu_at: cpu_time(), about });
 }
 
-/// Of all threads, by the 12th and 13th number behind the name in /proc/self/stat, in hundredths of a second. Where
-/// that file is not there, only the time on the clock counts.
+/// Returns the CPU time of all threads, from fields 14 and 15 of /proc/self/stat, which are in hundredths of a second.
+/// If that file does not exist, returns 0, so that only the wall time counts.
 fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);

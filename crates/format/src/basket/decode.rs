@@ -1,4 +1,12 @@
-//! Decodes ranges of entries of a basket into columns, for every layout.
+//! Decoding of a range of entries of a basket into columns, for every layout.
+//!
+//! ```
+//! use branchline_format::basket::decode::Counts;
+//! use branchline_format::column::Column;
+//!
+//! let counter = Column::Flat { dtype: "u1", values: vec![2, 0, 3] };
+//! assert_eq!(Counts::of(&counter), Some(Counts::Entries(vec![2, 0, 3])));
+//! ```
 
 use std::ops::Range;
 
@@ -9,14 +17,14 @@ use crate::error::{FormatError, Result};
 use crate::layout::{Layout, RunHeader};
 use crate::numbers::scalar::Scalar;
 
-/// Numbers of elements of all entries of a basket, from the branch that counts them.
+/// Element counts of all entries of a basket, read from a counter branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Counts {
-    /// Of each entry.
+    /// One count per entry.
     Entries(Vec<i64>),
-    /// Of each element of each entry.
+    /// One count per element of each entry, for arrays inside elements.
     Elements {
-        /// Start of each entry in the elements, and end of the last.
+        /// Index of each entry's first element, followed by the total number of elements.
         offsets: Vec<i64>,
         /// The count of each element.
         counts: Vec<i64>,
@@ -24,7 +32,7 @@ pub enum Counts {
 }
 
 impl Counts {
-    /// The counts that a branch holds: one number for each entry, or for each of its elements. None of other values.
+    /// Convert the values of a counter branch: one integer per entry or per element. None for other columns.
     pub fn of(column: &Column) -> Option<Self> {
         match column {
             Column::Flat { dtype, values } => whole_numbers(dtype, values).map(Self::Entries),
@@ -50,7 +58,7 @@ impl Counts {
     }
 }
 
-/// The values of whole numbers with this NumPy type name; None for all other types.
+/// Convert native integers of the given NumPy type; None for other types.
 pub fn whole_numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<i64>> {
     fn all<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> i64) -> Vec<i64> {
         bytes.as_chunks::<SIZE>().0.iter().map(|raw| number(*raw)).collect()
@@ -67,8 +75,8 @@ pub fn whole_numbers(dtype: &str, bytes: &[u8]) -> Option<Vec<i64>> {
     })
 }
 
-/// Decodes `entries` of a basket. `counts` are needed where the basket does not store entry offsets, and for arrays
-/// within elements. Fails where the bytes do not fit the layout or the counts.
+/// Decode a range of entries of a basket. `counts` is required for arrays inside elements, and if the basket does not
+/// store entry offsets. Fails if the bytes do not match the layout or the counts.
 pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&Counts>) -> Result<Column> {
     let mut column = Column::empty(layout);
     match layout {
@@ -104,17 +112,17 @@ pub fn decode(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, counts:
     Ok(column)
 }
 
-/// A column that was made for another layout than the one that is decoded.
+/// Error for a column whose form does not match the layout.
 fn wrong_column() -> FormatError {
-    FormatError::internal("lists are decoded into a column of another kind")
+    FormatError::internal("the column of a list layout is not a list")
 }
 
 fn misfit() -> FormatError {
-    FormatError::damaged(0, "the counts of the entries do not fit the data of the basket")
+    FormatError::damaged(0, "the element counts do not match the size of the basket")
 }
 
 fn no_bounds() -> FormatError {
-    FormatError::damaged(0, "the basket does not say where its entries begin")
+    FormatError::damaged(0, "the basket has no entry offsets")
 }
 
 fn entry_size(scalar: Scalar, dimensions: &[usize]) -> usize {
@@ -153,13 +161,13 @@ fn decode_run(
         offsets.push(end);
     }
     if let (RunHeader::None, [first, .., last]) = (header, bounds) {
-        // Nothing lies between them.
+        // The values are contiguous.
         append_values(scalar, &plain.data[*first as usize..*last as usize], content);
     }
     Ok(())
 }
 
-/// Runs without entry offsets: the counts of all entries of the basket divide them.
+/// Decode runs of values without entry offsets. The bounds of the runs follow from the counts of all entries.
 fn decode_counted(
     plain: &Plain<'_>,
     counts: &[i64],
@@ -190,7 +198,7 @@ fn decode_counted(
     Ok(())
 }
 
-/// Runs without entry offsets, each behind a byte that is 0 for a null pointer.
+/// Decode runs of values without entry offsets. Each run starts with a flag byte, 0 for a null pointer.
 fn decode_pointed(
     plain: &Plain<'_>,
     counts: &[i64],
@@ -222,7 +230,7 @@ fn decode_pointed(
     Ok(())
 }
 
-/// Arrays within elements: each is behind a byte that is 0 for a null pointer, and has its own count.
+/// Decode arrays inside elements. Each array has its own count and starts with a flag byte, 0 for a null pointer.
 fn decode_arrays(
     plain: &Plain<'_>,
     entries: Range<usize>,
@@ -231,7 +239,7 @@ fn decode_arrays(
     counts: &[i64],
     column: &mut Column,
 ) -> Result<()> {
-    let misfit = || FormatError::damaged(0, "the counts of the arrays do not fit the entries of the basket");
+    let misfit = || FormatError::damaged(0, "the array counts do not match the entries of the basket");
     let Column::List { offsets, content } = column else { return Err(wrong_column()) };
     let Column::List { offsets: array_offsets, content: values } = content.as_mut() else {
         return Err(wrong_column());
@@ -260,7 +268,8 @@ fn decode_arrays(
     })
 }
 
-/// Walks over the entries of a basket one by one.
+/// Visit a range of entries one by one. In a basket without entry offsets, also visits the entries before the range,
+/// with `wanted` false.
 fn each_entry(
     plain: &Plain<'_>,
     entries: Range<usize>,
@@ -290,7 +299,7 @@ mod tests {
 
     #[test]
     fn pointed_elements_may_be_arrays() {
-        // An entry of one array of two numbers, and a null pointer.
+        // Two entries: one with a single array of two numbers, one with a null pointer.
         let data = Arc::new(vec![1, 0, 7, 0, 8, 0]);
         let basket = EmbeddedBasket { has_data: true, entries_count: 2, data, ..EmbeddedBasket::default() };
         let header = RunHeader::Pointer;

@@ -1,4 +1,18 @@
-//! Baskets that were written inside their branch (TBasket::Streamer), and the head of every basket's record.
+//! Baskets embedded in the metadata of their branch (TBasket::Streamer), and the header of every basket.
+//!
+//! ```
+//! use branchline_format::basket::embedded::read_basket_head;
+//! use branchline_format::cursor::Cursor;
+//!
+//! // Size and version of the key, size of the object, date, size of the key, cycle, offsets of record and directory.
+//! let key = [0, 0, 0, 103, 0, 4, 0, 0, 0, 40, 0, 0, 0, 0, 0, 63, 0, 1, 0, 0, 0, 100, 0, 0, 0, 0];
+//! // Class, name and title; then version, buffer size, entry size, number of entries, end of the data and flag.
+//! let head = [0, 0, 0, 0, 3, 0, 0, 0, 99, 0, 0, 0, 4, 0, 0, 0, 10, 0, 0, 0, 103, 0];
+//! let bytes = [key.as_slice(), &head].concat();
+//! let (key, head) = read_basket_head(&mut Cursor::new(&bytes))?;
+//! assert_eq!((key.seek, head.entries_count, head.last), (100, 10, 103));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::sync::Arc;
 
@@ -7,74 +21,75 @@ use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::file::{parse_detached_key, parse_key_sizes, shorter_than_key, KeySizes};
 
-/// What TBasket::Streamer writes behind the TKey.
+/// The header that TBasket::Streamer writes after the TKey.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BasketHead {
-    /// Entries in the basket.
+    /// Number of entries.
     pub entries_count: usize,
-    /// Where the data end, from the start of the key; entry offsets may follow.
+    /// Offset of the end of the data from the start of the key; entry offsets may follow the data.
     pub last: usize,
-    /// Bytes of the buffer in which it was filled (TBasket::fBufferSize).
+    /// Size of the buffer in which the basket was filled (TBasket::fBufferSize).
     pub buffer_size: i32,
-    /// Bytes of an entry, or length of the table of entry offsets (TBasket::fNevBufSize).
+    /// Size of each entry, or capacity of the entry offset table (TBasket::fNevBufSize).
     pub entry_size: i32,
-    /// TBasket's IO features.
+    /// Bit mask of the basket's I/O features (TBasket::fIOBits).
     pub io_bits: u8,
-    /// What follows in an embedded basket; 80 is added where entry offsets are generated from counts.
+    /// Code that says what an embedded basket stores; 80 is added if entry offsets are generated from counts.
     pub flag: u8,
 }
 
-/// IO feature: entry offsets that can be generated are not stored (TBasket's kGenerateOffsetMap).
+/// I/O feature bit: entry offsets are not stored if they can be generated from counts (kGenerateOffsetMap).
 const GENERATE_OFFSET_MAP: u8 = 1;
-/// Added to a basket's flag when its entry offsets are not stored.
+/// Value added to the basket's flag if entry offsets are not stored.
 const GENERATE_OFFSETS: u8 = 80;
-/// Flags above this have displacements behind the entry offsets.
+/// Basket flags above this value mean that displacements follow the entry offsets.
 const HAS_DISPLACEMENT: u8 = 40;
 
 impl BasketHead {
-    /// Whether entries may refer to others by where these were when they were filled (TBasket::fDisplacement).
+    /// Whether references inside the entries may be relative to the original positions of the entries
+    /// (TBasket::fDisplacement).
     pub fn has_displacement(&self) -> bool {
         self.flag % GENERATE_OFFSETS > HAS_DISPLACEMENT
     }
 
-    /// Whether the stored entry offsets are sizes of entries, which compress better. ROOT stores these where offsets
-    /// should be left out but cannot be generated.
+    /// Whether the basket stores the entry sizes, which compress better than offsets. ROOT stores sizes if the offsets
+    /// should be omitted but cannot be generated from counts.
     pub fn stores_sizes(&self) -> bool {
         self.io_bits & GENERATE_OFFSET_MAP != 0 && !self.generates_offsets()
     }
 
-    /// Whether the entry offsets are left out and follow from the counts (TIOFeatures' kGenerateOffsetMap).
+    /// Whether the entry offsets are omitted and must be generated from counts (TIOFeatures' kGenerateOffsetMap).
     pub fn generates_offsets(&self) -> bool {
         self.flag > GENERATE_OFFSETS
     }
 }
 
-/// A basket that came with the tree's metadata: its plain data and entry offsets.
+/// A basket embedded in the tree's metadata, with its uncompressed data and entry offsets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EmbeddedBasket {
-    /// Its head.
+    /// The basket header.
     pub head: BasketHead,
-    /// Version number of its key.
+    /// Cycle number of the key.
     pub cycle: i16,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Whether its data came along; without them the basket lies in the file, too.
+    /// Whether the data is embedded as well. If not, the basket also has a record in the file.
     pub has_data: bool,
-    /// Bytes of its key, which references between objects count too.
+    /// Size of the key. References between objects are relative to the start of the key.
     pub key_size: u64,
-    /// Entries in it.
+    /// Number of entries.
     pub entries_count: usize,
-    /// Bytes of the entries, without a key in front.
+    /// Bytes of all entries, without the key.
     pub data: Arc<Vec<u8>>,
-    /// Start of each entry in the data, and the end of the last; None if all entries have one size or if offsets are
-    /// generated from counts.
+    /// Start of each entry in the data, followed by the end of the last entry. None if all entries have the same size
+    /// or the offsets are generated from counts.
     pub offsets: Option<Vec<u32>>,
-    /// Compression of its record, if the basket was made here for entries that no file has; None if it came with its
-    /// tree.
+    /// Compression for writing the basket, if Branchline created it for entries that are not stored in any file. None
+    /// if the basket was read from its tree.
     pub made_with: Option<Setting>,
 }
 
-/// Reads the sizes of the key and the head of a basket's record; the key's size covers both.
+/// Parse the numeric fields of the key, and the basket header. The key size in the key includes the header.
 pub fn read_basket_head(cursor: &mut Cursor<'_>) -> Result<(KeySizes, BasketHead)> {
     let key = parse_key_sizes(cursor)?;
     for _name in 0..3 {
@@ -92,7 +107,7 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
     let _version = cursor.version_header()?;
     let buffer_size = cursor.i32()?;
     let entry_size = cursor.i32()?;
-    // A negative size announces IO features.
+    // A negative entry size means that the I/O feature bits follow.
     let io_bits = if entry_size < 0 { cursor.u8()? } else { 0 };
     let entries_count = cursor.i32()?;
     let last = cursor.i32()?;
@@ -101,11 +116,14 @@ fn read_head(cursor: &mut Cursor<'_>) -> Result<BasketHead> {
         (Ok(entries_count), Ok(last)) => {
             Ok(BasketHead { entries_count, last, buffer_size, entry_size: entry_size.saturating_abs(), io_bits, flag })
         }
-        _ => Err(FormatError::damaged(start, format!("a basket cannot have {entries_count} entries and {last} bytes"))),
+        _ => Err(FormatError::damaged(
+            start,
+            format!("the basket has an invalid number of entries or bytes ({entries_count} entries, {last} bytes)"),
+        )),
     }
 }
 
-/// Reads a TBasket in the record of its tree (TBasket::Streamer).
+/// Parse a TBasket embedded in the record of its tree (TBasket::Streamer).
 pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
     let key = parse_detached_key(cursor)?;
     let head = read_head(cursor)?;
@@ -138,7 +156,8 @@ pub fn read_embedded(cursor: &mut Cursor<'_>) -> Result<EmbeddedBasket> {
 }
 
 fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> Result<Vec<u32>> {
-    /// Offsets of some old baskets carry this mark (TBufferFile's kDisplacementMask).
+    /// Bits that some old baskets set in their entry offsets, and that must be cleared (TBufferFile's
+    /// kDisplacementMask).
     const DISPLACEMENT_MASK: i32 = 0x7f00_0000 | i32::MIN;
     let at = cursor.position() as u64;
     let count = i64::from(cursor.i32()?);
@@ -149,11 +168,11 @@ fn read_offsets(cursor: &mut Cursor<'_>, key_size: usize, head: &BasketHead) -> 
         let raw = cursor.i32()?;
         let offset = if masked { raw & !DISPLACEMENT_MASK } else { raw };
         let from_data = i64::from(offset) - key_size as i64;
-        // An offset before the data fails the test of order.
+        // An offset before the data becomes u32::MAX, which is rejected later because the offsets are then not sorted.
         offsets.push(u32::try_from(from_data).unwrap_or(u32::MAX));
     }
     if offsets.len() < head.entries_count {
-        return Err(FormatError::damaged(at, "fewer entry offsets than entries"));
+        return Err(FormatError::damaged(at, "the basket has fewer entry offsets than entries"));
     }
     offsets.truncate(head.entries_count);
     offsets.push(head.last.saturating_sub(key_size) as u32);

@@ -1,4 +1,12 @@
-//! Objects in a TBuffer: class tags, object references and the containers that hold them (TBufferFile::ReadObjectAny).
+//! Objects in a TBuffer: class tags, object references and containers (TBufferFile::ReadObjectAny).
+//!
+//! ```
+//! use branchline_format::classes::buffer::{ObjectBuffer, Pointer};
+//!
+//! let mut buffer = ObjectBuffer::new(&[0, 0, 0, 0], 0);
+//! assert_eq!(buffer.pointer(), Ok(Pointer::Null));
+//! assert!(buffer.pointer().is_err(), "the bytes end here");
+//! ```
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +20,15 @@ use crate::marks::{BYTE_COUNT_MASK, CLASS_MASK, IS_REFERENCED, MAP_OFFSET, NEW_C
 pub enum Pointer {
     /// Null.
     Null,
-    /// An object that was read before: its number in the buffer.
+    /// A reference to an object read earlier, by the object's ID in the buffer.
     Seen(u64),
-    /// An object that follows now.
+    /// A new object, whose bytes follow.
     New {
-        /// Its number, by which later pointers refer to it.
+        /// The object's ID, used by later references.
         id: u64,
-        /// Its class.
+        /// The object's class.
         class_name: Arc<str>,
-        /// Where it ends, if the buffer says so.
+        /// End of the object in the buffer; None if no byte count precedes the object.
         end: Option<usize>,
     },
 }
@@ -34,20 +42,20 @@ pub struct NameAndTitle {
     pub title: String,
 }
 
-/// A cursor over the plain bytes of an object, with the classes named in it so far.
+/// A cursor over the uncompressed bytes of an object, with the class names read from earlier tags.
 #[derive(Debug, Clone)]
 pub struct ObjectBuffer<'a> {
-    /// The reading position.
+    /// The current read position.
     pub cursor: Cursor<'a>,
-    /// Bytes of the key in front of the object: references count from the start of the key.
+    /// Size of the key before the object. References are relative to the start of the key.
     key_size: u64,
-    /// Names of classes by the reference under which later tags refer to them. A tree names few classes and refers to
-    /// them for each branch and leaf.
+    /// Class names by the reference that later tags use. Class names are shared because each branch and leaf of a tree
+    /// has a tag, but a tree has only a few classes.
     classes: BTreeMap<u64, Arc<str>>,
 }
 
 impl<'a> ObjectBuffer<'a> {
-    /// Plain bytes of an object whose key has `key_size` bytes.
+    /// Create a buffer over the uncompressed bytes of an object whose key has `key_size` bytes.
     pub fn new(bytes: &'a [u8], key_size: u64) -> Self {
         Self { cursor: Cursor::new(bytes), key_size, classes: BTreeMap::new() }
     }
@@ -56,7 +64,7 @@ impl<'a> ObjectBuffer<'a> {
         position as u64 + self.key_size + MAP_OFFSET
     }
 
-    /// Reads a pointer up to where its object starts (TBufferFile::ReadObjectAny, ReadClass).
+    /// Parse a pointer and stop at the start of its object (TBufferFile::ReadObjectAny, ReadClass).
     pub fn pointer(&mut self) -> Result<Pointer> {
         let start = self.cursor.position();
         let first = self.cursor.u32()?;
@@ -67,7 +75,10 @@ impl<'a> ObjectBuffer<'a> {
             let tag_at = self.cursor.position();
             let end = tag_at.saturating_add(size);
             if size > self.cursor.remaining() {
-                return Err(FormatError::damaged(start as u64, format!("an object of {size} bytes does not fit")));
+                return Err(FormatError::damaged(
+                    start as u64,
+                    format!("an object of {size} bytes exceeds its buffer"),
+                ));
             }
             (tag_at, self.cursor.u32()?, Some(end))
         };
@@ -88,26 +99,27 @@ impl<'a> ObjectBuffer<'a> {
             return Ok(class_name);
         }
         let reference = u64::from(tag & !CLASS_MASK);
-        self.classes.get(&reference).cloned().ok_or_else(|| {
-            FormatError::damaged(tag_at as u64, format!("a reference to class number {reference}, which is not there"))
-        })
+        self.classes
+            .get(&reference)
+            .cloned()
+            .ok_or_else(|| FormatError::damaged(tag_at as u64, format!("unknown class reference {reference}")))
     }
 
-    /// Steps over a TObject (TObject::Streamer).
+    /// Skip a TObject (TObject::Streamer).
     pub fn skip_tobject(&mut self) -> Result<()> {
         let version = self.cursor.i16()?;
         if version & VERSION_COUNT_MASK != 0 {
-            self.cursor.skip(4)?; // what was taken for a version was the first half of a byte count
+            self.cursor.skip(4)?; // the "version" was the first half of a byte count
         }
         self.cursor.skip(4)?; // fUniqueID
         let bits = self.cursor.u32()?;
         if bits & IS_REFERENCED != 0 {
-            self.cursor.skip(2)?; // the process id of TRefs
+            self.cursor.skip(2)?; // process ID for TRefs
         }
         Ok(())
     }
 
-    /// Reads a TNamed (TNamed::Streamer).
+    /// Parse a TNamed (TNamed::Streamer).
     pub fn tnamed(&mut self) -> Result<NameAndTitle> {
         let header = self.cursor.version_header()?;
         self.skip_tobject()?;
@@ -117,7 +129,7 @@ impl<'a> ObjectBuffer<'a> {
         Ok(NameAndTitle { name, title })
     }
 
-    /// Reads the head of a TObjArray and returns the number of pointers that follow (TObjArray::Streamer).
+    /// Parse the header of a TObjArray and return the number of pointers that follow (TObjArray::Streamer).
     pub fn tobjarray(&mut self) -> Result<usize> {
         let header = self.cursor.version_header()?;
         if header.version > 2 {
@@ -131,7 +143,7 @@ impl<'a> ObjectBuffer<'a> {
         self.cursor.checked_count(count, 4)
     }
 
-    /// Reads the head of a TList and returns the number of pointers that follow, each with an option string behind it
+    /// Parse the header of a TList and return the number of pointers that follow. An option string follows each pointer
     /// (TList::Streamer).
     pub fn tlist(&mut self) -> Result<usize> {
         let header = self.cursor.version_header()?;
@@ -143,7 +155,7 @@ impl<'a> ObjectBuffer<'a> {
         self.cursor.checked_count(count, 4)
     }
 
-    /// Moves behind an object that began with a pointer.
+    /// Move to the end of an object that was read through a pointer.
     pub fn finish_pointer(&mut self, end: Option<usize>) -> Result<()> {
         match end {
             Some(end) => self.cursor.skip_to(end),

@@ -1,14 +1,14 @@
-//! The classes of ROOT's own libraries, by version: files do not have to describe them.
+//! Built-in descriptions of ROOT's own classes, by version, for files that omit them.
 //!
-//! uproot writes objects of PyROOT without streamer infos, and old files leave out versions that ROOT knew anyway. ROOT
-//! reads both by the dictionaries of its libraries; here four tables have them:
-//! - `current.txt`: the streamer infos of ROOT 6.40, which `python -m tests.peers.root_classes` writes;
-//! - `older.txt`: other versions, as files of many experiments describe them, written by the same program;
-//! - `stated.txt`: versions that no such file describes, from the code of ROOT and uproot that reads them;
-//! - `by_hand.txt`: versions that the streamers of ROOT 4 and older wrote without streamer infos, from their code.
+//! uproot writes objects of ROOT classes without streamer infos, and old files omit versions that ROOT knew anyway.
+//! ROOT reads both with the dictionaries of its libraries; Branchline uses four tables instead:
+//! - `current.txt`: the streamer infos of ROOT 6.40, written by `python -m tests.peers.root_classes`;
+//! - `older.txt`: other versions, as described in files of many experiments, written by the same program;
+//! - `stated.txt`: versions missing from those files, derived from the source code of ROOT and uproot;
+//! - `by_hand.txt`: versions written by the hand-written streamers of ROOT 4 and older, derived from their source code.
 //!
-//! What a file itself describes comes before the first three: [`crate::classes::streamer::ClassInfos`] looks here for
-//! what it lacks.
+//! [`crate::classes::streamer::ClassInfos`] uses the first three tables only as a fallback: a description in the file
+//! takes precedence.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -21,10 +21,11 @@ const TABLES: [&str; 3] = [
     include_str!("root_classes/stated.txt"),
 ];
 
-/// Versions whose streamer infos, where a file has them, leave out members that were written.
+/// Table of class versions with hand-written streamers. A file's streamer infos for these versions omit written
+/// members.
 const TABLE_BY_HAND: &str = include_str!("root_classes/by_hand.txt");
 
-/// Classes by name, of each the newest version first.
+/// Versions of each class, newest first, by class name.
 type Classes = HashMap<&'static str, Vec<ClassInfo>>;
 
 static CLASSES: LazyLock<Classes> = LazyLock::new(|| read(&TABLES));
@@ -48,22 +49,22 @@ fn read(tables: &[&'static str]) -> Classes {
     classes
 }
 
-/// All versions of one of ROOT's classes, the newest first; empty for other classes.
+/// All built-in versions of a class, newest first; empty if the class is not built in.
 pub fn versions(name: &str) -> &'static [ClassInfo] {
     CLASSES.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// The newest version that is known of one of ROOT's classes.
+/// The newest built-in version of a class; None if the class is not built in.
 pub fn newest(name: &str) -> Option<&'static ClassInfo> {
     versions(name).first()
 }
 
-/// A class in a version that ROOT's own code wrote, member by member, before there were streamer infos.
+/// The description of a class version that a hand-written streamer of ROOT wrote, before streamer infos existed.
 pub fn by_hand(name: &str, version: i32) -> Option<&'static ClassInfo> {
     CLASSES_BY_HAND.get(name)?.iter().find(|info| info.version == version)
 }
 
-/// Adds the class and version that a line names, whose elements follow.
+/// Parse the class name and version in `line`, and add that version to `classes`. The lines of its elements follow.
 fn begin_class<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c mut Vec<ClassInfo>> {
     let (name, version) = line.split_once('\t')?;
     let info = ClassInfo { name: name.to_string(), version: version.parse().ok()?, checksum: 0, elements: Vec::new() };
@@ -72,8 +73,8 @@ fn begin_class<'c>(line: &'static str, classes: &'c mut Classes) -> Option<&'c m
     Some(versions)
 }
 
-/// The element in a line: type code, name and type, then dimensions, counter, base version, range and container type
-/// where it has them (`tests/peers/root_classes.py` writes such lines).
+/// Parse the element in a line: type code, name and type, then optionally dimensions, counter, base version, range and
+/// container type. `tests/peers/root_classes.py` writes these lines.
 fn element(line: &str) -> Option<Element> {
     let mut words = line.split('\t');
     let type_code = words.next()?.parse().ok()?;

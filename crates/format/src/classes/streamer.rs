@@ -1,4 +1,13 @@
-//! TStreamerInfo: the description of classes that a file carries with it.
+//! TStreamerInfo: the class descriptions stored in a file.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//!
+//! // Descriptions of ROOT's own classes are built in.
+//! let infos = ClassInfos::default();
+//! assert!(infos.newest("TH1D").is_some());
+//! assert!(!infos.describes("TH1D"), "the file itself describes no class");
+//! ```
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,19 +20,19 @@ use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code::{ARRAY_STEP, BASE, INT, STL};
 
-/// The classes that a file describes, and those that ROOT knows without any file (`root_classes`). What the file says
-/// of a class in a version comes before what ROOT says.
+/// Class descriptions of a file, with the built-in descriptions of ROOT's classes (`root_classes`) as fallback. If both
+/// describe the same version of a class, the file takes precedence.
 #[derive(Debug, Clone, Default)]
 pub struct ClassInfos {
     by_name: HashMap<String, Vec<ClassInfo>>,
-    /// Names of these classes by their [`spelling_key`].
+    /// Class names by their [`spelling_key`].
     name_by_spelling: HashMap<String, String>,
 }
 
-/// The type code of a fixed array of ints.
+/// Type code of a fixed-size array of ints.
 const INT_ARRAY: i32 = INT + ARRAY_STEP;
 
-/// Names of C++ types in ROOT (RtypesCore.h) and here, and those types without spaces.
+/// ROOT's type aliases (RtypesCore.h) and the fixed-width types, each with its C++ type, spelled without spaces.
 const TYPEDEFS: [(&str, &str); 18] = [
     ("Bool_t", "bool"),
     ("Char_t", "char"),
@@ -45,8 +54,8 @@ const TYPEDEFS: [(&str, &str); 18] = [
     ("uint32_t", "unsignedint"),
 ];
 
-/// A class name without spaces, `std::` and ROOT's names of numbers, as streamer infos and other places do not always
-/// spell it alike.
+/// Normalize a class name by removing spaces, `std::` and type aliases. Streamer infos do not spell class names like
+/// other parts of a file.
 fn spelling_key(name: &str) -> String {
     let packed: String = name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect();
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
@@ -61,15 +70,16 @@ fn spelling_key(name: &str) -> String {
 }
 
 impl ClassInfos {
-    /// Reads the TList of TStreamerInfo from the plain bytes of its record, behind a key of `key_size` bytes.
+    /// Parse the TList of TStreamerInfo objects in the uncompressed bytes of its record, whose key has `key_size`
+    /// bytes.
     pub fn read(bytes: &[u8], key_size: u64) -> Result<Self> {
         let mut infos = Self::default();
         infos.read_list(&mut ObjectBuffer::new(bytes, key_size))?;
         Ok(infos)
     }
 
-    /// Adds the classes of a list of streamer infos in an RNTuple (section "Extra type information"): the list is there
-    /// as ROOT writes a pointer to it, with its class in front.
+    /// Add the streamer infos stored in an RNTuple (section "Extra type information"). Their list is written as a
+    /// pointer with its class name.
     pub fn add_pointed(&mut self, bytes: &[u8]) -> Result<()> {
         let mut buffer = ObjectBuffer::new(bytes, 0);
         match buffer.pointer()? {
@@ -79,10 +89,10 @@ impl ClassInfos {
             }
             Pointer::New { class_name, .. } => Err(FormatError::damaged(
                 0,
-                format!("an object of class {class_name} instead of a list of streamer infos"),
+                format!("expected a list of streamer infos, found an object of class {class_name}"),
             )),
             Pointer::Null | Pointer::Seen(_) => {
-                Err(FormatError::damaged(0, "a pointer without an object instead of a list of streamer infos"))
+                Err(FormatError::damaged(0, "expected a list of streamer infos, found a pointer without an object"))
             }
         }
     }
@@ -99,12 +109,12 @@ impl ClassInfos {
                 }
                 buffer.finish_pointer(*end)?;
             }
-            buffer.cursor.string_bytes()?; // the option of a TList's link
+            buffer.cursor.string_bytes()?; // option string of the TList entry
         }
         Ok(())
     }
 
-    /// Adds those classes and versions of another file's that are missing here.
+    /// Add the classes and versions in `others` that `self` lacks.
     pub fn add_missing(&mut self, others: &Self) {
         for info in others.by_name.values().flatten() {
             if self.named(&info.name).iter().all(|known| known.version != info.version) {
@@ -120,19 +130,19 @@ impl ClassInfos {
         self.by_name.entry(info.name.clone()).or_default().push(info);
     }
 
-    /// Whether the file describes a class, in whatever version.
+    /// Whether the file describes any version of the class.
     pub fn describes(&self, name: &str) -> bool {
         !self.named(name).is_empty()
     }
 
-    /// A class in this version.
+    /// The description of a class version.
     pub fn get(&self, name: &str, version: i32) -> Option<&ClassInfo> {
         let same_version = |info: &&ClassInfo| info.version == version;
         self.named(name).iter().find(same_version).or_else(|| root_classes::versions(name).iter().find(same_version))
     }
 
-    /// A class by version and checksum. The description with both comes first, then one with this checksum, then one
-    /// with this version, then the newest.
+    /// Find a class description. Prefers, in this order: a match of both version and checksum, a match of the checksum,
+    /// a match of the version, the newest version.
     pub fn find(&self, name: &str, version: i32, checksum: u32) -> Option<&ClassInfo> {
         let own = self.named(name);
         let same_sum = |info: &&ClassInfo| checksum != 0 && info.checksum == checksum;
@@ -143,26 +153,27 @@ impl ClassInfos {
             .or_else(|| self.newest(name))
     }
 
-    /// All versions of a class: those that the file describes, and behind them others that ROOT knows.
+    /// All versions of a class: first the versions in the file, then the remaining built-in versions.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &ClassInfo> {
         let own = self.named(name);
         let is_new = move |info: &&ClassInfo| own.iter().all(|known| known.version != info.version);
         own.iter().chain(root_classes::versions(name).iter().filter(is_new))
     }
 
-    /// The newest version of a class that the file describes; of a class that it does not describe the newest of
-    /// ROOT's.
+    /// The newest version of a class in the file, or the newest built-in version if the file does not describe the
+    /// class.
     pub fn newest(&self, name: &str) -> Option<&ClassInfo> {
         self.named(name).iter().max_by_key(|info| info.version).or_else(|| root_classes::newest(name))
     }
 
-    /// The numbers of an enumeration, as a container of it or a std::pair with it says: no file describes enumerations.
+    /// The integer type of an enumeration. Files do not describe enumerations, so the type is inferred from a container
+    /// or std::pair with this enumeration.
     pub(crate) fn enumeration(&self, name: &str) -> Option<Scalar> {
         let of_element = |info: &ClassInfo, element: &Element| {
             let content = element.type_name.split_once('<').and_then(|(_, content)| content.strip_suffix('>'));
             let code = match content {
                 Some(content) if content.trim() == name => element.content_type,
-                // Other classes say int of each enumeration.
+                // Only pairs are reliable: all other classes declare their enumerations as int.
                 None if info.name.starts_with("pair<") && element.type_name == name => element.type_code,
                 _ => return None,
             };
@@ -172,17 +183,20 @@ impl ClassInfos {
         infos().find_map(|info| info.elements.iter().find_map(|element| of_element(info, element)))
     }
 
-    /// Whether ROOT leaves out a member, a fixed array of an enumeration that is no int, although the file describes it
-    /// (TStreamerInfo::WriteBuffer: "not supported yet").
+    /// Whether ROOT never writes this member although the file describes it. This is the case for a fixed-size array of
+    /// an enumeration whose underlying type is not int (TStreamerInfo::WriteBuffer: "not supported yet").
     pub(crate) fn is_left_out(&self, element: &Element) -> bool {
-        let is_array = matches!(element.type_code, INT | INT_ARRAY) && element.array_length > 0;
-        is_array
-            && Number::of_type_name(&element.type_name).is_none()
+        is_array_of_enumeration(element)
             && self.enumeration(&element.type_name).is_some_and(|scalar| scalar != Scalar::from(Number::I32))
     }
 
-    /// The versions of a class of this name that the file describes, however it spells the name; without a namespace
-    /// the only class of this name in any.
+    /// Whether ROOT may have omitted the member: a fixed-size array of an enumeration whose integer type is unknown.
+    pub(crate) fn may_be_left_out(&self, element: &Element) -> bool {
+        is_array_of_enumeration(element) && self.enumeration(&element.type_name).is_none()
+    }
+
+    /// The versions of a class in the file, regardless of spelling. A name without a namespace also matches a class in
+    /// a namespace, if only one such class exists.
     fn named(&self, name: &str) -> &[ClassInfo] {
         let other_spelling = || self.by_name.get(self.name_by_spelling.get(&spelling_key(name))?);
         let in_namespace = || {
@@ -196,7 +210,7 @@ impl ClassInfos {
         self.by_name.get(name).or_else(other_spelling).or_else(in_namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// The members of all classes of the file that are arrays whose length another member holds.
+    /// All members, of any class in the file, that are arrays whose length is stored in another member.
     pub fn counted_arrays(&self) -> impl Iterator<Item = &Element> {
         let elements = self.by_name.values().flatten().flat_map(|info| &info.elements);
         elements.filter(|element| !element.count_name.is_empty())
@@ -207,16 +221,17 @@ impl ClassInfos {
         self.lineage(name).contains(&base)
     }
 
-    /// A class with the first base class of each: the classes whose members come first in an object.
+    /// The chain of first base classes: a class, its first base class, the first base class of that class, and so on.
+    /// The members of these classes come first in an object.
     pub fn first_bases<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         let mut chain = vec![name];
         while let Some(last) = chain.last() {
             let own = self.by_name.get(*last).map_or(&[][..], Vec::as_slice);
             let infos = if own.is_empty() { root_classes::versions(last) } else { own };
             let first = infos.iter().find_map(|info| info.elements.first());
-            // A base class TNamed has a code of its own.
+            // A base class TNamed has its own type code instead of BASE.
             match first.filter(|first| first.type_code == BASE || first.name == "TNamed") {
-                // Classes of a damaged file may name each other.
+                // The base classes in a damaged file may form a cycle.
                 Some(base) if !chain.contains(&base.name.as_str()) => chain.push(&base.name),
                 _ => break,
             }
@@ -224,9 +239,9 @@ impl ClassInfos {
         chain
     }
 
-    /// A class, and behind it all those that it inherits from, nearer ones before farther ones.
+    /// A class and all its direct and indirect base classes, nearest first.
     pub fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
-        // Each class once: those of a damaged file may name each other.
+        // Visit each class once, because the base classes in a damaged file may form a cycle.
         let mut seen = HashSet::from([name]);
         let mut lineage = vec![name];
         let mut next = 0;
@@ -242,11 +257,18 @@ impl ClassInfos {
     }
 }
 
-fn unknown_length(class_name: &str) -> FormatError {
-    FormatError::damaged(0, format!("an object of class {class_name} has no recorded length"))
+/// Whether a member has the type code of a fixed-size array of ints but the type name of an enumeration.
+fn is_array_of_enumeration(element: &Element) -> bool {
+    matches!(element.type_code, INT | INT_ARRAY)
+        && element.array_length > 0
+        && Number::of_type_name(&element.type_name).is_none()
 }
 
-/// Reads a TStreamerInfo (TStreamerInfo::Streamer).
+fn unknown_length(class_name: &str) -> FormatError {
+    FormatError::damaged(0, format!("the object of class {class_name} has no byte count"))
+}
+
+/// Parse a TStreamerInfo (TStreamerInfo::Streamer).
 fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
     let header = buffer.cursor.version_header()?;
     let name = buffer.tnamed()?.name;
@@ -267,7 +289,7 @@ fn read_info(buffer: &mut ObjectBuffer<'_>) -> Result<ClassInfo> {
     Ok(ClassInfo { name, version, checksum, elements })
 }
 
-/// Reads an element of one of the classes that inherit from TStreamerElement.
+/// Parse an element whose class is TStreamerElement or inherits from it.
 fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Element> {
     if class_name == "TStreamerElement" {
         return read_element_base(buffer);
@@ -296,8 +318,8 @@ fn read_element(buffer: &mut ObjectBuffer<'_>, class_name: &str) -> Result<Eleme
     Ok(element)
 }
 
-/// Reads a TStreamerElement (TStreamerElement::Streamer). Since version 2 it has room for five dimensions; in version 1
-/// a count is in front of them.
+/// Parse a TStreamerElement (TStreamerElement::Streamer). Version 1 stores the length of the dimensions array
+/// before the array; later versions always store five dimensions.
 fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     let header = buffer.cursor.version_header()?;
     let NameAndTitle { name, title } = buffer.tnamed()?;
@@ -306,7 +328,7 @@ fn read_element_base(buffer: &mut ObjectBuffer<'_>) -> Result<Element> {
     let _size = cursor.i32()?;
     let array_length = cursor.i32()?;
     let Ok(array_length) = usize::try_from(array_length) else {
-        let message = format!("member {name} is an array of {array_length} elements");
+        let message = format!("member {name} has an invalid array length of {array_length}");
         return Err(FormatError::damaged(cursor.position() as u64, message));
     };
     let dimensions_count = cursor.i32()?;

@@ -1,8 +1,8 @@
-//! The values of a column in another order, for variants whose indexes are not consecutive.
+//! Reordering of a column, for unions whose values are not stored in entry order.
 
 use crate::column::Column;
 
-/// The values with these indexes, in the order of `order`. Each index is below the number of values and occurs once.
+/// Select the values at the indexes in `order`, in that order. Each index must be in bounds and occur at most once.
 pub fn reordered(column: &Column, order: &[usize]) -> Column {
     match column {
         Column::Flat { dtype, values } => {
@@ -53,7 +53,7 @@ fn pieces(bytes: &[u8], order: &[usize], size: usize) -> Vec<u8> {
     order.iter().flat_map(|number| &bytes[number * size..(number + 1) * size]).copied().collect()
 }
 
-/// New offsets of lists, and the numbers of the elements in them.
+/// Offsets of the reordered lists, and the original indexes of their elements.
 fn moved_lists(offsets: &[i64], order: &[usize]) -> (Vec<i64>, Vec<usize>) {
     let mut elements = Vec::new();
     let mut moved = vec![0];
@@ -64,7 +64,7 @@ fn moved_lists(offsets: &[i64], order: &[usize]) -> (Vec<i64>, Vec<usize>) {
     (moved, elements)
 }
 
-/// For each value the sum of the counts of all values before it.
+/// Exclusive running sum: for each value, the sum of the counts of all values before it.
 fn counts_before(values: &[u8], count: impl Fn(&u8) -> usize) -> Vec<usize> {
     let mut sum = 0;
     let before = |value: &u8| {

@@ -1,87 +1,144 @@
-//! The codecs that ROOT's compression records name.
+//! The codecs of ROOT's compression records.
 
-/// An L4 payload starts with the xxh64 of the rest, big-endian.
-pub(super) const LZ4_CHECKSUM_BYTES: usize = 8;
+mod coder;
+mod deflate;
+mod lz4;
+mod lzma;
+mod zstd;
 
-/// No codec makes more plain bytes of a compressed one (LZMA and zstd on constant bytes come near). See
-/// [`Codec::factor_max`] for each of them.
-pub(crate) const COMPRESSION_FACTOR_MAX: u64 = 40_000;
+pub(crate) use coder::COMPRESSION_FACTOR_MAX;
+use coder::{CodecFacts, Coder};
 
-/// How a record is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// Not compressed: such bytes are stored without a record.
-    None,
+use super::fault::CompressFault;
+
+/// One coder per codec, each created on first use.
+#[derive(Default)]
+pub(super) struct Coders([Option<Box<dyn Coder>>; Codec::ALL.len()]);
+
+impl Coders {
+    pub(super) fn of(&mut self, codec: Codec) -> &mut dyn Coder {
+        self.0[codec as usize].get_or_insert_with(codec.facts().coder).as_mut()
+    }
+
+    /// Bytes of memory held by the compression contexts of all coders.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.iter().flatten().map(|coder| coder.bytes()).sum()
+    }
+}
+
+const NONE: CodecFacts = CodecFacts {
+    name: "none",
+    magic: None,
+    method: 0,
+    factor_max: 1,
+    root_number: 0,
+    default_level: Some(0),
+    coder: || Box::new(Uncompressed),
+    declared_bytes: |_| None,
+    working_bytes: |_| 0,
+    #[cfg(test)]
+    payload: |plain| plain.to_vec(),
+};
+
+/// Placeholder coder for `Codec::None`. Never called, because no compression record has this codec.
+struct Uncompressed;
+
+impl Coder for Uncompressed {
+    fn decompress(&mut self, _payload: &[u8], _out: &mut [u8]) -> Result<usize, CompressFault> {
+        Ok(0)
+    }
+}
+
+/// Define [`Codec`], the list of codecs and their constants from one table.
+macro_rules! codecs {
+    ($($(#[$doc:meta])* $codec:ident => $facts:expr,)*) => {
+        /// Compression format of a record.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Codec {
+            $($(#[$doc])* $codec,)*
+        }
+
+        impl Codec {
+            /// All codecs.
+            pub const ALL: &[Self] = &[$(Self::$codec),*];
+
+            const fn facts(self) -> &'static CodecFacts {
+                match self {
+                    $(Self::$codec => const { &$facts },)*
+                }
+            }
+        }
+    };
+}
+
+codecs! {
+    /// Uncompressed bytes, which are stored without a record.
+    None => NONE,
     /// `ZL`: a zlib stream.
-    Zlib,
+    Zlib => deflate::ZLIB,
     /// `XZ`: an xz container.
-    Lzma,
+    Lzma => lzma::LZMA,
     /// `L4`: a checksum and an LZ4 block.
-    Lz4,
+    Lz4 => lz4::LZ4,
     /// `ZS`: a zstd frame.
-    Zstd,
-    /// `CS`: a raw deflate stream, written by ROOT in its first years.
-    OldCs,
+    Zstd => zstd::ZSTD,
+    /// `CS`: a raw deflate stream, written by early versions of ROOT.
+    OldCs => deflate::OLD_CS,
 }
 
 impl Codec {
-    /// The name in reports and errors.
+    /// Name of the codec in reports and errors.
+    ///
+    /// ```
+    /// use branchline_format::compress::Codec;
+    ///
+    /// assert_eq!(Codec::of_record(b"ZS\x01").map(Codec::name), Some("zstd"));
+    /// ```
     pub fn name(self) -> &'static str {
-        match self {
-            Codec::None => "none",
-            Codec::Zlib => "zlib",
-            Codec::Lzma => "lzma",
-            Codec::Lz4 => "lz4",
-            Codec::Zstd => "zstd",
-            Codec::OldCs => "old CS",
-        }
+        self.facts().name
     }
 
-    /// The codec that the first two bytes of a record name; `None` if they name none.
-    pub fn of_record(record: &[u8]) -> Option<Codec> {
-        match record {
-            [b'Z', b'L', ..] => Some(Codec::Zlib),
-            [b'X', b'Z', ..] => Some(Codec::Lzma),
-            [b'L', b'4', ..] => Some(Codec::Lz4),
-            [b'Z', b'S', ..] => Some(Codec::Zstd),
-            [b'C', b'S', ..] => Some(Codec::OldCs),
-            _ => None,
-        }
+    /// ROOT's ID of the codec (ROOT::RCompressionSetting::EAlgorithm).
+    pub fn root_number(self) -> u8 {
+        self.facts().root_number
     }
 
-    /// The first two bytes of a record.
+    /// The compression level that ROOT recommends; 0 for no compression, None if writing is not supported.
+    pub fn default_level(self) -> Option<u8> {
+        self.facts().default_level
+    }
+
+    /// The codec that the magic bytes of `record` identify; `None` if the magic bytes are unknown.
+    pub fn of_record(record: &[u8]) -> Option<Self> {
+        let magic = *record.first_chunk()?;
+        Self::ALL.iter().copied().find(|codec| codec.magic() == Some(magic))
+    }
+
     pub(super) fn magic(self) -> Option<[u8; 2]> {
-        match self {
-            Codec::None => None,
-            Codec::Zlib => Some(*b"ZL"),
-            Codec::Lzma => Some(*b"XZ"),
-            Codec::Lz4 => Some(*b"L4"),
-            Codec::Zstd => Some(*b"ZS"),
-            Codec::OldCs => Some(*b"CS"),
-        }
+        self.facts().magic
     }
 
-    /// The third byte of a record: the only method or format version that ROOT ever wrote with this codec.
     pub(super) fn method(self) -> u8 {
-        match self {
-            Codec::Zlib | Codec::OldCs => 8,
-            Codec::Lz4 | Codec::Zstd => 1,
-            Codec::Lzma | Codec::None => 0,
-        }
+        self.facts().method
     }
 
-    /// Upper limit of the plain bytes that one byte of a payload can give.
     pub(super) fn factor_max(self) -> usize {
-        match self {
-            Codec::None => 1,
-            // A length of 258 in two bits.
-            Codec::Zlib | Codec::OldCs => 1032,
-            // Each byte that continues a length adds 255 to it.
-            Codec::Lz4 => 255,
-            // Lengths of 273 in a tenth of a bit.
-            Codec::Lzma => COMPRESSION_FACTOR_MAX as usize,
-            // Blocks of 128 KiB that are one byte again and again take four.
-            Codec::Zstd => 32_768,
-        }
+        self.facts().factor_max
+    }
+
+    /// The uncompressed size that the payload itself declares; None if the payload declares no size.
+    pub(super) fn declared_bytes(self, payload: &[u8]) -> Option<u64> {
+        (self.facts().declared_bytes)(payload)
+    }
+
+    /// Bytes of memory that decompressing a payload needs in addition to the decompressed bytes.
+    pub(super) fn working_bytes(self, payload: &[u8]) -> u64 {
+        (self.facts().working_bytes)(payload)
+    }
+
+    /// Compress `plain` with the codec's own library and return the payload.
+    #[cfg(test)]
+    pub(super) fn payload(self, plain: &[u8]) -> Vec<u8> {
+        (self.facts().payload)(plain)
     }
 }

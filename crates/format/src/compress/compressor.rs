@@ -1,50 +1,38 @@
-//! Makes compression records of plain bytes, as ROOT does.
+//! Compression into ROOT's compression records.
 
-use liblzma::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
-use lz4::block::CompressionMode;
-use xxhash_rust::xxh64::xxh64;
-
-use super::codec::LZ4_CHECKSUM_BYTES;
+use super::codec::Coders;
 use super::record::HEADER_BYTES;
-use super::{Codec, Setting};
+use super::Setting;
 
-/// Plain bytes of a record at most (ROOT's kMAXZIPBUF), and of a payload: its header has three bytes for each.
+/// Maximum uncompressed size of a record (ROOT's kMAXZIPBUF), and maximum size of its payload. Each size has three
+/// bytes in the header.
 const RECORD_BYTES_MAX: usize = 0xff_ffff;
-/// From this level on ROOT compresses with LZ4's thorough mode.
-const LZ4_THOROUGH_LEVEL: u8 = 4;
-/// The smallest dictionary of lzma.
-const LZMA_DICTIONARY_BYTES_MIN: usize = 4096;
-/// A dictionary has this part of the plain bytes, at most.
-const LZMA_DICTIONARY_SHARE: usize = 4;
-/// The dictionaries of its presets from 1 to 9.
-const LZMA_DICTIONARY_BYTES: [u32; 9] =
-    [1 << 20, 2 << 20, 4 << 20, 4 << 20, 8 << 20, 8 << 20, 16 << 20, 32 << 20, 64 << 20];
-/// Payloads of incompressible bytes are longer than these by less than this and a 64th of them, for all codecs.
+/// Constant part of the maximum growth of incompressible data, in bytes. With every codec, incompressible data grows by
+/// at most 1/64 plus this constant.
 const FRAMING_BYTES: usize = 1024;
 
-/// The contexts of all codecs, made when first needed and used again: one `Compressor` per thread.
+/// Compression contexts of all codecs, created on first use and then reused. Use one `Compressor` per thread.
 #[derive(Default)]
 pub struct Compressor {
-    /// The level that the context was made for, and the context.
-    deflate: Option<(u8, libdeflater::Compressor)>,
-    zstd: Option<zstd_safe::CCtx<'static>>,
-    /// The buffer that records are made in.
+    coders: Coders,
+    /// Buffer for the record being written.
     room: Vec<u8>,
 }
 
 impl Compressor {
-    /// No context is made yet.
+    /// Create a compressor without any contexts.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of memory that it keeps, but for what libdeflate does, which is less than 2 MB.
+    /// Memory held by the compressor in bytes, excluding libdeflate's context of less than 2 MB.
     pub fn bytes(&self) -> usize {
-        self.room.capacity() + self.zstd.as_ref().map_or(0, zstd_safe::CCtx::sizeof)
+        self.room.capacity() + self.coders.bytes()
     }
 
-    /// Adds the records of `plain` to `out` and returns true. Returns false and leaves `out` as it is where they would
-    /// not be smaller: the caller stores such bytes plain, as ROOT does (R__zipMultipleAlgorithm).
+    /// Compress `plain`, append the records to `out` and return true. If compression does not make the data smaller,
+    /// return false and leave `out` unchanged. The caller then stores `plain` uncompressed, like ROOT
+    /// (R__zipMultipleAlgorithm).
     pub fn compress(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let mut room = std::mem::take(&mut self.room);
@@ -64,8 +52,9 @@ impl Compressor {
         is_smaller
     }
 
-    /// The same over what `out` has from `start` on, without a copy: for memory that is used again and again, as there
-    /// is to be room for what a codec may make. Where the records would not be smaller, `out` ends at `start`.
+    /// Like [`Compressor::compress`], but write directly into `out` from `start` on, without an intermediate copy. A
+    /// reused `out` does not have to be zeroed again. If the records are not smaller than `plain`, `out` is truncated
+    /// to `start`.
     pub fn compress_over(&mut self, setting: Setting, plain: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
         let room_bytes = start + plain.chunks(RECORD_BYTES_MAX).map(bytes_max).sum::<usize>();
         if setting != Setting::NONE && out.len() < room_bytes {
@@ -83,10 +72,10 @@ impl Compressor {
         is_smaller
     }
 
-    /// Fills the start of the room with a record, and returns its bytes; None where the codec fails.
+    /// Write a record to the start of `room` and return its size; None if the codec fails.
     fn record(&mut self, setting: Setting, plain: &[u8], room: &mut [u8]) -> Option<usize> {
         let (header, room) = room.split_first_chunk_mut::<HEADER_BYTES>()?;
-        let size = self.payload(setting, plain, room)?;
+        let size = self.coders.of(setting.codec()).compress(setting.level(), plain, room)?;
         if size > RECORD_BYTES_MAX {
             return None;
         }
@@ -95,70 +84,19 @@ impl Compressor {
         *header = [m0, m1, setting.codec().method(), s0, s1, s2, p0, p1, p2];
         Some(HEADER_BYTES + size)
     }
-
-    /// Fills the start of the room with a payload, and returns its bytes; None where the codec fails.
-    fn payload(&mut self, setting: Setting, plain: &[u8], room: &mut [u8]) -> Option<usize> {
-        let level = setting.level();
-        match setting.codec() {
-            Codec::Zlib => {
-                if self.deflate.as_ref().is_none_or(|(made_for, _)| *made_for != level) {
-                    let level = libdeflater::CompressionLvl::new(i32::from(level)).ok()?;
-                    self.deflate = Some((setting.level(), libdeflater::Compressor::new(level)));
-                }
-                let (_, deflate) = self.deflate.as_mut()?;
-                deflate.zlib_compress(plain, room).ok()
-            }
-            // ROOT's levels up to 9 are every other one of zstd's.
-            Codec::Zstd => {
-                let zstd = self.zstd.get_or_insert_default();
-                zstd.compress(room, plain, 2 * i32::from(level)).ok()
-            }
-            Codec::Lz4 => compress_lz4(level, plain, room),
-            Codec::Lzma => compress_xz(level, plain, room),
-            Codec::None | Codec::OldCs => None,
-        }
-    }
 }
 
-/// Bytes of a record at most; codecs that would need more fail.
+/// Maximum size of a record including its header; compression fails if the record does not fit.
 fn bytes_max(plain: &[u8]) -> usize {
     plain.len() + plain.len() / 64 + FRAMING_BYTES
-}
-
-fn compress_lz4(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
-    let mode = (level >= LZ4_THOROUGH_LEVEL).then(|| CompressionMode::HIGHCOMPRESSION(i32::from(level)));
-    let (checksum, block) = room.split_first_chunk_mut::<LZ4_CHECKSUM_BYTES>()?;
-    let size = lz4::block::compress_to_buffer(plain, mode, false, block).ok()?;
-    *checksum = xxh64(block.get(..size)?, 0).to_be_bytes();
-    Some(LZ4_CHECKSUM_BYTES + size)
-}
-
-fn compress_xz(level: u8, plain: &[u8], room: &mut [u8]) -> Option<usize> {
-    let mut options = LzmaOptions::new_preset(u32::from(level)).ok()?;
-    // As ROOT's: a larger dictionary finds hardly more, and takes time and memory, here and in each reader.
-    let dictionary_bytes = LZMA_DICTIONARY_BYTES.get(usize::from(level).checked_sub(1)?)?;
-    let enough_bytes = (plain.len() / LZMA_DICTIONARY_SHARE).max(LZMA_DICTIONARY_BYTES_MIN) as u32;
-    options.dict_size(enough_bytes.min(*dictionary_bytes));
-    let mut stream = Stream::new_stream_encoder(Filters::new().lzma2(&options), Check::Crc32).ok()?;
-    let mut consumed = 0;
-    loop {
-        let filled = stream.total_out() as usize;
-        let status = stream.process(&plain[consumed..], room.get_mut(filled..)?, Action::Finish).ok()?;
-        let progress = (stream.total_in() as usize, stream.total_out() as usize);
-        if status == Status::StreamEnd {
-            return Some(progress.1);
-        }
-        if progress == (consumed, filled) {
-            return None;
-        }
-        consumed = progress.0;
-    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::Decompressor;
+    use xxhash_rust::xxh64::xxh64;
+
+    use super::super::{Codec, Decompressor};
     use super::*;
 
     const SETTINGS: [&str; 12] = [
@@ -225,7 +163,7 @@ mod tests {
         for setting in SETTINGS.map(|setting| setting.parse::<Setting>().unwrap()) {
             for plain in [&b""[..], b"short", &noise(20_000), &noise(RECORD_BYTES_MAX + 1)[..]] {
                 if plain.len() > 20_000 && (setting.level() > 1 || setting.codec() == Codec::Lzma) {
-                    continue; // seconds for nothing
+                    continue; // takes seconds and tests nothing new
                 }
                 let mut out = b"before".to_vec();
                 assert!(!compressor.compress(setting, plain, &mut out), "{setting}, {} bytes", plain.len());

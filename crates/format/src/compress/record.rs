@@ -1,4 +1,4 @@
-//! A sequence of compression records (R__unzip_header): their headers, and the sizes in them.
+//! Headers of compression records (R__unzip_header), and the sizes in these headers.
 
 use std::ops::Range;
 
@@ -6,60 +6,26 @@ use super::{Codec, CompressError, CompressFault};
 
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// Bytes of memory that decompressing `records` needs in addition to the `plain_bytes` of the result, by their headers.
+/// Memory needed to decompress `records`, excluding the result of `plain_bytes` bytes. Estimated from the headers.
 pub fn working_bytes(records: &[u8], plain_bytes: usize) -> u64 {
     let mut most = 0;
     let visit = |record: &Record<'_>, _: Range<usize>| {
-        if record.codec == Codec::Lzma {
-            // Only as much of a dictionary is touched as there are bytes.
-            most = most.max(xz_dictionary_bytes(record.payload).unwrap_or(0).min(record.plain_bytes as u64));
-        }
+        // The decoder uses no more of its dictionary than the record's uncompressed size.
+        most = most.max(record.codec.working_bytes(record.payload).min(record.plain_bytes as u64));
         Ok(())
     };
-    // Decompressing damaged records returns the error.
+    // Ignore damaged records: decompression reports them.
     drop(walk(records, plain_bytes, visit));
     most
 }
 
-/// The dictionary size that an xz stream needs, from the header of its first block (sections 3.1 and 5.3.1 of its
-/// format).
-fn xz_dictionary_bytes(payload: &[u8]) -> Option<u64> {
-    const STREAM_HEADER_BYTES: usize = 12;
-    const LZMA2: u8 = 0x21;
-    let (size, flags) = (*payload.get(STREAM_HEADER_BYTES)?, *payload.get(STREAM_HEADER_BYTES + 1)?);
-    let header = payload.get(STREAM_HEADER_BYTES..)?.get(..4 * (usize::from(size) + 1))?;
-    let mut rest = header.get(2..)?;
-    let skip_number = |rest: &mut &[u8]| -> Option<()> {
-        let length = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
-        *rest = rest.get(length..)?;
-        Some(())
-    };
-    for given in [0x40, 0x80] {
-        if flags & given != 0 {
-            skip_number(&mut rest)?; // compressed and plain size
-        }
-    }
-    for _filter in 0..=(flags & 3) {
-        let id = *rest.first()?;
-        skip_number(&mut rest)?;
-        let properties_size = usize::from(*rest.first()?);
-        let properties = rest.get(1..)?.get(..properties_size)?;
-        if id == LZMA2 {
-            let bits = u32::from(*properties.first()?);
-            return Some(u64::from(2 | (bits & 1)) << (bits.min(40) / 2 + 11));
-        }
-        rest = rest.get(1 + properties_size..)?;
-    }
-    None
-}
-
-/// Refuses records that cannot decompress to `plain_bytes` bytes, by their headers. Callers do so before they take
-/// memory for these.
+/// Reject records whose headers show that they cannot decompress to `plain_bytes` bytes. Call this before allocating
+/// that much memory.
 pub fn check_declared_size(records: &[u8], plain_bytes: usize) -> Result<(), CompressError> {
     walk(records, plain_bytes, |record, _| record.check_declared_size()).map(|_| ())
 }
 
-/// Visits the records of a sequence with the place of each in the plain bytes, and returns the first one's codec.
+/// Visit each record with the range of its decompressed bytes in the result. Returns the codec of the first record.
 pub(super) fn walk(
     records: &[u8],
     plain_bytes: usize,
@@ -91,7 +57,7 @@ pub(super) fn walk(
     Ok(first_codec.unwrap_or(Codec::None))
 }
 
-/// One record, its sizes checked against the bytes there are.
+/// A record whose payload is complete.
 pub(super) struct Record<'a> {
     pub(super) codec: Codec,
     pub(super) plain_bytes: usize,
@@ -118,15 +84,14 @@ impl<'a> Record<'a> {
         Ok(Self { codec, plain_bytes: little_endian([plain_0, plain_1, plain_2]), payload })
     }
 
-    /// Refuses a plain size that this payload cannot have.
+    /// Reject a declared uncompressed size that this payload cannot decompress to.
     fn check_declared_size(&self) -> Result<(), CompressFault> {
         let promised_bytes = self.plain_bytes;
         if promised_bytes > self.payload.len().saturating_mul(self.codec.factor_max()) {
             return Err(CompressFault::Implausible { promised_bytes, payload_bytes: self.payload.len() });
         }
-        // Most zstd frames record their plain size.
-        match (self.codec, zstd_safe::get_frame_content_size(self.payload)) {
-            (Codec::Zstd, Ok(Some(size))) if size != promised_bytes as u64 => {
+        match self.codec.declared_bytes(self.payload) {
+            Some(size) if size != promised_bytes as u64 => {
                 let plain_bytes = usize::try_from(size).unwrap_or(usize::MAX);
                 Err(CompressFault::WrongLength { plain_bytes, promised_bytes })
             }

@@ -1,16 +1,12 @@
-//! A codec and a level, as a number of ROOT and as a text such as `zstd:5`.
+//! Compression settings: a codec and a level, parsed from a string such as `zstd:5` or from ROOT's integer code.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Codec;
 
-/// Algorithms of ROOT's compression settings, 100 * algorithm + level (ROOT::RCompressionSetting::EAlgorithm). 0 stands
-/// for the global one, which is zlib unless a program changes it.
-const ALGORITHMS: [(i64, Codec); 5] =
-    [(0, Codec::Zlib), (1, Codec::Zlib), (2, Codec::Lzma), (4, Codec::Lz4), (5, Codec::Zstd)];
-/// The highest level of ROOT.
-const LEVEL_MAX: u8 = 9;
+/// Maximum compression level of every codec.
+pub const LEVEL_MAX: u8 = 9;
 
 /// A codec and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,49 +19,46 @@ impl Setting {
     /// No compression.
     pub const NONE: Self = Self { codec: Codec::None, level: 0 };
 
-    /// A codec that ROOT writes, with a level from 1 to 9; level 0 means no compression. None for other levels and
-    /// codecs.
+    /// Create a setting from a codec that Branchline can write and a level from 1 to 9. Level 0 means no compression.
+    /// None for other codecs and levels.
     pub fn new(codec: Codec, level: u8) -> Option<Self> {
+        codec.default_level()?;
         match (codec, level) {
-            (Codec::None, _) | (Codec::Zlib | Codec::Lzma | Codec::Lz4 | Codec::Zstd, 0) => Some(Self::NONE),
-            (Codec::OldCs, _) => None,
+            (Codec::None, _) | (_, 0) => Some(Self::NONE),
             (_, 1..=LEVEL_MAX) => Some(Self { codec, level }),
             _ => None,
         }
     }
 
-    /// The setting of a number of ROOT, 100 * algorithm + level (TFile::fCompress, TBranch::fCompress). None for an
-    /// algorithm that ROOT does not have.
+    /// Convert ROOT's integer code, 100 * algorithm + level (TFile::fCompress, TBranch::fCompress). None if the
+    /// algorithm is unknown.
     pub fn of_root(number: i64) -> Option<Self> {
         let level = u8::try_from(number.checked_rem(100)?).ok()?;
-        let (_, codec) = ALGORITHMS.iter().find(|(algorithm, _)| *algorithm == number / 100)?;
-        Self::new(*codec, level.min(LEVEL_MAX))
-    }
-
-    /// ROOT's number for it, 100 * algorithm + level.
-    pub fn as_root(self) -> i32 {
-        let algorithm = match self.codec {
-            Codec::None | Codec::OldCs => 0,
-            Codec::Zlib => 1,
-            Codec::Lzma => 2,
-            Codec::Lz4 => 4,
-            Codec::Zstd => 5,
+        let codec = match number / 100 {
+            // Algorithm 0 is ROOT's global algorithm, which is zlib unless the program changes it.
+            0 => Codec::Zlib,
+            algorithm => Codec::ALL.iter().copied().find(|codec| i64::from(codec.root_number()) == algorithm)?,
         };
-        100 * algorithm + i32::from(self.level)
+        Self::new(codec, level.min(LEVEL_MAX))
     }
 
-    /// Its codec.
+    /// ROOT's integer code of the setting, 100 * algorithm + level.
+    pub fn as_root(self) -> i32 {
+        100 * i32::from(self.codec.root_number()) + i32::from(self.level)
+    }
+
+    /// The codec.
     pub fn codec(self) -> Codec {
         self.codec
     }
 
-    /// Its level, from 1 for the fastest to 9.
+    /// The level, from 1 (fastest) to 9 (smallest); 0 for no compression.
     pub fn level(self) -> u8 {
         self.level
     }
 }
 
-/// The text that [`FromStr`] parses.
+/// Formats the string that [`FromStr`] parses.
 impl fmt::Display for Setting {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.codec {
@@ -75,24 +68,25 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A text that is no setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Error for a string that is not a valid setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid compression {0:?}; choose one of {list}, with a level from 1 to {max}, or a number such as 505",
+    list = default_settings(),
+    max = LEVEL_MAX
+)]
 pub struct InvalidSetting(String);
 
-impl fmt::Display for InvalidSetting {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = &self.0;
-        write!(out, "no such codec: {text:?}; one of zstd:5, zlib:1, lz4:4, lzma:8 with a level from 1 to 9, none, ")?;
-        out.write_str("or a number of ROOT such as 505")
-    }
+/// Comma-separated codecs that can be written, each with the level that ROOT recommends.
+fn default_settings() -> String {
+    let settings = Codec::ALL.iter().filter_map(|codec| Setting::new(*codec, codec.default_level()?));
+    settings.map(|setting| setting.to_string()).collect::<Vec<_>>().join(", ")
 }
-
-impl std::error::Error for InvalidSetting {}
 
 impl FromStr for Setting {
     type Err = InvalidSetting;
 
-    /// `zstd:5`, a codec alone with the level that ROOT recommends, `none`, or a number of ROOT such as `505`.
+    /// Parse `zstd:5`, a codec name (with ROOT's recommended level), `none`, or ROOT's integer code such as `505`.
     fn from_str(text: &str) -> Result<Self, InvalidSetting> {
         let fail = || InvalidSetting(text.to_string());
         if let Ok(number) = text.parse() {
@@ -102,16 +96,12 @@ impl FromStr for Setting {
             Some((name, level)) => (name, Some(level.parse::<u8>().map_err(|_| fail())?)),
             None => (text, None),
         };
-        // The levels of ROOT::RCompressionSetting::EDefaults.
-        let (codec, usual) = match name.to_ascii_lowercase().as_str() {
-            "none" if level.is_none() => (Codec::None, 0),
-            "zlib" => (Codec::Zlib, 1),
-            "lzma" => (Codec::Lzma, 7),
-            "lz4" => (Codec::Lz4, 4),
-            "zstd" => (Codec::Zstd, 5),
-            _ => return Err(fail()),
-        };
-        Self::new(codec, level.unwrap_or(usual)).ok_or_else(fail)
+        let name = name.to_ascii_lowercase();
+        let codec = Codec::ALL.iter().copied().find(|codec| codec.name() == name).ok_or_else(fail)?;
+        if codec == Codec::None && level.is_some() {
+            return Err(fail());
+        }
+        level.or(codec.default_level()).and_then(|level| Self::new(codec, level)).ok_or_else(fail)
     }
 }
 
@@ -136,8 +126,34 @@ mod tests {
     }
 
     #[test]
+    fn a_codec_alone_has_the_level_that_root_recommends() {
+        for (words, number) in [("zlib", 101), ("lzma", 207), ("lz4", 404), ("zstd", 505), ("none", 0)] {
+            assert_eq!(words.parse::<Setting>().map(Setting::as_root), Ok(number));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_all_codecs_that_are_written() {
+        let refusal = "gzip".parse::<Setting>().unwrap_err().to_string();
+        assert!(refusal.contains("choose one of none, zlib:1, lzma:7, lz4:4, zstd:5, with"), "{refusal}");
+    }
+
+    #[test]
     fn what_is_no_setting_is_refused() {
-        for words in ["", "zstd:", "zstd:10", "gzip", "none:1", "zstd:-1", "305", "-1", "600", "9999999999999999999"] {
+        for words in [
+            "",
+            "zstd:",
+            "zstd:10",
+            "gzip",
+            "old cs",
+            "old CS",
+            "none:1",
+            "zstd:-1",
+            "305",
+            "-1",
+            "600",
+            "9999999999999999999",
+        ] {
             assert!(words.parse::<Setting>().is_err(), "{words}");
         }
         assert_eq!(Setting::of_root(i64::MIN), None);

@@ -1,14 +1,16 @@
-//! Records made with the codecs' own compressors, whole and damaged.
+//! Tests with intact and damaged records, made with the codecs' own compressors.
 
 use liblzma::stream::{Action, Status, Stream};
-use xxhash_rust::xxh64::xxh64;
 
 use super::record::HEADER_BYTES;
 use super::*;
 
-const CODECS: [Codec; 5] = [Codec::Zlib, Codec::Lzma, Codec::Lz4, Codec::Zstd, Codec::OldCs];
+/// All codecs that are stored as records, i.e. all except `Codec::None`.
+fn codecs() -> impl Iterator<Item = Codec> {
+    Codec::ALL.iter().copied().filter(|codec| *codec != Codec::None)
+}
 
-/// Bytes that compress to about half: small big-endian integers, as in a basket.
+/// Bytes that compress to about half their size: small big-endian integers, as in a basket.
 fn plain(length: usize) -> Vec<u8> {
     let mut state = 12345_u32;
     let words = (0..length.div_ceil(4)).flat_map(|_| {
@@ -18,42 +20,9 @@ fn plain(length: usize) -> Vec<u8> {
     words.take(length).collect()
 }
 
-fn payload(codec: Codec, plain: &[u8]) -> Vec<u8> {
-    let deflate = || libdeflater::Compressor::new(libdeflater::CompressionLvl::default());
-    // Room for incompressible bytes and any codec's framing.
-    let mut room = vec![0; plain.len() + plain.len() / 8 + 1024];
-    let length = match codec {
-        Codec::Zlib => deflate().zlib_compress(plain, &mut room).unwrap(),
-        Codec::OldCs => deflate().deflate_compress(plain, &mut room).unwrap(),
-        Codec::Zstd => zstd_safe::compress(&mut room[..], plain, 5).unwrap(),
-        Codec::Lz4 => {
-            let block = lz4::block::compress(plain, None, false).unwrap();
-            return [&xxh64(&block, 0).to_be_bytes()[..], &block].concat();
-        }
-        Codec::Lzma => {
-            let check = liblzma::stream::Check::Crc32;
-            let mut stream = Stream::new_easy_encoder(6, check).unwrap();
-            let status = stream.process(plain, &mut room, Action::Finish).unwrap();
-            assert_eq!(status, Status::StreamEnd);
-            stream.total_out() as usize
-        }
-        Codec::None => unreachable!("not a codec of records"),
-    };
-    room.truncate(length);
-    room
-}
-
 fn record_of(codec: Codec, payload: &[u8], plain_bytes: usize) -> Vec<u8> {
-    let (magic, method) = match codec {
-        Codec::Zlib => (b"ZL", 8),
-        Codec::Lzma => (b"XZ", 0),
-        Codec::Lz4 => (b"L4", 1),
-        Codec::Zstd => (b"ZS", 1),
-        Codec::OldCs => (b"CS", 8),
-        Codec::None => unreachable!("not a codec of records"),
-    };
-    let mut record = magic.to_vec();
-    record.push(method);
+    let mut record = codec.magic().expect("a codec of records").to_vec();
+    record.push(codec.method());
     record.extend_from_slice(&(payload.len() as u32).to_le_bytes()[..3]);
     record.extend_from_slice(&(plain_bytes as u32).to_le_bytes()[..3]);
     record.extend_from_slice(payload);
@@ -61,7 +30,7 @@ fn record_of(codec: Codec, payload: &[u8], plain_bytes: usize) -> Vec<u8> {
 }
 
 fn record(codec: Codec, plain: &[u8]) -> Vec<u8> {
-    record_of(codec, &payload(codec, plain), plain.len())
+    record_of(codec, &codec.payload(plain), plain.len())
 }
 
 fn decompressed(records: &[u8], length: usize) -> Result<(Codec, Vec<u8>), CompressError> {
@@ -75,11 +44,25 @@ fn fault(records: &[u8], length: usize) -> CompressFault {
 }
 
 #[test]
+fn records_start_with_the_bytes_of_root() {
+    let starts = [
+        (Codec::Zlib, b"ZL\x08"),
+        (Codec::Lzma, b"XZ\x00"),
+        (Codec::Lz4, b"L4\x01"),
+        (Codec::Zstd, b"ZS\x01"),
+        (Codec::OldCs, b"CS\x08"),
+    ];
+    for (codec, start) in starts {
+        assert_eq!(record(codec, b"plain")[..3], *start, "{codec:?}");
+    }
+}
+
+#[test]
 fn every_codec_gives_the_plain_bytes_and_its_name() {
     let mut decompressor = Decompressor::new();
     for length in [1, 9, 1000, 100_000] {
         let plain = plain(length);
-        for codec in CODECS {
+        for codec in codecs() {
             let records = record(codec, &plain);
             let mut out = vec![0; length];
             assert_eq!(decompressor.decompress_into(&records, &mut out), Ok(codec), "{length} bytes");
@@ -91,7 +74,7 @@ fn every_codec_gives_the_plain_bytes_and_its_name() {
 
 #[test]
 fn a_raw_deflate_stream_made_by_hand_is_read_as_old_cs() {
-    // One stored block: final bit and type 00, length, its complement, the bytes.
+    // One stored block: the final bit and block type 00, the length and its complement, then the bytes.
     let payload = b"\x01\x04\x00\xfb\xffROOT";
     let records = record_of(Codec::OldCs, payload, 4);
     assert_eq!(decompressed(&records, 4), Ok((Codec::OldCs, b"ROOT".to_vec())));
@@ -123,7 +106,7 @@ fn no_bytes_at_all_need_no_codec() {
 fn a_context_that_met_damage_still_works() {
     let plain = plain(1000);
     let mut decompressor = Decompressor::new();
-    for codec in CODECS {
+    for codec in codecs() {
         let good = record(codec, &plain);
         let mut bad = good.clone();
         let middle = bad.len() / 2;
@@ -139,7 +122,7 @@ fn a_context_that_met_damage_still_works() {
 #[test]
 fn every_cut_is_an_error_that_names_its_record() {
     let plain = plain(300);
-    for codec in CODECS {
+    for codec in codecs() {
         let first = record(codec, &plain);
         let records = [first.clone(), record(codec, &plain)].concat();
         for length in 0..records.len() {
@@ -158,7 +141,7 @@ fn no_flipped_bit_goes_unnoticed_where_the_codec_has_a_checksum() {
         for bit in 0..records.len() * 8 {
             let mut flipped = records.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            // Unused bits of a stream may flip without harm.
+            // A flipped bit may be unused and thus harmless.
             if let Ok((_, out)) = decompressed(&flipped, plain.len()) {
                 assert_eq!(out, plain, "{codec:?} with bit {bit} flipped");
             }
@@ -171,7 +154,7 @@ fn a_valid_stream_that_ends_before_its_record_is_an_error() {
     let plain = plain(200);
     for codec in [Codec::Zlib, Codec::Zstd, Codec::Lz4, Codec::Lzma] {
         for rest in [&b"\0"[..], b"\0\0\0\0", b"twelve bytes"] {
-            let records = record_of(codec, &[&payload(codec, &plain), rest].concat(), plain.len());
+            let records = record_of(codec, &[&codec.payload(&plain), rest].concat(), plain.len());
             decompressed(&records, plain.len()).expect_err(codec.name());
         }
     }
@@ -202,7 +185,7 @@ fn unknown_magic_and_method_are_named() {
     let message = decompressed(&records, 5).expect_err("an unknown magic").to_string();
     assert_eq!(
         message,
-        "compression record (unknown) at byte 0: it starts with \"Q\\x00\", which is no known compression"
+        "compression record (unknown) at byte 0: it starts with \"Q\\x00\", which is not the magic of a known codec"
     );
 }
 
@@ -216,14 +199,14 @@ fn a_plain_size_above_the_room_is_refused_before_decompressing() {
 #[test]
 fn a_plain_size_that_lies_is_an_error_with_every_codec() {
     let plain = plain(100);
-    for codec in CODECS {
-        let payload = payload(codec, &plain);
+    for codec in codecs() {
+        let payload = codec.payload(&plain);
         for lie in [0, 1, 99, 101, 5000] {
             let error = decompressed(&record_of(codec, &payload, lie), lie.max(1));
             error.expect_err("a lying plain size");
         }
     }
-    let short = record_of(Codec::Zlib, &payload(Codec::Zlib, &plain), 101);
+    let short = record_of(Codec::Zlib, &Codec::Zlib.payload(&plain), 101);
     let expected = CompressFault::WrongLength { plain_bytes: 100, promised_bytes: 101 };
     assert_eq!(fault(&short, 101), expected);
 }
@@ -277,7 +260,7 @@ fn records_without_plain_bytes_do_not_hold_up_the_end() {
 #[test]
 fn constant_bytes_keep_every_codecs_promise() {
     let plain = vec![0; 0xff_ffff];
-    for codec in CODECS {
+    for codec in codecs() {
         let records = record(codec, &plain);
         assert_eq!(check_declared_size(&records, plain.len()), Ok(()), "{codec:?}, {} bytes", records.len());
     }
@@ -285,8 +268,8 @@ fn constant_bytes_keep_every_codecs_promise() {
 
 #[test]
 fn a_promise_that_no_codec_can_keep_is_refused_before_memory_is_taken() {
-    for codec in CODECS {
-        let payload = payload(codec, b"plain");
+    for codec in codecs() {
+        let payload = codec.payload(b"plain");
         let records = record_of(codec, &payload, 0xff_ffff);
         let error = check_declared_size(&records, 0xff_ffff).expect_err("16 MiB of five bytes");
         let expected = CompressFault::Implausible { promised_bytes: 0xff_ffff, payload_bytes: payload.len() };
@@ -296,7 +279,7 @@ fn a_promise_that_no_codec_can_keep_is_refused_before_memory_is_taken() {
 
 #[test]
 fn a_zstd_frame_that_tells_its_plain_size_is_believed_more_than_the_record() {
-    let records = record_of(Codec::Zstd, &payload(Codec::Zstd, b"plain"), 6);
+    let records = record_of(Codec::Zstd, &Codec::Zstd.payload(b"plain"), 6);
     let error = check_declared_size(&records, 6).expect_err("five bytes");
     assert_eq!(error.fault, CompressFault::WrongLength { plain_bytes: 5, promised_bytes: 6 });
 }

@@ -1,4 +1,15 @@
-//! TDirectory: the keys in a directory, and the paths of all keys of a file.
+//! TDirectory: the keys of a directory, and the paths of all keys of a file.
+//!
+//! ```
+//! use branchline_format::file::directory::newest_first;
+//!
+//! // ROOT inserts a new key at the front of the list, uproot appends it to the end.
+//! let mut by_root = [("x", 2), ("x", 1)];
+//! let mut by_uproot = [("x", 1), ("x", 2)];
+//! newest_first(&mut by_root, |key| key.1);
+//! newest_first(&mut by_uproot, |key| key.1);
+//! assert_eq!(by_root, by_uproot);
+//! ```
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -9,15 +20,17 @@ use crate::file::loaded_bytes::{DecodeError, LoadedBytes, MissingRange};
 use crate::file::{parse_key, read_key_at, seek, FileHeader, TKey, KEY_SIZE_MIN};
 use crate::marks::BIG_VERSION;
 
-/// Bytes that hold any directory's record behind its key.
+/// Upper bound of the size of a directory's record, excluding its key.
 const DIRECTORY_SIZE_MAX: u64 = 60;
-/// Directories nested deeper than this are taken for a loop.
+/// Maximum nesting depth of directories. Deeper directories are assumed to form a cycle.
 const DEPTH_MAX: usize = 64;
-/// Keys and paths may take this many times the bytes of the file, as names of directories are repeated in paths, and
-/// never more than the second: directories that list each other, level by level, would make any number of them.
+/// Maximum total size of keys and paths, as a multiple of the file size (paths repeat directory names). Without a
+/// limit, directories that list each other could yield any number of keys.
 const KEYS_FACTOR_MAX: u64 = 16;
+/// Maximum total size of keys and paths in bytes, regardless of the file size.
 const KEYS_SIZE_MAX: u64 = 4 << 30;
-/// A list of keys is fetched with the size that its directory says, up to this one; the list has its exact size.
+/// Maximum size of the first request for a list of keys. The size that the directory declares is unverified; the list's
+/// own key has the exact size.
 const LIST_GUESS_MAX: u64 = 1 << 20;
 
 /// A directory.
@@ -32,12 +45,12 @@ impl Directory {
         Self { keys, by_name: OnceLock::new() }
     }
 
-    /// Its keys, in the order of their list.
+    /// The keys, in the order of the directory's list.
     pub fn keys(&self) -> &[TKey] {
         &self.keys
     }
 
-    /// Its keys with this name, one for each cycle, the newest first.
+    /// The keys with this name (one per cycle), newest first.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &TKey> {
         let by_name = self.by_name.get_or_init(|| {
             let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(self.keys.len());
@@ -51,51 +64,51 @@ impl Directory {
     }
 }
 
-/// Orders the keys of one name, given in the order of their directory's list, from newest to oldest.
+/// Sort the keys of one name, given in the order of their directory's list, from newest to oldest.
 ///
-/// ROOT inserts a key before the older keys of its name, and `TDirectory::Get` takes the first
-/// (TDirectoryFile::AppendKey). The numbers do not tell: -32768 follows 32767. uproot appends keys instead, so that
-/// their cycles ascend one by one.
+/// ROOT inserts a key before older keys of the same name, and `TDirectory::Get` takes the first key
+/// (TDirectoryFile::AppendKey). Sorting by cycle number would be wrong, because cycle -32768 follows 32767. uproot
+/// appends keys instead, so a list with increasing cycles is reversed.
 pub fn newest_first<T>(keys: &mut [T], cycle: impl Fn(&T) -> i16) {
     if keys.windows(2).all(|pair| cycle(&pair[0]).checked_add(1) == Some(cycle(&pair[1]))) {
         keys.reverse();
     }
 }
 
-/// Whether the object of a key is a directory.
+/// Whether the key's object is a directory.
 pub fn is_directory(key: &TKey) -> bool {
     matches!(key.class_name.as_str(), "TDirectory" | "TDirectoryFile")
 }
 
-/// The reading of a directory, which continues where it stopped when bytes were missing.
+/// A resumable reader of a directory. Continues at the point where bytes were missing.
 #[derive(Debug, Clone)]
 struct DirectoryReader {
-    /// Its name in errors.
+    /// Name of the directory in error messages.
     name: String,
     state: State,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// The record of the directory lies here.
+    /// The directory's record has not been read; `offset` is its position.
     Record { offset: u64 },
-    /// The list of its keys lies here and has about this size.
+    /// The list of keys has not been read; `offset` is its position and `size` its approximate size.
     List { offset: u64, size: u64 },
 }
 
 impl DirectoryReader {
-    /// Reads the top directory of a file.
+    /// Create a reader for the top directory of a file.
     fn of_file(header: &FileHeader) -> Self {
         Self { name: "top directory".to_string(), state: State::Record { offset: header.directory_offset() } }
     }
 
-    /// Reads the directory of a key, which is called `path`.
+    /// Create a reader for the directory that `key` refers to, at the given path.
     fn of_key(key: &TKey, path: &str) -> Self {
         let offset = key.seek.saturating_add(key.key_size);
         Self { name: format!("directory {path}"), state: State::Record { offset } }
     }
 
-    /// Reads as far as the bytes that are there allow.
+    /// Read as far as the bytes in memory allow.
     fn read(&mut self, loaded: &LoadedBytes) -> std::result::Result<Directory, DecodeError> {
         let named = |error: FormatError| DecodeError::Format(error.in_object(&self.name));
         if let State::Record { offset } = self.state {
@@ -107,7 +120,7 @@ impl DirectoryReader {
             // A directory that was never written has no list.
             State::Record { .. } | State::List { offset: 0, .. } => Ok(Directory::default()),
             State::List { offset, size } => {
-                // Requests all of the list at once: where the recorded size is right, no second request is needed.
+                // Request the whole list at once. No second request is needed if the declared size is right.
                 if size > 0 && offset < loaded.file_size() {
                     loaded.get_up_to(offset, size.min(LIST_GUESS_MAX))?;
                 }
@@ -120,7 +133,7 @@ impl DirectoryReader {
     }
 }
 
-/// Offset and size in bytes of a directory's list of keys, from the directory's record (TDirectoryFile::Streamer).
+/// Parse a directory's record and return the offset and size of its list of keys (TDirectoryFile::Streamer).
 fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
     let mut cursor = Cursor::new(bytes);
     let version = cursor.i16()?;
@@ -134,11 +147,11 @@ fn parse_record(bytes: &[u8]) -> Result<(u64, u64)> {
     Ok((offset, u64::try_from(keys_size).unwrap_or(0)))
 }
 
-/// Reads a list of keys, which has `size` bytes by its directory (TDirectoryFile::ReadKeys).
+/// Read a list of keys. `size` is the size that the directory declares (TDirectoryFile::ReadKeys).
 fn read_list(loaded: &LoadedBytes, offset: u64, size: u64) -> std::result::Result<Vec<TKey>, DecodeError> {
     let head = read_key_at(loaded, offset)?;
-    // uproot 3 never updates the record's size in the key of the list, only the size of its content and the one in the
-    // directory, which is the one that ROOT uses. A list of keys is never compressed.
+    // uproot 3 never updates the record size in the list's key. It updates only the object size in that key, and the
+    // size in the directory, which ROOT uses. A list of keys is never compressed.
     let record = loaded.get(offset, head.size.max(size.min(head.key_size.saturating_add(head.object_size))))?;
     let named = |error: FormatError| error.in_object("list of keys");
     let mut cursor = Cursor::at(record, head.key_size as usize);
@@ -147,41 +160,42 @@ fn read_list(loaded: &LoadedBytes, offset: u64, size: u64) -> std::result::Resul
     (0..count).map(|_| parse_key(&mut cursor).map_err(|error| named(error).into())).collect()
 }
 
-/// A key with the path of directories that leads to it.
+/// A key and its path.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Directories and name, joined with `/`.
+    /// Names of the enclosing directories and of the key, joined with `/`.
     pub path: String,
     /// The key.
     pub key: TKey,
 }
 
-/// The directories of a file, each read when it is first needed.
+/// The directories of a file. Each directory is read on first use.
 #[derive(Debug)]
 pub struct Directories {
-    /// Directories that were read, by the offset of their record; the top one is at [`TOP`].
+    /// Directories already read, by the offset of their record. The top directory is stored at [`TOP`].
     known: HashMap<u64, Directory>,
     reading: HashMap<u64, DirectoryReader>,
     file_size: u64,
 }
 
-/// Stands for the offset of the top directory, which has no key in another one.
+/// Key of the top directory in maps by offset; no record is at offset 0.
 const TOP: u64 = 0;
 
 impl Directories {
-    /// None is read yet.
+    /// Prepare to read the directories of a file, without reading any yet.
     pub fn new(header: &FileHeader, file_size: u64) -> Self {
         let reading = HashMap::from([(TOP, DirectoryReader::of_file(header))]);
         Self { known: HashMap::new(), reading, file_size }
     }
 
-    /// A file whose top directory has no list of keys: these were found by walking over its records.
+    /// Create the directories of a file whose top directory has no list of keys. `keys` are the keys found by scanning
+    /// the file's records.
     pub fn recovered(keys: Vec<TKey>, file_size: u64) -> Self {
         Self { known: HashMap::from([(TOP, Directory::new(keys))]), reading: HashMap::new(), file_size }
     }
 
-    /// Reads the directories with this path (the top one is `""`) and all below them, as far as the bytes in memory
-    /// allow. Returns the ranges that are missing, sorted; none when all are read.
+    /// Read the directories with this path (`""` for the top directory) and all their subdirectories, as far as the
+    /// bytes in memory allow. Returns the missing ranges, sorted; the result is empty once all directories are read.
     pub fn read_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<MissingRange>> {
         let mut missing = Vec::new();
         let mut note_missing = |error| match error {
@@ -215,7 +229,7 @@ impl Directories {
         Ok(missing)
     }
 
-    /// The offsets of the keys of the directories with this path, one for each cycle.
+    /// The record offsets of all directories with this path, one per cycle.
     fn directories_at(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<u64>, DecodeError> {
         if path.is_empty() {
             return Ok(vec![TOP]);
@@ -226,7 +240,7 @@ impl Directories {
         Ok(directories.map(|key| key.seek).collect())
     }
 
-    /// The keys in the directories with this path (the top one is `""`), without those of subdirectories.
+    /// The keys in the directories with this path (`""` for the top directory), excluding keys in subdirectories.
     pub fn keys_in(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut keys = Vec::new();
         for seek in self.directories_at(path, loaded)? {
@@ -236,7 +250,7 @@ impl Directories {
         Ok(keys)
     }
 
-    /// Continues to read the directory whose key is at `seek`.
+    /// Continue reading the directory whose record is at `seek`.
     fn read(&mut self, seek: u64, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
         if let Some(reader) = self.reading.get_mut(&seek) {
             let directory = reader.read(loaded)?;
@@ -246,11 +260,11 @@ impl Directories {
         Ok(())
     }
 
-    /// The keys with this path, one for each cycle. Only the directories that lead there are read.
+    /// The keys with this path, one per cycle. Reads only the directories along the path.
     pub fn find(&mut self, path: &str, loaded: &LoadedBytes) -> std::result::Result<Vec<TKey>, DecodeError> {
         let mut found = Vec::new();
-        // Names may have slashes in them, so the path may be split in several ways: each route is a directory and the
-        // rest of the path.
+        // Names may contain slashes, so there are several ways to split a path. Each route is a directory and the rest
+        // of the path.
         let mut routes = vec![(TOP, path)];
         let mut visited: HashSet<(u64, usize)> = HashSet::new();
         while let Some((seek, rest)) = routes.pop() {
@@ -270,14 +284,14 @@ impl Directories {
         Ok(found)
     }
 
-    /// All keys below the directories with this path, a directory before what is in it. [`Directories::read_below`]
-    /// must have read them all. Fails for directories that are nested in a loop or list more keys than the file can
-    /// have.
+    /// All keys below the directories with this path. Each directory comes before its contents. Call
+    /// [`Directories::read_below`] first, until no range is missing. Fails if directories form a cycle or list more
+    /// keys than the file size allows.
     pub fn entries_below(&mut self, path: &str, loaded: &LoadedBytes) -> Result<Vec<Entry>> {
         let seeks = self.directories_at(path, loaded).map_err(|error| match error {
             DecodeError::Format(error) => error,
             DecodeError::MissingBytes { offset, .. } => FormatError::internal(format!(
-                "the directory at offset {offset} was not read before its keys were listed"
+                "the keys of the directory at offset {offset} were listed before it was read"
             )),
         })?;
         let room = self.file_size.saturating_mul(KEYS_FACTOR_MAX).min(KEYS_SIZE_MAX);
@@ -287,17 +301,17 @@ impl Directories {
     }
 }
 
-/// Adds a reader of the directory of a key, unless it is known or being read.
+/// Add a reader for the directory of a key, unless the directory is known or already being read.
 fn begin_reading(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
     if !known.contains_key(&key.seek) {
         reading.entry(key.seek).or_insert_with(|| DirectoryReader::of_key(key, path));
     }
 }
 
-/// The list of all keys below a directory, while it is made.
+/// State of the recursive listing of a directory.
 struct Walk<'w> {
     directories: &'w Directories,
-    /// Bytes that further keys and paths may take.
+    /// Number of bytes left for further keys and paths.
     room: u64,
     entries: Vec<Entry>,
 }
@@ -305,12 +319,12 @@ struct Walk<'w> {
 impl Walk<'_> {
     fn add(&mut self, seek: u64, prefix: &str, depth: usize) -> Result<()> {
         if depth > DEPTH_MAX {
-            return Err(FormatError::damaged(seek, format!("directories are nested in a loop: {}", shortened(prefix))));
+            return Err(FormatError::damaged(seek, format!("the directories form a loop: {}", shortened(prefix))));
         }
         for key in self.directories.known.get(&seek).map_or(&[][..], Directory::keys) {
             let path = if prefix.is_empty() { key.name.clone() } else { [prefix, "/", &key.name].concat() };
             self.room = self.room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
-                FormatError::damaged(key.seek, "the directories list more keys than the file has room for")
+                FormatError::damaged(key.seek, "the directories list more keys than the file can have room for")
             })?;
             let inside = is_directory(key).then(|| path.clone());
             self.entries.push(Entry { path, key: key.clone() });
@@ -350,7 +364,7 @@ mod tests {
         }
     }
 
-    /// Directories that are all read: their offsets and keys.
+    /// Create [`Directories`] that are already read, from record offsets and keys.
     fn directories(known: Vec<(u64, Vec<TKey>)>, file_size: u64) -> Directories {
         let known = known.into_iter().map(|(place, keys)| (place, Directory::new(keys))).collect();
         Directories { known, reading: HashMap::new(), file_size }
@@ -375,8 +389,8 @@ mod tests {
         };
         assert_eq!(found(&[3, 2, 1]), [3, 2, 1], "ROOT");
         assert_eq!(found(&[1, 2, 3]), [3, 2, 1], "uproot");
-        assert_eq!(found(&[-32768, 32767]), [-32768, 32767], "behind the last positive number");
-        assert_eq!(found(&[2, -1, -2]), [2, -1, -2], "behind the last negative number");
+        assert_eq!(found(&[-32768, 32767]), [-32768, 32767], "after the last positive number");
+        assert_eq!(found(&[2, -1, -2]), [2, -1, -2], "after the last negative number");
         assert_eq!(found(&[5, 32767]), [5, 32767], "where others were removed");
     }
 

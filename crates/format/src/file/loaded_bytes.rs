@@ -1,7 +1,16 @@
-//! The parts of a file that are in memory, and the range that a decoder needs next.
+//! The parts of a file that are in memory, and the ranges that a decoder still needs.
 //!
-//! A decoder never reads a file. It gets bytes from [`LoadedBytes`]. Where they are missing it returns
-//! [`DecodeError::MissingBytes`]: the caller reads that range, adds it, and calls the decoder again.
+//! Decoders do no I/O: they get bytes from [`LoadedBytes`]. If bytes are missing, they return
+//! [`DecodeError::MissingBytes`]. The caller then reads that range, adds it, and calls the decoder again.
+//!
+//! ```
+//! use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
+//!
+//! let mut loaded = LoadedBytes::new(100);
+//! assert_eq!(loaded.get(0, 4), Err(DecodeError::MissingBytes { offset: 0, size: 4 }));
+//! loaded.add(0, b"root".to_vec().into());
+//! assert_eq!(loaded.get(0, 4), Ok(&b"root"[..]));
+//! ```
 
 use std::collections::BTreeMap;
 
@@ -9,26 +18,26 @@ use bytes::Bytes;
 
 use crate::error::{ErrorKind, FormatError};
 
-/// A range of bytes of a file that a decoder needs.
+/// A byte range of a file that a decoder needs but that is not in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingRange {
     /// Offset in the file.
     pub offset: u64,
-    /// Bytes from there on.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Why a decoder returned no result.
+/// Reason why a decoder returned no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DecodeError {
-    /// These bytes of the file are not in memory: the caller adds them and calls again.
+    /// A range of the file is not in memory. Add the range to [`LoadedBytes`] and call the decoder again.
     MissingBytes {
         /// Offset in the file.
         offset: u64,
-        /// Bytes from there on.
+        /// Size in bytes.
         size: u64,
     },
-    /// More bytes do not help: those that are there are wrong, or of a kind that is not read.
+    /// The bytes are damaged or unsupported; more bytes would not help.
     Format(FormatError),
 }
 
@@ -38,31 +47,31 @@ impl From<FormatError> for DecodeError {
     }
 }
 
-/// The bytes of a file that are in memory.
+/// The parts of a file that are in memory.
 #[derive(Debug, Clone, Default)]
 pub struct LoadedBytes {
     file_size: u64,
-    /// Pieces by their offset. None is inside another: of two pieces the one that begins later ends later.
+    /// Pieces by file offset. No piece contains another piece, so a piece that starts later also ends later.
     pieces: BTreeMap<u64, Bytes>,
 }
 
 impl LoadedBytes {
-    /// No bytes yet of a file of `file_size` bytes.
+    /// Create an empty set of pieces for a file of `file_size` bytes.
     pub fn new(file_size: u64) -> Self {
         Self { file_size, pieces: BTreeMap::new() }
     }
 
-    /// A whole file.
+    /// Create a set with the contents of a whole file.
     pub fn whole(bytes: Bytes) -> Self {
         Self { file_size: bytes.len() as u64, pieces: BTreeMap::from([(0, bytes)]) }
     }
 
-    /// Size of the whole file, of which parts may be missing here.
+    /// Size of the whole file, including parts that are not in memory.
     pub fn file_size(&self) -> u64 {
         self.file_size
     }
 
-    /// Adds bytes that start at `offset` of the file.
+    /// Add bytes that start at file offset `offset`.
     pub fn add(&mut self, offset: u64, bytes: Bytes) {
         let end = offset.saturating_add(bytes.len() as u64);
         let ends = |(start, piece): (&u64, &Bytes)| *start + piece.len() as u64;
@@ -76,7 +85,7 @@ impl LoadedBytes {
         self.pieces.insert(offset, bytes);
     }
 
-    /// This range, if it is in memory: it shares the memory of the piece that it lies in.
+    /// The bytes of a range, without a copy; None unless a single piece contains the whole range.
     pub fn share(&self, offset: u64, size: u64) -> Option<Bytes> {
         let (piece, start) = self.piece(offset, size)?;
         Some(piece.slice(start..start + size as usize))
@@ -88,15 +97,15 @@ impl LoadedBytes {
         (end <= start + piece.len() as u64).then_some((piece, (offset - start) as usize))
     }
 
-    /// `size` bytes at `offset`. Fails with [`DecodeError::MissingBytes`] if they are not in memory, and with an error
-    /// of the format if they are beyond the end of the file.
+    /// The `size` bytes at `offset`. Fails with [`DecodeError::MissingBytes`] if they are not in memory, and with a
+    /// format error if they are outside the file.
     pub fn get(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let end = offset.checked_add(size).filter(|end| *end <= self.file_size);
         if end.is_none() {
             return Err(DecodeError::Format(FormatError::new(
                 ErrorKind::Truncated,
                 offset,
-                format!("{size} bytes here do not fit into the file, which has {} bytes", self.file_size),
+                format!("a range of {size} bytes exceeds the file, which has {} bytes", self.file_size),
             )));
         }
         match self.piece(offset, size) {
@@ -105,7 +114,7 @@ impl LoadedBytes {
         }
     }
 
-    /// Up to `size` bytes at `offset`, fewer at the end of the file; fails as [`LoadedBytes::get`] does.
+    /// Up to `size` bytes at `offset`, fewer at the end of the file. Fails like [`LoadedBytes::get`].
     pub fn get_up_to(&self, offset: u64, size: u64) -> Result<&[u8], DecodeError> {
         let size = size.min(self.file_size.saturating_sub(offset)).max(1);
         self.get(offset, size)

@@ -1,5 +1,30 @@
-//! Files that were never closed, such as those of a job that was killed: a walk over all records finds the keys of the
-//! top directory again, as TFile::Recover does.
+//! Recovery of files that were never closed, for example because the job was killed. Like TFile::Recover, this module
+//! scans all records to find the keys of the top directory.
+//!
+//! ```
+//! use branchline_format::file::loaded_bytes::LoadedBytes;
+//! use branchline_format::file::read_header;
+//! use branchline_format::file::recover::Recovery;
+//! # use branchline_format::write::file::{FileFrame, RecordPlace};
+//! #
+//! # let frame = FileFrame {
+//! #     name: "new.root".to_string(),
+//! #     date: 0,
+//! #     uuid: [0; 16],
+//! #     root_version: 64000,
+//! #     compress: 505,
+//! # };
+//!
+//! # let nothing = RecordPlace { seek: 0, size: 0 };
+//! # let mut file = frame.header(100, nothing, nothing)?;
+//! # file.resize(100, 0);
+//! // The file of a writer that was killed before it wrote an object.
+//! let loaded = LoadedBytes::whole(file.into());
+//! let mut recovery = Recovery::new(&read_header(&loaded).unwrap());
+//! recovery.walk(&loaded).unwrap();
+//! assert!(recovery.keys.is_empty());
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -7,32 +32,33 @@ use crate::file::loaded_bytes::{DecodeError, LoadedBytes};
 use crate::file::{parse_key, seek, FileHeader, TKey, KEY_SIZE_MIN};
 use crate::marks::BIG_VERSION;
 
-/// Bytes that hold nearly every key.
+/// Bytes to request for a key. Few keys are longer.
 const KEY_GUESS_SIZE: u64 = 1 << 10;
-/// Classes of records that no directory lists: baskets, pages of RNTuples, and lists of keys and of free space.
+/// Classes of records that are not listed in directories: baskets, pages of RNTuples, lists of keys, and lists of free
+/// space.
 const NOT_IN_DIRECTORIES: [&str; 4] = ["TBasket", "RBlob", "TFile", ""];
 
-/// The walk through the records of a file, which continues where it stopped when bytes were missing.
+/// A resumable scan of a file's records. Continues at the point where bytes were missing.
 #[derive(Debug)]
 pub struct Recovery {
-    /// Where the next record begins.
+    /// Offset of the next record.
     next: u64,
-    /// Offset of the top directory, which its keys record.
+    /// Offset of the top directory, which its keys store as their parent.
     directory: u64,
-    /// The keys in the top directory, in the order of their records.
+    /// The keys of the top directory, in the order of their records.
     pub keys: Vec<TKey>,
-    /// The list of streamer infos, if it was written.
+    /// The key of the streamer info list, if the list was written.
     pub streamer_infos: Option<TKey>,
 }
 
 impl Recovery {
-    /// Begins at the first record.
+    /// Create a scan that starts at the first record.
     pub fn new(header: &FileHeader) -> Self {
         Self { next: header.begin, directory: header.begin, keys: Vec::new(), streamer_infos: None }
     }
 
-    /// Walks on as far as the bytes that are there allow. It ends with the file, or where its records do: the last one
-    /// may be written in part.
+    /// Scan as far as the bytes in memory allow. Stops at the end of the file or at the first record that is incomplete
+    /// or damaged, because the job may have been killed while it wrote the last record.
     pub fn walk(&mut self, loaded: &LoadedBytes) -> std::result::Result<(), DecodeError> {
         while loaded.file_size().saturating_sub(self.next) >= KEY_SIZE_MIN {
             let bytes = loaded.get_up_to(self.next, KEY_GUESS_SIZE)?;
@@ -45,15 +71,15 @@ impl Recovery {
             } else if size >= 0 {
                 break;
             }
-            // Free space has the negative of its size.
+            // Free space is stored as a record with a negative size.
             self.next = self.next.saturating_add(size.unsigned_abs().max(1));
         }
         Ok(())
     }
 
-    /// Keeps the key of a record if it is one of the top directory.
+    /// Store `key` if it belongs to the top directory.
     fn keep_own(&mut self, key: TKey, directory: u64) {
-        // The key of a record that was copied from elsewhere, as a fast merge does it, has another offset.
+        // A record copied from another file, for example by a fast merge, has the offset of its original in its key.
         let is_own = directory == self.directory && key.seek == self.next;
         if !is_own || NOT_IN_DIRECTORIES.contains(&key.class_name.as_str()) {
             return;
@@ -66,7 +92,7 @@ impl Recovery {
     }
 }
 
-/// A key, and the offset of the directory that it belongs to (TKey::fSeekPdir, behind fSeekKey).
+/// Parse a key and its directory's offset (TKey::fSeekPdir, after fSeekKey).
 fn key_and_directory(bytes: &[u8]) -> Result<(TKey, u64)> {
     let big = Cursor::at(bytes, 4).i16()? > BIG_VERSION;
     let directory = seek(&mut Cursor::at(bytes, if big { 26 } else { 22 }), big)?;

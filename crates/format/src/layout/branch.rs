@@ -1,75 +1,75 @@
-//! The bytes of the entries of a branch.
+//! The byte layout of a branch's entries.
 
 use crate::error::FormatError;
 use crate::numbers::scalar::Scalar;
 use crate::objects::Program;
 
-/// What a branch holds.
+/// Contents of a branch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
-    /// Nothing: it only groups others.
+    /// No data: the branch only groups other branches.
     Group,
-    /// Entries of this layout.
+    /// Entries with this layout.
     Data(Layout),
-    /// Entries that cannot be read.
+    /// Entries that Branchline cannot read.
     Unreadable {
         /// C++ type or class of the branch.
         class_name: String,
-        /// Why: the kind of entries is not supported, or the metadata of the branch are damaged.
+        /// The reason: the layout is not supported, or the branch's metadata is damaged.
         error: FormatError,
     },
 }
 
-/// The bytes of one entry.
+/// The byte layout of one entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layout {
-    /// A fixed number of values (none of `dimensions` for a single one).
+    /// A fixed number of values. `dimensions` is empty for a single value.
     Fixed {
-        /// The values.
+        /// Type of the values.
         scalar: Scalar,
-        /// Extents, outermost first.
+        /// Dimensions of the array, outermost first.
         dimensions: Vec<usize>,
     },
-    /// Any number of values, or of fixed arrays of them, behind a header.
+    /// A header, followed by any number of values or of fixed-size arrays of values.
     Run {
-        /// The values.
+        /// Type of the values.
         scalar: Scalar,
-        /// Extents of each element.
+        /// Dimensions of each element, outermost first.
         dimensions: Vec<usize>,
-        /// The header in front of them.
+        /// The header before the values.
         header: RunHeader,
-        /// Index of the branch that says how many there are, needed where baskets have no entry offsets.
+        /// Index of the counter branch with the number of elements, needed if baskets have no entry offsets.
         count: Option<usize>,
     },
-    /// Elements of a container that each have a variable array, counted by another of their members.
+    /// The elements of a container, each with a variable-size array whose length is another member of the element.
     Arrays {
-        /// The values.
+        /// Type of the values.
         scalar: Scalar,
-        /// Index of the branch of that member.
+        /// Index of the counter branch, which stores the member with the array length.
         count: usize,
     },
-    /// Anything else.
+    /// Any other contents, read by a program.
     Objects(Program),
 }
 
-/// The header in front of a run of values.
+/// The header before a run of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunHeader {
-    /// Nothing.
+    /// No bytes before the values.
     None,
-    /// One byte: 0 for a null pointer, which has no values.
+    /// A flag byte. 0 means a null pointer, which has no values.
     Pointer,
     /// A four-byte count (TArray).
     Count,
-    /// Byte count, version and a four-byte count (a container).
+    /// A byte count, a version and a four-byte count (a standard library container).
     Container {
-        /// Whether it is a std::set, which is read as any other.
+        /// Whether the container is a std::set. Sets are read like other containers.
         is_set: bool,
     },
 }
 
 impl RunHeader {
-    /// Its bytes.
+    /// Size of the header in bytes.
     pub fn size(self) -> usize {
         match self {
             Self::None => 0,
@@ -80,14 +80,14 @@ impl RunHeader {
     }
 }
 
-/// Bytes of a fixed array as it is stored or decoded, whichever takes more; None if the number overflows.
+/// Maximum of the stored and decoded sizes of a fixed-size array, in bytes; None on overflow.
 pub(crate) fn array_size(scalar: Scalar, dimensions: &[usize]) -> Option<usize> {
     let element = scalar.size().max(scalar.stored_size());
     dimensions.iter().try_fold(element, |size, extent| size.checked_mul(*extent))
 }
 
 impl Layout {
-    /// Whether entries may refer to places in their basket.
+    /// Whether entries may contain references to positions in their basket.
     fn may_refer(&self) -> bool {
         match self {
             Self::Objects(program) => program.may_refer(),
@@ -95,7 +95,8 @@ impl Layout {
         }
     }
 
-    /// Bytes of the part of an entry, or of an element of it, that has a fixed size; None if the number overflows.
+    /// Size in bytes of an entry, or of one element of a [`Layout::Run`]; 0 for layouts without fixed size, None on
+    /// overflow.
     pub(crate) fn fixed_size(&self) -> Option<usize> {
         match self {
             Self::Fixed { scalar, dimensions } | Self::Run { scalar, dimensions, .. } => {
@@ -107,7 +108,7 @@ impl Layout {
 }
 
 impl Kind {
-    /// Whether entries may refer to places in their basket; true for those that are not read.
+    /// Whether entries may contain references to positions in their basket; true for unreadable entries.
     pub fn may_refer(&self) -> bool {
         match self {
             Self::Group => false,
@@ -116,7 +117,7 @@ impl Kind {
         }
     }
 
-    /// The data layout, when there is one.
+    /// The layout of the entries, if they can be read.
     pub fn layout(&self) -> Option<&Layout> {
         match self {
             Self::Data(layout) => Some(layout),

@@ -6,7 +6,7 @@ use crate::numbers::scalar::Scalar;
 use crate::layout::branch::Layout;
 
 impl Column {
-    /// An empty column of the form that this layout gives.
+    /// An empty column of the form that entries with this layout decode to.
     pub fn empty(layout: &Layout) -> Self {
         match layout {
             Layout::Fixed { scalar, dimensions } => Self::fixed(*scalar, dimensions),

@@ -1,28 +1,29 @@
-//! The result of a program: a tree of columns over the buffers that it fills.
+//! The result of a program: a tree of columns and the slots that the program fills.
 
 use crate::numbers::scalar::Scalar;
 
-/// The result of a program: a tree of columns over its slots, whose numbers count from the first slot of the program.
+/// The result of a program: a tree of columns. Slot indexes are relative to the program's first slot.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     /// Numbers.
     Flat { scalar: Scalar, slot: usize },
-    /// Fixed arrays.
+    /// Fixed-size arrays.
     Regular { size: usize, content: Box<Form> },
-    /// Variable arrays.
+    /// Variable-size arrays.
     List { slot: usize, content: Box<Form> },
     /// Strings.
     Text { slot: usize },
-    /// Members side by side.
+    /// Records with named members.
     Record { class_name: Option<String>, members: Vec<(String, Form)> },
-    /// Nameless members side by side.
+    /// Pairs and tuples.
     Tuple(Vec<Form>),
-    /// The objects behind pointers, whose classes are known when they are read; `declared` is the pointer's class.
+    /// Objects that pointers refer to. The objects' classes are known only when they are read; `declared` is the class
+    /// in the pointer's type.
     Pointer { slot: usize, declared: String },
 }
 
 impl Form {
-    /// Fixed arrays of these extents, outermost first, of something.
+    /// Wrap the form into fixed-size arrays with these dimensions, outermost first.
     pub(crate) fn arrays(self, extents: &[usize]) -> Self {
         extents.iter().rev().fold(self, |content, size| Self::Regular { size: *size, content: Box::new(content) })
     }

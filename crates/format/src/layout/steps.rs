@@ -1,4 +1,4 @@
-//! The steps that read an object: what a class's streamer info says, compiled once.
+//! The steps that read an object, compiled from the streamer info of its class.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
@@ -8,73 +8,74 @@ use crate::numbers::scalar::Scalar;
 
 use super::form::Form;
 
-/// How the length of a string is stored.
+/// Encoding of a string's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextLength {
-    /// One byte, or 255 and four bytes (TString, std::string, TLeafC).
+    /// One byte, or the byte 255 and a four-byte length (TString, std::string, TLeafC).
     Short,
-    /// Four bytes (char*).
+    /// A four-byte length (char*).
     Long,
 }
 
-/// One step. It is taken for one object, or for any number of them: collections that are streamed memberwise and
-/// branches of split ones store a member of all objects before the next member.
+/// A read step, executed for one object or for many objects. Memberwise collections and their split branches store one
+/// member of all objects before the next member, so each step reads that member for all objects.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Numbers and headers of fixed size.
+    /// Fixed-size numbers and headers.
     Block(Block),
     /// A string.
     Text { slot: usize, length: TextLength },
     /// A TObject, whose members are skipped.
     TObject,
-    /// A TObject with its members.
+    /// A TObject whose members are read.
     Identity { unique_id: usize, bits: usize },
     /// TObject::fBits, followed by two bytes if the object is referenced.
     Bits { slot: usize },
-    /// A TRef: its number.
+    /// A TRef, read as the ID of the object that it refers to.
     TRef { slot: usize },
-    /// A fixed array of something.
+    /// A fixed-size array: `steps` read one element.
     Repeat { count: usize, steps: Vec<Step> },
-    /// An object behind its version header.
+    /// An object and its version header.
     Object(Arc<Object>),
-    /// One version header in front of each object's `count` things; of a collection it says if it is memberwise.
+    /// One version header, followed by `count` values per object. The header of a collection shows whether the
+    /// collection is memberwise.
     Headed { count: usize, steps: Vec<Step> },
-    /// A count and that number of elements.
+    /// A collection: the number of elements, then the elements.
     Collection(Box<Collection>),
-    /// An array that another member counts.
+    /// An array whose length is stored in another member.
     Counted(Box<Counted>),
-    /// An array of objects that another member counts (kStreamLoop).
+    /// An array of objects whose length is stored in another member (kStreamLoop).
     Loop(Box<Loop>),
-    /// A pointer: null, a new object behind the name of its class, or one that was read before.
+    /// A pointer: null, a class name followed by a new object, or a reference to an object read earlier.
     Pointer { slot: usize },
-    /// A pointer, or nothing behind the name of a class (TLeafObject).
+    /// An object after its class name, or an empty entry for a null pointer (TLeafObject).
     NamedObject { slot: usize },
-    /// TObjArray, TList or TMap: any number of pointers.
+    /// A TObjArray, TList or TMap: any number of pointers.
     Pointers(Box<Pointers>),
-    /// A TClonesArray that is not split.
+    /// A TClonesArray that is not split into branches.
     Clones { list: usize, slot: usize },
-    /// A number of another type than the column's, as a class had it in an older version.
+    /// A number that an older version of the class stores in a different type than the column's type.
     Convert(Convert),
-    /// A member that this version of its class does not have.
+    /// A member that is missing from this version of the class.
     Default(Form),
-    /// An object of a class that contains itself: its columns are made when it is read.
+    /// An object of a recursive class. The object's columns are created when the object is read.
     Nested { slot: usize, class_name: String },
-    /// An object of a class that the file does not describe, which must not be there; or numbers, if the class may be
-    /// an enumeration.
+    /// A value of a type that the file does not describe. If the type may be an enumeration, `numbers` reads the value
+    /// as an integer; otherwise reading a value is an error.
     Undescribed { class_name: String, numbers: Option<Enumerated> },
 }
 
-/// The numbers of an enumeration.
+/// The values of an enumeration.
 #[derive(Debug, Clone)]
 pub(crate) struct Enumerated {
     pub(crate) slot: usize,
     pub(crate) scalar: Scalar,
-    /// Whether the file says that it has this type.
+    /// Whether the file declares the integer type of the enumeration.
     pub(crate) is_known: bool,
 }
 
 impl Step {
-    /// The enumeration that containers and pairs hold, if the file does not say which type its numbers have.
+    /// Name of the first enumeration in containers and pairs whose integer type the file does not declare.
     pub(crate) fn unknown_enumeration(steps: &[Self]) -> Option<&str> {
         steps.iter().find_map(|step| match step {
             Self::Collection(collection) => Self::unknown_enumeration(&collection.steps),
@@ -86,8 +87,19 @@ impl Step {
         })
     }
 
-    /// Whether it may read a reference to a place in the buffer. Classes that are found only while reading may have
-    /// some.
+    /// Name of the enumeration, if the step reads a fixed-size array of an enumeration that ROOT may not have stored.
+    pub(crate) fn unsure_array(&self) -> Option<&str> {
+        match self {
+            Self::Repeat { steps, .. } => match steps.as_slice() {
+                [Self::Undescribed { class_name, numbers: Some(one) }] if !one.is_known => Some(class_name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether the step may read a reference to a position in the buffer. True for objects whose class is known only
+    /// while reading.
     pub(crate) fn may_refer(&self) -> bool {
         let any = |steps: &[Self]| steps.iter().any(Self::may_refer);
         let in_object =
@@ -108,7 +120,7 @@ impl Step {
     }
 }
 
-/// A container of pointers, and its name where that is wanted.
+/// A container of pointers. `name` is the slot for the container's name, if the name is requested.
 #[derive(Debug, Clone)]
 pub(crate) struct Pointers {
     pub(crate) list: usize,
@@ -124,38 +136,38 @@ pub(crate) enum PointersKind {
     Array,
     /// TList: an option string follows each pointer.
     List,
-    /// TMap: two pointers each.
+    /// TMap: two pointers per element.
     Map,
 }
 
-/// An object of a class.
+/// An object of a class with known versions.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) class_name: String,
-    /// Whether it is a base class, which has no header of its own in collections that are streamed memberwise.
+    /// Whether the object is a base class. Base classes have no header of their own in memberwise collections.
     pub(crate) is_base: bool,
-    /// The versions that the file describes, the usual one first.
+    /// The class versions in the file, most common version first.
     pub(crate) versions: Vec<Version>,
-    /// Whether the first of them serves for all, whatever the header says.
+    /// Whether to use the first version regardless of the version in the header.
     pub(crate) takes_any: bool,
     pub(crate) header: Arc<HeaderKind>,
 }
 
-/// The header in front of the objects of a class. Streamer infos do not say which one: it is assumed at first, and
-/// known once an object was read.
+/// The kind of header before objects of a class. Streamer infos do not describe the header, so a kind is assumed until
+/// the first object has been read.
 #[derive(Debug)]
 pub(crate) struct HeaderKind(AtomicU8);
 
-/// The header in front of an object.
+/// Kind of header before an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     /// A byte count and a version.
     Versioned,
-    /// A byte count, 0 and a checksum, as of classes without ClassDef.
+    /// A byte count, version 0 and a checksum (classes without ClassDef).
     Foreign,
-    /// A version only.
+    /// A version without a byte count.
     Short,
-    /// Nothing, as of classes with a streamer of their own that writes none.
+    /// No header (classes whose custom streamer writes no header).
     None,
 }
 
@@ -170,7 +182,7 @@ impl HeaderKind {
         HEADERS.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or(Header::Versioned)
     }
 
-    /// Keeps the header of an object that was read. Returns whether another one was assumed.
+    /// Store the header kind of an object that was read. Returns whether a different kind was assumed before.
     pub(crate) fn learn(&self, header: Header) -> bool {
         self.0.load(Ordering::Relaxed) != header as u8 && self.0.swap(header as u8, Ordering::Relaxed) != header as u8
     }
@@ -181,55 +193,56 @@ impl HeaderKind {
 pub(crate) struct Version {
     pub(crate) version: i32,
     pub(crate) checksum: u32,
-    /// The steps of a single object.
+    /// The steps for a single object.
     pub(crate) steps: Vec<Step>,
-    /// The steps of its members one by one.
+    /// The steps that read the members one by one, for memberwise collections.
     pub(crate) members: Vec<Step>,
 }
 
 impl Object {
-    /// The version of this number.
+    /// The description of class version `version`.
     pub(crate) fn version(&self, version: i16) -> Option<&Version> {
         let first = self.versions.first().filter(|_| self.takes_any);
         first.or_else(|| self.versions.iter().find(|one| one.version == i32::from(version)))
     }
 
-    /// The version with this checksum. A class that the file describes only once is that one, however its checksum
-    /// was computed.
+    /// The version with this checksum. A class with only one version matches any checksum, because the checksum may
+    /// have been computed differently.
     pub(crate) fn checksum(&self, checksum: u32) -> Option<&Version> {
         let only = self.versions.first().filter(|_| self.takes_any || self.versions.len() == 1);
         self.versions.iter().find(|one| one.checksum == checksum).or(only)
     }
 }
 
-/// A container.
+/// A standard library container.
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
     pub(crate) list: usize,
-    /// The steps of one element.
+    /// The steps for one element.
     pub(crate) steps: Vec<Step>,
-    /// The class of the elements, if they may be streamed memberwise.
+    /// The class of the elements, if the elements may be streamed memberwise.
     pub(crate) memberwise: Option<Object>,
 }
 
-/// Where the number of elements of an array is.
+/// A member that holds the length of an array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     pub(crate) slot: usize,
     pub(crate) number: Number,
 }
 
-/// An array that another member counts.
+/// An array whose length is stored in another member.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
     pub(crate) counter: Counter,
-    /// Whether the counter is the number of rows of a symmetric matrix, whose upper half is stored (TMatrixTSym).
+    /// Whether the counter is the number of rows of a symmetric matrix (TMatrixTSym), of which only the upper triangle
+    /// is stored.
     pub(crate) is_triangle: bool,
-    /// Whether a byte in front says if there is an array at all.
+    /// Whether a flag byte before the array shows if the array is present.
     pub(crate) has_flag: bool,
-    /// Number of arrays behind the byte, which all have the same length.
+    /// Number of arrays after the flag byte. All arrays have the same length.
     pub(crate) arrays: usize,
-    /// Numbers in each element.
+    /// Number of scalars per element.
     pub(crate) each: usize,
     pub(crate) list: usize,
     pub(crate) slot: usize,
@@ -237,34 +250,35 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     pub(crate) fn element_size(&self) -> usize {
         self.scalar.stored_size().saturating_mul(self.each)
     }
 }
 
-/// An array of objects that another member counts.
+/// An array of objects whose length is stored in another member.
 #[derive(Debug, Clone)]
 pub(crate) struct Loop {
-    /// None where the counter has a branch of its own: the objects are then all that are behind the header.
+    /// The member with the array length. None if that member has its own branch: all objects after the header then
+    /// belong to the array.
     pub(crate) counter: Option<Counter>,
     pub(crate) arrays: usize,
     pub(crate) list: usize,
-    /// The steps of one object.
+    /// The steps for one object.
     pub(crate) steps: Vec<Step>,
 }
 
-/// Bytes of fixed size, from which numbers are taken if the guards agree.
+/// A fixed-size range of bytes, from which numbers are copied if all guards hold.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Block {
     pub(crate) size: usize,
     pub(crate) moves: Vec<Move>,
     pub(crate) guards: Vec<Guard>,
-    /// The same without assumptions, for bytes with which the guards do not agree.
+    /// The original steps, without the assumptions of the guards. Used if a guard fails.
     pub(crate) fallback: Vec<Step>,
 }
 
-/// Numbers that go from a place in the block to a slot.
+/// Copies numbers from an offset in the block to a slot.
 #[derive(Debug, Clone)]
 pub(crate) struct Move {
     pub(crate) offset: usize,
@@ -273,51 +287,51 @@ pub(crate) struct Move {
     pub(crate) slot: usize,
 }
 
-/// A condition on the bytes of a block: where it does not hold, the block has another size.
+/// A condition on a block's bytes. If the condition does not hold, the block does not have the assumed size.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) offset: usize,
     pub(crate) check: Check,
 }
 
-/// Most bytes of a version header: byte count, version, checksum.
+/// Maximum size of a version header with byte count, version and checksum.
 pub(crate) const HEADER_SIZE_MAX: usize = 10;
 
 /// The check of a guard.
 #[derive(Debug, Clone)]
 pub(crate) enum Check {
-    /// These bytes, as many as the number says.
+    /// The bytes at the guard's offset equal the array's first bytes; the `usize` is the number of bytes to compare.
     Equal([u8; HEADER_SIZE_MAX], usize),
-    /// A byte without these bits.
+    /// These bits of the byte at the guard's offset are 0.
     Clear(u8),
 }
 
 impl Block {
-    /// A number or a fixed array of numbers.
+    /// A block with a number or a fixed-size array of numbers.
     pub(crate) fn numbers(scalar: impl Into<Scalar>, count: usize, slot: usize) -> Self {
         let scalar = scalar.into();
         let size = scalar.stored_size().saturating_mul(count);
         Self { size, moves: vec![Move { offset: 0, scalar, count, slot }], ..Self::default() }
     }
 
-    /// Bytes that are skipped.
+    /// A block of skipped bytes.
     pub(crate) fn skipped(size: usize) -> Self {
         Self { size, ..Self::default() }
     }
 }
 
-/// Numbers stored in one type and wanted in another.
+/// A number to convert from its stored type to another type.
 #[derive(Debug, Clone)]
 pub(crate) struct Convert {
-    /// As they are stored.
+    /// The stored type.
     pub(crate) stored: Scalar,
     pub(crate) count: usize,
     pub(crate) slot: usize,
-    /// As they are wanted.
+    /// The requested type.
     pub(crate) number: Number,
 }
 
-/// The steps of members that are streamed one by one: those of base classes take part.
+/// The steps for members that are streamed one by one. Base classes are replaced by their members' steps.
 pub(crate) fn flattened(steps: &[Step]) -> Vec<Step> {
     let mut all = Vec::with_capacity(steps.len());
     for step in steps {

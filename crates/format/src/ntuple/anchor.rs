@@ -1,4 +1,16 @@
-//! The object of a `ROOT::RNTuple` key: which version it has and where header and footer lie (section "Anchor schema").
+//! The anchor, the object of a `ROOT::RNTuple` key: format version and location of header and footer (section "Anchor
+//! schema").
+//!
+//! ```
+//! use branchline_format::ntuple::anchor::{read_anchor, Anchor};
+//! use branchline_format::ntuple::envelope::{Link, Locator};
+//! use branchline_format::ntuple::write::anchor::write_anchor;
+//!
+//! let link = Link { plain_size: 40, locator: Locator { offset: 100, size: 20 } };
+//! let anchor = Anchor { version: [1, 0, 0, 0], header: link, footer: link, max_key_size: 1 << 30 };
+//! assert_eq!(read_anchor(&write_anchor(&anchor))?, anchor);
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -7,52 +19,53 @@ use crate::error::{FormatError, Result};
 
 use super::envelope::{Link, Locator};
 
-/// The class of the key.
+/// Class name of the key.
 pub const CLASS_NAME: &str = "ROOT::RNTuple";
-/// The class of the key before version 1.0 of the format.
+/// Class name of the key before format version 1.0.
 pub const OLD_CLASS_NAME: &str = "ROOT::Experimental::RNTuple";
-/// Bytes of the checksum at the end.
+/// Size of the checksum at the end of the anchor.
 const CHECKSUM_SIZE: usize = 8;
 
-/// An anchor.
+/// The anchor of an RNTuple.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchor {
-    /// Epoch, major, minor and patch version of the format that its writer knew.
+    /// Epoch, major, minor and patch version of the format that the writer supports.
     pub version: [u16; 4],
-    /// The header envelope.
+    /// Location of the header envelope.
     pub header: Link,
-    /// The footer envelope.
+    /// Location of the footer envelope.
     pub footer: Link,
-    /// Larger blobs are cut into several keys.
+    /// Maximum size of a key's payload; a larger blob is split into several keys.
     pub max_key_size: u64,
 }
 
-/// Reads the plain bytes of the key's object and verifies their checksum.
+/// Parse the uncompressed bytes of the anchor and verify their checksum.
 pub fn read_anchor(plain: &[u8]) -> Result<Anchor> {
     let mut cursor = Cursor::new(plain);
     let head = cursor.version_header()?;
     if head.version < 2 {
-        let message = format!("version {} of ROOT::RNTuple is from before the format was settled", head.version);
+        let message =
+            format!("version {} of ROOT::RNTuple predates the final format and is not supported", head.version);
         return Err(FormatError::unsupported(message));
     }
     let start = cursor.position();
     let version = [cursor.u16()?, cursor.u16()?, cursor.u16()?, cursor.u16()?];
     if version[0] != 1 {
         let written = version.map(|number| number.to_string()).join(".");
-        let message = format!("RNTuple format {written} is not read, only 1.x is, which ROOT writes since 6.34");
+        let message = format!("RNTuple format {written} is not supported, only 1.x, which ROOT writes since 6.34");
         return Err(FormatError::unsupported(message));
     }
     let header = link(&mut cursor)?;
     let footer = link(&mut cursor)?;
     let max_key_size = cursor.u64()?;
-    // Later versions may put more in front of the checksum.
+    // Later format versions may add fields before the checksum.
     let end = plain.len().checked_sub(CHECKSUM_SIZE).filter(|end| *end >= cursor.position());
     let Some(end) = end else {
         return Err(FormatError::damaged(cursor.position() as u64, "the anchor has no checksum"));
     };
     let stored = Cursor::at(plain, end).u64()?;
     if xxh3_64(&plain[start..end]) != stored {
-        return Err(FormatError::damaged(end as u64, "the anchor does not agree with its checksum"));
+        return Err(FormatError::damaged(end as u64, "checksum mismatch in the anchor"));
     }
     Ok(Anchor { version, header, footer, max_key_size })
 }

@@ -1,7 +1,20 @@
-//! A field's entries of one cluster: which pages they are in, and their decoding into a column.
+//! A field's entries in one cluster: the pages that contain them, and the decoding of these pages into a column.
 //!
-//! Where elements lie is known at once for fields outside collections. Within collections it follows from the pages of
-//! the ends, which therefore come first when only a part of a cluster is wanted.
+//! Outside of collections, the element positions follow from the entry numbers. Inside collections, the positions
+//! depend on the pages with the collection ends. If only part of a cluster is requested, these pages are therefore
+//! needed first.
+//!
+//! ```
+//! use branchline_format::ntuple::cluster::FieldCluster;
+//! use branchline_format::ntuple::form::Form;
+//! use branchline_format::ntuple::page_list::Cluster;
+//! use branchline_format::error::Result;
+//!
+//! /// Stored size of a field in a cluster, in bytes.
+//! fn stored_bytes(form: &Form, cluster: &Cluster) -> Result<u64> {
+//!     Ok(FieldCluster::new(form, cluster)?.locators().map(|locator| locator.size).sum())
+//! }
+//! ```
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,20 +34,21 @@ use super::page_list::{Cluster, ColumnPages, Page};
 use super::schema::Schema;
 use crate::numbers::number::Number;
 
-/// What a field needs of one cluster.
+/// The pages of all columns of a field in one cluster.
 #[derive(Debug)]
 pub struct FieldCluster {
-    /// Entries in the cluster.
+    /// Number of entries in the cluster.
     pub entries_count: u64,
     pages: HashMap<usize, ColumnPages>,
 }
 
-/// The elements of a column that are wanted.
+/// The requested elements of a column.
 #[derive(Debug, Clone)]
 struct Wanted {
-    /// Counted from the start of the cluster.
+    /// Range of elements, relative to the start of the cluster.
     elements: Range<u64>,
-    /// Elements that the column must have in the cluster; None within collections, where it is not known.
+    /// Number of elements that the column must have in the cluster; None inside collections, where the number is
+    /// unknown.
     expected: Option<u64>,
 }
 
@@ -53,7 +67,7 @@ impl Wanted {
             (Some(start), Some(end), Some(Some(expected))) => {
                 Ok(Self { elements: start..end, expected: Some(expected) })
             }
-            _ => Err(FormatError::damaged(0, format!("arrays of {size} elements are more than any file holds"))),
+            _ => Err(FormatError::damaged(0, format!("the number of elements overflows for arrays of size {size}"))),
         }
     }
 
@@ -63,7 +77,7 @@ impl Wanted {
 }
 
 impl FieldCluster {
-    /// Looks up the pages of all columns of a field.
+    /// Look up the pages of all columns of a field.
     pub fn new(form: &Form, cluster: &Cluster) -> Result<Self> {
         let mut pages = HashMap::new();
         let mut found = Ok(());
@@ -79,19 +93,20 @@ impl FieldCluster {
         found.map(|()| Self { entries_count: cluster.entries_count(), pages })
     }
 
-    /// The last loaded page of each column, by its offset: it may have entries behind those that were read.
+    /// The last loaded page of each column, with the page's file offset. The page may contain entries that were not
+    /// requested yet.
     pub fn last_pages<'a>(&'a self, stored: &'a Stored) -> impl Iterator<Item = (u64, &'a Bytes)> {
         let part = |page: &Page| Some((page.locator.offset, stored.part(page.locator.offset)?));
         self.pages.values().filter_map(move |column| column.pages.iter().rev().find_map(part))
     }
 
-    /// Where all its pages are.
+    /// Locations of all pages, excluding suppressed columns.
     pub fn locators(&self) -> impl Iterator<Item = Locator> + '_ {
         let active = self.pages.values().filter(|column| !column.is_suppressed);
         active.flat_map(|column| column.pages.iter().map(Page::stored))
     }
 
-    /// Bytes of memory that decompressing the largest of its pages takes.
+    /// Memory needed to decompress the largest page, in bytes.
     pub fn largest_page_bytes(&self, schema: &Schema) -> u64 {
         let largest = |(column, pages): (&usize, &ColumnPages)| {
             let encoding = schema.columns[*column].encoding.as_ref().ok()?;
@@ -100,7 +115,7 @@ impl FieldCluster {
         self.pages.iter().filter_map(largest).max().unwrap_or(0)
     }
 
-    /// Elements that all lists of the cluster have together, if the field is a list of numbers.
+    /// Total number of elements of all lists in the cluster; None unless the field is a list of numbers.
     pub fn run_elements(&self, schema: &Schema, form: &Form) -> Option<u64> {
         let Form::List { content, .. } = form else { return None };
         let dimensions = form.run()?.dimensions;
@@ -112,7 +127,8 @@ impl FieldCluster {
         (each > 0 && elements.is_multiple_of(each)).then(|| elements / each)
     }
 
-    /// The one of several representations that is not suppressed in this cluster. Each is given by its first column.
+    /// Select the representation that is not suppressed in this cluster. Each item has the first column of a
+    /// representation and the value to return.
     fn active<T>(&self, schema: &Schema, representations: impl Iterator<Item = (usize, T)>) -> Option<T> {
         let mut later = None;
         for (column, representation) in representations {
@@ -120,7 +136,7 @@ impl FieldCluster {
                 Some(pages) if !pages.is_suppressed => return Some(representation),
                 Some(_) => {}
                 None if schema.columns[column].suppressed_before => {}
-                // Added after this cluster was written.
+                // The column was added after this cluster was written.
                 None => drop(later.get_or_insert(representation)),
             }
         }
@@ -128,24 +144,24 @@ impl FieldCluster {
     }
 }
 
-/// A field in a cluster, with the stored bytes that are there.
+/// A reader of a field in a cluster, with its loaded pages.
 #[derive(Clone, Copy)]
 pub struct FieldReader<'a> {
-    /// Fields and columns.
+    /// Schema of the RNTuple.
     pub schema: &'a Schema,
-    /// What the field's entries become.
+    /// The form of the field's entries.
     pub form: &'a Form,
-    /// Its pages.
+    /// The field's pages in the cluster.
     pub cluster: &'a FieldCluster,
-    /// Their bytes.
+    /// The loaded parts of the file.
     pub stored: &'a Stored,
 }
 
 static NO_PAGES: ColumnPages = ColumnPages { pages: Vec::new(), is_suppressed: false, compression: None };
 
 impl<'a> FieldReader<'a> {
-    /// Ranges of the file that are missing for these entries of the cluster. If there are none, the entries can be
-    /// decoded. Else call it again once they are loaded: more may be missing then, behind the ends of collections.
+    /// The file ranges that must be loaded to decode these entries of the cluster; empty if no range is missing. Call
+    /// this again after loading the ranges: once the collection ends are known, more ranges may be needed.
     pub fn missing(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Locator>> {
         let mut missing = Vec::new();
         if *entries == (0..self.cluster.entries_count) {
@@ -160,23 +176,23 @@ impl<'a> FieldReader<'a> {
         Ok(missing)
     }
 
-    /// Decompresses all pages without decoding them.
+    /// Decompress all pages without decoding them.
     pub fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
         self.cluster.pages.keys().try_for_each(|number| self.column(*number, None)?.unpack(unpacker))
     }
 
-    /// Decodes these entries of the cluster.
+    /// Decode these entries of the cluster.
     pub fn decode(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Column> {
         self.column_of(self.form, self.wanted(entries), unpacker)
     }
 
-    /// Decodes the numbers of these entries into `values`, which must have room for exactly these.
+    /// Decode the numbers of these entries into `values`, which must have exactly the right size.
     pub fn decode_fixed(&self, entries: &Range<u64>, unpacker: &mut Unpacker<'_>, values: &mut [u8]) -> Result<()> {
         self.numbers_to(self.form, self.wanted(entries), unpacker, values)
     }
 
-    /// Decodes all entries of a list of numbers: the ends of the lists, to which `first` is added, and their values.
-    /// Both buffers must have room for exactly these.
+    /// Decode all entries of a list of numbers. `offsets` receives the end of each list, shifted by `first`. `values`
+    /// receives the numbers. Both buffers must have exactly the right size.
     pub fn decode_run(
         &self,
         first: i64,
@@ -197,7 +213,7 @@ impl<'a> FieldReader<'a> {
         Wanted { elements: entries.clone(), expected: Some(self.cluster.entries_count) }
     }
 
-    /// A reader of the column that is not suppressed here.
+    /// Create a reader for the column that is not suppressed in this cluster.
     fn reader(&self, columns: &[usize], wanted: &Wanted) -> Result<ColumnReader<'a>> {
         let number = self.cluster.active(self.schema, columns.iter().map(|column| (*column, *column)));
         self.column(number.ok_or_else(all_suppressed)?, wanted.expected)
@@ -273,8 +289,8 @@ impl<'a> FieldReader<'a> {
         Ok(())
     }
 
-    /// The elements that these collections hold. None if pages with their ends are not loaded: these are added to
-    /// `missing`.
+    /// The range of the collections' elements. If pages with the collection ends are not loaded, adds these pages to
+    /// `missing` and returns None.
     fn known_content(
         &self,
         reader: &ColumnReader<'_>,
@@ -289,7 +305,7 @@ impl<'a> FieldReader<'a> {
         let (start, end) = (wanted.elements.start, wanted.elements.end);
         self.add_missing(reader, &with_end_before(&(start..start + 1)), missing)?;
         self.add_missing(reader, &(end - 1..end), missing)?;
-        // The pages between have the ends that decoding needs.
+        // Decoding also needs the collection ends in the pages between the first and the last page.
         self.add_missing(reader, &wanted.elements, missing)?;
         if missing.len() > known {
             return Ok(None);
@@ -310,7 +326,7 @@ impl<'a> FieldReader<'a> {
         self.cluster.active(self.schema, columns.iter().map(|one| (one[0], *one))).ok_or_else(all_suppressed)
     }
 
-    /// The bytes of strings or objects, and where each of them ends.
+    /// Offsets and concatenated bytes of strings or streamed objects.
     fn bytes(
         &self,
         columns: &[[usize; 2]],
@@ -324,7 +340,7 @@ impl<'a> FieldReader<'a> {
         Ok((offsets_of(&ends), all))
     }
 
-    /// Where each of these collections begins, and where the last one ends.
+    /// Start of each requested collection, followed by the end of the last collection.
     fn ends(&self, columns: &[usize], wanted: &Wanted, unpacker: &mut Unpacker<'_>) -> Result<Vec<u64>> {
         ends_of(&self.reader(columns, wanted)?, wanted, unpacker)
     }
@@ -411,7 +427,8 @@ impl<'a> FieldReader<'a> {
                 let reader = self.reader(columns, &wanted)?;
                 reader.check(&wanted.elements, number.size())?;
                 if wanted.count() * number.size() != values.len() {
-                    let message = format!("{} elements where room is for {} bytes", wanted.count(), values.len());
+                    let message =
+                        format!("{} elements do not match a buffer of {} bytes", wanted.count(), values.len());
                     return Err(FormatError::internal(message));
                 }
                 reader.numbers(wanted.elements, *number, unpacker, values)
@@ -430,7 +447,7 @@ impl<'a> FieldReader<'a> {
 }
 
 fn wrong_form() -> FormatError {
-    FormatError::internal("a field that is not made in place is decoded in place")
+    FormatError::internal("the field cannot be decoded in place")
 }
 
 fn all_suppressed() -> FormatError {
@@ -438,10 +455,10 @@ fn all_suppressed() -> FormatError {
 }
 
 fn backwards(element: u64) -> FormatError {
-    FormatError::damaged(0, format!("collection {element} of the cluster ends before it begins"))
+    FormatError::damaged(0, format!("collection {element} of the cluster ends before it starts"))
 }
 
-/// The same elements and the one before them, where the first collection begins.
+/// Extend the range by the preceding element, which holds the start of the first collection.
 fn with_end_before(elements: &Range<u64>) -> Range<u64> {
     elements.start.saturating_sub(u64::from(!elements.is_empty()))..elements.end
 }
@@ -461,49 +478,49 @@ fn content_of(ends: &[u64]) -> Range<u64> {
     ends.first().copied().unwrap_or(0)..ends.last().copied().unwrap_or(0)
 }
 
-/// The ends counted from the first. The elements were found to be there, so no offset is larger than memory.
+/// Make the collection ends relative to the first value. The cast cannot overflow, because the elements exist.
 fn offsets_of(ends: &[u64]) -> Vec<i64> {
     let first = ends.first().copied().unwrap_or(0);
     ends.iter().map(|end| (end - first) as i64).collect()
 }
 
-/// For each of these collections of at most one element whether it holds one: 1 or 0.
+/// One byte per optional value: 1 if the value is present and 0 otherwise. Fails if a collection has several elements.
 fn validity(ends: &[u64]) -> Result<Vec<u8>> {
     let one = |(position, pair): (usize, &[u64])| match pair[1] - pair[0] {
         count @ (0 | 1) => Ok(count as u8),
         count => {
-            let message = format!("an optional value of {count} elements (number {position} of those wanted)");
+            let message = format!("an optional value has {count} elements (at index {position} of the requested ones)");
             Err(FormatError::damaged(0, message))
         }
     };
     ends.windows(2).enumerate().map(one).collect()
 }
 
-/// The elements of one alternative that variants hold.
+/// The elements of one alternative that a sequence of variants refers to.
 pub(super) struct Alternative {
-    /// The elements from the first to the last that they have.
+    /// The range from the lowest to the highest referenced element.
     pub(super) elements: Range<u64>,
-    /// The element of each variant, counted from the first. None where they are consecutive, as ROOT writes them.
+    /// For each variant, the index of its element, relative to the start of `elements`. None if the indexes are
+    /// consecutive, as ROOT writes them.
     pub(super) order: Option<Vec<usize>>,
 }
 
-/// The elements of each of `count` alternatives that these variants have.
+/// For each of `count` alternatives, the elements that the variants refer to.
 pub(super) fn alternatives(switches: &[Switch], count: usize) -> Result<Vec<Alternative>> {
     let mut indexes: Vec<Vec<u64>> = vec![Vec::new(); count];
     for Switch { index, tag } in switches {
         let Some(place) = (*tag as usize).checked_sub(1) else { continue };
-        let damaged = |what: String| FormatError::damaged(0, format!("a variant {what}"));
-        let of_tag =
-            indexes.get_mut(place).ok_or_else(|| damaged(format!("with tag {tag} of {count} alternatives")))?;
+        let damaged = |what: String| FormatError::damaged(0, format!("invalid variant: {what}"));
+        let of_tag = indexes.get_mut(place).ok_or_else(|| damaged(format!("tag {tag} with {count} alternatives")))?;
         if *index == u64::MAX {
-            return Err(damaged(format!("with element {index}")));
+            return Err(damaged(format!("element index {index}")));
         }
         of_tag.push(*index);
     }
     indexes.into_iter().map(alternative).collect()
 }
 
-/// The elements with these indexes.
+/// Convert element indexes to a range and, if needed, an order.
 fn alternative(indexes: Vec<u64>) -> Result<Alternative> {
     let (Some(first), Some(last)) = (indexes.iter().min().copied(), indexes.iter().max().copied()) else {
         return Ok(Alternative { elements: 0..0, order: None });
@@ -515,8 +532,8 @@ fn alternative(indexes: Vec<u64>) -> Result<Alternative> {
     let mut sorted = indexes.clone();
     sorted.sort_unstable();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        // A few bytes of indexes could stand for any number of copies of a long list.
-        return Err(FormatError::unsupported("variants that share an element"));
+        // Otherwise, a few bytes of indexes could request any number of copies of a long list.
+        return Err(FormatError::unsupported("variants that share an element are not supported"));
     }
     let order = indexes.into_iter().map(|index| (index - first) as usize).collect();
     Ok(Alternative { elements, order: Some(order) })

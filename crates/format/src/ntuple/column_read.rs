@@ -1,4 +1,4 @@
-//! The elements of one column of a cluster, from the stored bytes of its pages.
+//! Decoding of one column's elements in a cluster, from the stored bytes of its pages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,30 +16,31 @@ use super::envelope::{blob, Locator};
 use super::page_list::{ColumnPages, Page, PAGE_CHECKSUM_SIZE};
 use crate::numbers::number::Number;
 
-/// Limit of the bytes of a page after decompression: ROOT compresses no more than 1 GiB at once.
+/// Maximum size of a decompressed page, because ROOT compresses at most 1 GiB at once.
 const PAGE_SIZE_MAX: u64 = 1 << 30;
-/// The most memory for zeros of elements from before a column was added, in multiples of the bytes of the file.
+/// Maximum memory for a deferred column's leading zeros, as a multiple of the file size. These zeros stand for the
+/// elements before the column was added.
 const ZEROS_FACTOR_MAX: u64 = 1024;
-/// Memory for this many elements is taken before they are decoded.
+/// Maximum number of elements to reserve memory for before they are decoded.
 const TRUSTED_COUNT: u64 = 1 << 16;
 
-/// The parts of a file in which the pages of a cluster lie.
+/// The loaded parts of a file, with pages of a cluster.
 #[derive(Debug, Default)]
 pub struct Stored {
     /// Size of the file.
     pub file_size: u64,
-    /// Blobs larger than this are cut into several keys.
+    /// Maximum size of a key's payload; a larger blob is split into several keys.
     pub max_key_size: u64,
     parts: BTreeMap<u64, Bytes>,
 }
 
 impl Stored {
-    /// Nothing yet.
+    /// Create an empty set of loaded parts.
     pub fn new(file_size: u64, max_key_size: u64) -> Self {
         Self { file_size, max_key_size, parts: BTreeMap::new() }
     }
 
-    /// Adds bytes that begin at `offset` of the file.
+    /// Add bytes that start at file offset `offset`.
     pub fn add(&mut self, offset: u64, bytes: Bytes) {
         match self.parts.get(&offset) {
             Some(there) if there.len() >= bytes.len() => {}
@@ -47,24 +48,24 @@ impl Stored {
         }
     }
 
-    /// The part that begins here.
+    /// The part that starts at `offset`.
     pub fn part(&self, offset: u64) -> Option<&Bytes> {
         self.parts.get(&offset)
     }
 
-    /// Bytes of all parts.
+    /// Total size of all loaded parts.
     pub fn size_bytes(&self) -> usize {
         self.parts.values().map(Bytes::len).sum()
     }
 
-    /// The first part; work is sorted by its address.
+    /// The part with the lowest file offset. Callers sort their work by the memory address of this part.
     pub fn first(&self) -> Option<&Bytes> {
         self.parts.values().next()
     }
 
     fn get(&self, offset: u64, size: u64) -> std::result::Result<&[u8], DecodeError> {
         if offset.checked_add(size).is_none_or(|end| end > self.file_size) {
-            let message = format!("a page of {size} bytes does not fit into the file, which has {}", self.file_size);
+            let message = format!("a page of {size} bytes exceeds the file of {} bytes", self.file_size);
             return Err(FormatError::damaged(offset, message).into());
         }
         let found = self.parts.get(&offset).and_then(|bytes| bytes.get(..usize::try_from(size).ok()?));
@@ -75,7 +76,7 @@ impl Stored {
         blob(|offset, size| self.get(offset, size), page.stored(), self.max_key_size, self.file_size)
     }
 
-    /// What is missing of a page.
+    /// The file range that must be loaded to read a page; None if the page is loaded.
     pub(super) fn missing(&self, page: &Page) -> Result<Option<Locator>> {
         match self.page(page) {
             Ok(_) => Ok(None),
@@ -85,20 +86,20 @@ impl Stored {
     }
 }
 
-/// Decompresses records into room of exactly their plain size.
+/// A function that decompresses records into a buffer whose size is exactly the uncompressed size.
 pub type Decompress<'a> = dyn FnMut(&[u8], &mut [u8]) -> std::result::Result<Codec, CompressError> + 'a;
 
-/// Memory of a thread, used again from page to page.
+/// Buffers of one thread, reused for every page.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// A page after decompression.
+    /// Buffer for a decompressed page.
     pub plain: Vec<u8>,
-    /// Its elements put together.
+    /// Buffer for elements that are reassembled from split bytes.
     pub staging: Vec<u8>,
 }
 
 impl Scratch {
-    /// Bytes that it takes.
+    /// Memory held by the buffers, in bytes.
     pub fn bytes(&self) -> usize {
         self.plain.capacity() + self.staging.capacity()
     }
@@ -107,35 +108,35 @@ impl Scratch {
 /// A page that was decompressed, for traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsedPage {
-    /// Number of its column in the schema.
+    /// Index of the page's column in the schema.
     pub column: usize,
-    /// Where its compressed bytes are in the file.
+    /// Location of the compressed bytes in the file.
     pub locator: Locator,
 }
 
-/// What decoding needs, and what it has cost so far.
+/// Decompression function, buffers and statistics for decoding pages.
 pub struct Unpacker<'a> {
-    /// The codecs.
+    /// The decompression function.
     pub decompress: &'a mut Decompress<'a>,
-    /// Memory that is used again.
+    /// The reusable buffers.
     pub scratch: &'a mut Scratch,
-    /// Bytes of pages in the file.
+    /// Total compressed size of the pages.
     pub stored_bytes: u64,
-    /// Bytes of pages after decompression.
+    /// Total decompressed size of the pages.
     pub plain_bytes: u64,
-    /// Codec of the last page.
+    /// Codec of the page that was decompressed last.
     pub codec: Codec,
-    /// The pages that were decompressed, if the caller wants a list of them.
+    /// The pages that were decompressed, if the caller requested a list.
     pub pages: Option<Vec<UsedPage>>,
 }
 
 impl<'a> Unpacker<'a> {
-    /// Nothing was unpacked yet.
+    /// Create an unpacker with all statistics at 0.
     pub fn new(decompress: &'a mut Decompress<'a>, scratch: &'a mut Scratch) -> Self {
         Self { decompress, scratch, stored_bytes: 0, plain_bytes: 0, codec: Codec::None, pages: None }
     }
 
-    /// Counts a page of a column that has `plain_bytes` bytes after decompression.
+    /// Add a page to the statistics and to the list of decompressed pages.
     fn count(&mut self, column: usize, page: &Page, plain_bytes: usize) {
         self.stored_bytes += page.locator.size;
         self.plain_bytes += plain_bytes as u64;
@@ -145,35 +146,35 @@ impl<'a> Unpacker<'a> {
     }
 }
 
-/// A column of a cluster.
+/// A reader of a column in one cluster.
 pub(super) struct ColumnReader<'a> {
-    /// Its number, for errors.
+    /// Index of the column, for error messages.
     pub(super) number: usize,
     pub(super) encoding: Encoding,
     pub(super) pages: &'a ColumnPages,
-    /// Zeros in front of the first page: elements from before the column was added.
+    /// Number of zeros before the first page. The zeros stand for elements before the column was added.
     pub(super) zeros: u64,
     pub(super) stored: &'a Stored,
 }
 
-/// Some elements of a column, in their order.
+/// Consecutive elements of a column.
 enum Part<'a> {
     Zeros(usize),
     Page { plain: &'a [u8], count: usize, wanted: Range<usize> },
 }
 
 impl ColumnReader<'_> {
-    /// Decompresses all pages without decoding them.
+    /// Decompress all pages without decoding them.
     pub(super) fn unpack(&self, unpacker: &mut Unpacker<'_>) -> Result<()> {
         self.each_part(0..self.elements_count(), unpacker, |_, _| Ok(()))
     }
 
-    /// Elements that it has in this cluster.
+    /// Number of elements in this cluster, including leading zeros.
     pub(super) fn elements_count(&self) -> u64 {
         self.zeros + self.pages.elements_count()
     }
 
-    /// The pages that have some of these elements.
+    /// The pages that contain at least one of these elements.
     pub(super) fn pages_of(&self, elements: &Range<u64>) -> &[Page] {
         if elements.is_empty() {
             return &[];
@@ -186,16 +187,17 @@ impl ColumnReader<'_> {
         &pages[first..last.max(first)]
     }
 
-    /// Whether the column has these elements, and as many zeros among them as a file of this size may ask for.
+    /// Validate the requested elements. Fails if the column has fewer elements, or if they include more leading
+    /// zeros than is plausible for the file size.
     pub(super) fn check(&self, elements: &Range<u64>, element_size: usize) -> Result<()> {
         if elements.start > elements.end || elements.end > self.elements_count() {
-            let message = format!("elements {elements:?} are wanted, {} are there", self.elements_count());
+            let message = format!("elements {elements:?} are out of bounds, the column has {}", self.elements_count());
             return Err(self.named(FormatError::damaged(0, message)));
         }
         let zeros = self.zeros.saturating_sub(elements.start).min(elements.end - elements.start);
         let room = self.stored.file_size.saturating_mul(ZEROS_FACTOR_MAX);
         if zeros.saturating_mul(element_size as u64) > room {
-            let message = format!("{zeros} elements before the column was added are more than the file can have");
+            let message = format!("{zeros} elements before the column was added are too many for the size of the file");
             return Err(self.named(FormatError::damaged(0, message)));
         }
         Ok(())
@@ -235,7 +237,7 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Which elements of a page are among these.
+    /// The part of `elements` that lies in a page, relative to the start of the page.
     fn wanted(&self, page: &Page, elements: &Range<u64>) -> Range<usize> {
         let first = self.zeros + page.first_element;
         let start = elements.start.max(first) - first;
@@ -243,7 +245,7 @@ impl ColumnReader<'_> {
         start as usize..end as usize
     }
 
-    /// The stored bytes of a page, which agree with its checksum.
+    /// Verify a page's checksum and return its stored bytes without the checksum.
     fn page(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
         let stored = self.fetched(page)?;
         let size = verified(&stored, page)?.len();
@@ -256,7 +258,9 @@ impl ColumnReader<'_> {
         })
     }
 
-    /// The stored bytes of a page. The caller has fetched what [`FieldReader::missing`] returned.
+    /// The stored bytes of a page. The caller must have loaded the ranges that [`FieldReader::missing`] returned.
+    ///
+    /// [`FieldReader::missing`]: super::cluster::FieldReader::missing
     ///
     /// [`FieldReader::missing`]: super::cluster::FieldReader::missing
     fn fetched(&self, page: &Page) -> Result<Cow<'_, [u8]>> {
@@ -268,14 +272,15 @@ impl ColumnReader<'_> {
         })
     }
 
-    /// Bytes of a page after decompression, before memory is taken for them.
+    /// The decompressed size of a page. Rejects implausible sizes before memory is allocated for them.
     fn plain_size(&self, page: &Page) -> Result<usize> {
         let stored = self.fetched(page)?;
         let compressed = stored.get(..page.locator.size as usize).unwrap_or_default();
         checked_plain_size(&self.encoding, page, compressed)
     }
 
-    /// Appends numbers of this kind; memory is taken page by page, as the bytes that they come from are seen.
+    /// Decode elements as numbers of type `number` and append them. Memory is allocated page by page, after the size of
+    /// each page was checked.
     pub(super) fn append_numbers(
         &self,
         elements: Range<u64>,
@@ -302,7 +307,7 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Numbers of this kind; `out` has room for exactly as many as are wanted.
+    /// Decode elements as numbers of type `number` into `out`, which must have exactly the right size.
     pub(super) fn numbers(
         &self,
         elements: Range<u64>,
@@ -330,7 +335,8 @@ impl ColumnReader<'_> {
         })
     }
 
-    /// Numbers whose pages are decompressed where they are wanted, if they are wanted whole.
+    /// Copy elements whose encoding is the native representation. Pages that are requested as a whole are decompressed
+    /// directly into `out`.
     fn native_numbers(
         &self,
         elements: Range<u64>,
@@ -363,7 +369,7 @@ impl ColumnReader<'_> {
         Ok(())
     }
 
-    /// Appends ends of collections.
+    /// Decode collection ends and append them to `out`.
     pub(super) fn indexes(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>, out: &mut Vec<u64>) -> Result<()> {
         self.check(&elements, 8)?;
         out.reserve((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
@@ -376,7 +382,7 @@ impl ColumnReader<'_> {
         })
     }
 
-    /// Elements of a column of variants.
+    /// Decode elements of a variant column.
     pub(super) fn switches(&self, elements: Range<u64>, unpacker: &mut Unpacker<'_>) -> Result<Vec<Switch>> {
         self.check(&elements, 16)?;
         let mut out = Vec::with_capacity((elements.end - elements.start).min(TRUSTED_COUNT) as usize);
@@ -391,7 +397,7 @@ impl ColumnReader<'_> {
     }
 }
 
-/// The compressed bytes of a page, which agree with its checksum if it has one.
+/// Verify a page's checksum, if it has one, and return the compressed bytes.
 pub(super) fn verified<'a>(stored: &'a [u8], page: &Page) -> Result<&'a [u8]> {
     if !page.has_checksum {
         return Ok(stored);
@@ -400,27 +406,27 @@ pub(super) fn verified<'a>(stored: &'a [u8], page: &Page) -> Result<&'a [u8]> {
     let split = stored.split_last_chunk::<{ PAGE_CHECKSUM_SIZE as usize }>();
     let (compressed, checksum) = split.ok_or_else(|| damaged("the page is shorter than its checksum"))?;
     if u64::from_le_bytes(*checksum) != xxh3_64(compressed) {
-        return Err(damaged("the page does not agree with its checksum"));
+        return Err(damaged("checksum mismatch in the page"));
     }
     Ok(compressed)
 }
 
-/// Bytes of a page after decompression. Refuses sizes that its compressed bytes cannot have, before memory is taken for
-/// them.
+/// The decompressed size of a page. Rejects sizes that the compressed bytes cannot decompress to, before memory is
+/// allocated for them.
 pub(super) fn checked_plain_size(encoding: &Encoding, page: &Page, compressed: &[u8]) -> Result<usize> {
     let size = encoding.page_size(page.elements_count);
     if size > page.locator.size.saturating_mul(COMPRESSION_FACTOR_MAX).min(PAGE_SIZE_MAX) {
-        let message = format!("{} elements cannot come from {} bytes", page.elements_count, page.locator.size);
+        let message = format!("{} elements cannot be stored in {} bytes", page.elements_count, page.locator.size);
         return Err(FormatError::damaged(page.locator.offset, message));
     }
     let size = size as usize;
     if size != compressed.len() {
         check_declared_size(compressed, size)
-            .map_err(|error| FormatError::damaged(page.locator.offset, error.to_string()))?;
+            .map_err(|error| FormatError::not_decompressed(page.locator.offset, error))?;
     }
     Ok(size)
 }
 
 fn unpack(decompress: &mut Decompress<'_>, stored: &[u8], room: &mut [u8]) -> Result<Codec> {
-    decompress(stored, room).map_err(|error| FormatError::damaged(error.offset as u64, error.to_string()))
+    decompress(stored, room).map_err(|error| FormatError::not_decompressed(error.offset as u64, error))
 }

@@ -1,16 +1,16 @@
-//! The change of one number into another that a field's C++ type may ask for (section "Fundamental Types": the table of
-//! column types that a type is read from).
+//! Conversion of stored numbers to the number type of a field. (The table in section "Fundamental Types" lists which
+//! column types a field type can be read from.)
 
 use crate::error::{FormatError, Result};
 use crate::numbers::number::{half_to_float, Number};
 
-/// Whether numbers of one kind are read as those of another. Nothing is read as half precision but itself.
+/// Whether stored numbers of type `from` can be read as type `to`. Integers can be read as integers and floats as
+/// floats, except that only half precision can be read as half precision.
 pub fn becomes(from: Number, to: Number) -> bool {
     from == to || (from.is_real() == to.is_real() && to != Number::F16)
 }
 
-/// Changes numbers of one kind into another; `out` has room for exactly as many. Whole numbers that do not fit are an
-/// error, as in ROOT.
+/// Convert numbers into `out`, which must have exactly the right size. Like ROOT, fails for integers that do not fit.
 pub(super) fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -> Result<()> {
     match (from, to) {
         (Number::F16, Number::F32) => each::<2, 4>(values, out, |raw| half_to_float(raw).to_ne_bytes()),
@@ -19,7 +19,7 @@ pub(super) fn convert(from: Number, values: &[u8], to: Number, out: &mut [u8]) -
         (Number::F64, Number::F32) => each::<8, 4>(values, out, |raw| (f64::from_ne_bytes(raw) as f32).to_ne_bytes()),
         _ if from.is_real() || to.is_real() => {
             return Err(FormatError::internal(format!(
-                "numbers of type {} are decoded as {}",
+                "numbers of type {} cannot be decoded as {}",
                 from.dtype(),
                 to.dtype()
             )));
@@ -53,7 +53,7 @@ fn convert_whole(from: Number, values: &[u8], to: Number, out: &mut [u8]) -> Res
             Number::F16 | Number::F32 | Number::F64 => false,
         };
         if !is_there {
-            return Err(FormatError::damaged(0, format!("{value} does not fit the field's type")));
+            return Err(FormatError::damaged(0, format!("{value} is out of range for the field's type")));
         }
     }
     Ok(())
@@ -68,7 +68,7 @@ fn copy(value: &[u8], place: &mut [u8]) -> bool {
     true
 }
 
-/// A whole number of this kind; `raw` has its size.
+/// Read a native integer of type `kind`. The size of `raw` must be the size of that type.
 fn whole(kind: Number, raw: &[u8]) -> i128 {
     let mut wide = [0; 8];
     wide[..raw.len()].copy_from_slice(raw);

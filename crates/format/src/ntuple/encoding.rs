@@ -1,4 +1,13 @@
-//! How the elements of a column are stored in its pages (section "Column Description").
+//! Encodings of column elements in pages (section "Column Description").
+//!
+//! ```
+//! use branchline_format::ntuple::number_types::ColumnType;
+//! use branchline_format::numbers::number::Number;
+//!
+//! let encoding = ColumnType::of_numbers(Number::F32, true).encoding()?;
+//! assert_eq!((encoding.natural(), encoding.page_size(10)), (Some(Number::F32), 40));
+//! # Ok::<(), String>(())
+//! ```
 
 use std::array;
 use std::ops::Range;
@@ -14,44 +23,44 @@ use super::number_types::{
 };
 use crate::numbers::number::Number;
 
-/// How elements are stored.
+/// Encoding kind of column elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
-    /// One bit each, the lowest of a byte first.
+    /// Booleans with one bit per element. The first element is the least significant bit of a byte.
     Bit,
-    /// Little-endian numbers.
+    /// Little-endian numbers without further encoding.
     Plain(Number),
-    /// Split by bytes: all lowest bytes first, then all second ones and so on; signed numbers with their sign in the
-    /// lowest bit (zigzag).
+    /// Byte-split numbers: first the lowest byte of every number, then the second byte of every number, and so on.
+    /// Signed integers are zigzag-encoded.
     Split(Number),
-    /// Ends of collections.
+    /// Collection ends.
     Index(Number),
-    /// Ends of collections as differences within a page, split by bytes.
+    /// Collection ends, delta-encoded within a page and byte-split.
     SplitIndex(Number),
     /// Index and tag of a variant.
     Switch,
-    /// Floats without the lowest bits of their mantissa, packed.
+    /// Bit-packed floats without the lowest bits of the mantissa.
     Truncated,
-    /// Whole numbers that stand for steps in a range, packed.
+    /// Bit-packed integers that count equal steps between `min` and `max`.
     Quantized {
-        /// Lowest value.
+        /// Minimum of the value range.
         min: f64,
-        /// Highest value.
+        /// Maximum of the value range.
         max: f64,
     },
 }
 
-/// One element of the column of a variant (section "Column Description", column type Switch).
+/// One element of a variant column (section "Column Description", column type Switch).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// Number of the value among those of its alternative in the cluster.
+    /// Index of the value in the column of its alternative, relative to the start of the cluster.
     pub index: u64,
-    /// The alternative: 1 is the first, 0 means that there is no value.
+    /// Number of the alternative, starting at 1; 0 if the variant has no value.
     pub tag: u32,
 }
 
 impl Kind {
-    /// Bytes as numbers with a sign; any other kind as it is.
+    /// Convert a kind for unsigned bytes to the kind for signed bytes; returns other kinds unchanged.
     pub(super) fn signed(self) -> Self {
         if self == Self::Plain(Number::U8) {
             Self::Plain(Number::I8)
@@ -61,17 +70,17 @@ impl Kind {
     }
 }
 
-/// Kind and width of the elements of a column.
+/// Encoding kind and bit width of a column's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Encoding {
-    /// The kind.
+    /// The encoding kind.
     pub kind: Kind,
-    /// Bits of an element.
+    /// Number of bits per element.
     pub bits: usize,
 }
 
-/// The kind of a column type on disk, and the bits of its elements, which are None for packed ones: the schema has
-/// them.
+/// Kind and number of bits per element of an on-disk column type. The number of bits is None for packed types, whose
+/// bit width is in the schema.
 fn kind_of(column: u16, range: Option<ValueRange>) -> Option<(Kind, Option<usize>)> {
     let of = |kind: fn(Number) -> Kind, number: Number| (kind(number), Some(8 * number.size()));
     Some(match column {
@@ -92,18 +101,18 @@ fn kind_of(column: u16, range: Option<ValueRange>) -> Option<(Kind, Option<usize
 }
 
 impl ColumnType {
-    /// How such elements are stored; an error for a type of a later version.
+    /// The encoding of this column type. Fails for column types of later format versions.
     pub fn encoding(&self) -> std::result::Result<Encoding, String> {
         Encoding::new(self.number, self.bits, self.range)
     }
 }
 
 impl Encoding {
-    /// The encoding of a column type with these bits and this range of values. Fails, with the reason for users, for
-    /// types and widths that are not known.
+    /// The encoding of an on-disk column type with this bit width and value range. Fails for unknown types and widths;
+    /// the error is a message for users.
     pub fn new(number: u16, bits: u16, range: Option<ValueRange>) -> std::result::Result<Self, String> {
         let bits = usize::from(bits);
-        let wrong = || format!("it has a column of type {number:#04x} with {bits} bits, which is not known");
+        let wrong = || format!("unknown column type {number:#04x} with {bits} bits");
         let (kind, width) = kind_of(number, range).ok_or_else(wrong)?;
         let fits = match kind {
             Kind::Truncated => (10..=31).contains(&bits),
@@ -119,7 +128,7 @@ impl Encoding {
         }
     }
 
-    /// The type of its elements after decoding; None for indexes and variants.
+    /// The number type that elements decode to without conversion; None for collection ends and variants.
     pub fn natural(&self) -> Option<Number> {
         match self.kind {
             Kind::Bit => Some(Number::Bool),
@@ -130,22 +139,22 @@ impl Encoding {
         }
     }
 
-    /// Whether its elements are ends of collections.
+    /// Whether the elements are collection ends.
     pub fn is_index(&self) -> bool {
         matches!(self.kind, Kind::Index(_) | Kind::SplitIndex(_))
     }
 
-    /// Whether decoding needs a second buffer in addition to the page.
+    /// Whether decoding needs a second buffer besides the decompressed page.
     pub(super) fn is_staged(&self) -> bool {
         matches!(self.kind, Kind::SplitIndex(_))
     }
 
-    /// Bytes of a page with this number of elements before compression.
+    /// Uncompressed size of a page with `elements_count` elements.
     pub fn page_size(&self, elements_count: u64) -> u64 {
         (elements_count * self.bits as u64).div_ceil(8)
     }
 
-    /// Bytes of an element after decoding.
+    /// Size of an element after decoding, in bytes.
     pub fn decoded_size(&self) -> usize {
         match self.kind {
             Kind::Index(_) | Kind::SplitIndex(_) => 8,
@@ -156,12 +165,13 @@ impl Encoding {
         }
     }
 
-    /// Whether the bytes of a page are the numbers themselves.
+    /// Whether a page can be copied as native numbers of type `number` without decoding.
     pub(super) fn is_native(&self, number: Number) -> bool {
         cfg!(target_endian = "little") && self.kind == Kind::Plain(number)
     }
 
-    /// Decodes some elements of a page of `count` into numbers of this kind; `out` has room for exactly as many.
+    /// Decode the `wanted` elements of a page of `count` elements into numbers of type `number`. `out` must have
+    /// exactly the right size.
     pub(super) fn numbers(
         &self,
         plain: &[u8],
@@ -205,7 +215,7 @@ impl Encoding {
                 }
             }
             Kind::Quantized { min, max } => {
-                // As ROOT computes it (RColumnElement's UnquantizeReals), to the last bit.
+                // Use the same formula as ROOT (RColumnElement's UnquantizeReals) to get bit-identical results.
                 let scale = (max - min) / ((1u64 << self.bits) - 1) as f64;
                 for (place, index) in out.as_chunks_mut::<8>().0.iter_mut().zip(wanted) {
                     let step = f64::from(packed(plain, index, self.bits));
@@ -216,7 +226,7 @@ impl Encoding {
         }
     }
 
-    /// Decodes some ends of collections of a page of `count`.
+    /// Decode the `wanted` collection ends of a page of `count` elements and append them to `out`.
     pub(super) fn indexes(
         &self,
         plain: &[u8],
@@ -242,7 +252,7 @@ impl Encoding {
             }
             return Ok(());
         }
-        // Differences are counted from the start of the page.
+        // Decode from the start of the page, because each value is stored as a difference from the previous value.
         staging.resize(staging.len().max(size * end), 0);
         let together = &mut staging[..size * end];
         unsplit(size, plain, count, 0..end, together);
@@ -265,10 +275,10 @@ impl Encoding {
         Ok(())
     }
 
-    /// Decodes some elements of a page of variants.
+    /// Decode the `wanted` elements of a page of variants and append them to `out`.
     pub(super) fn switches(&self, plain: &[u8], wanted: Range<usize>, out: &mut Vec<Switch>) -> Result<()> {
         if self.kind != Kind::Switch {
-            return Err(FormatError::internal("a column without tags is decoded as that of a variant"));
+            return Err(FormatError::internal("a column that is not a variant column is decoded as one"));
         }
         for raw in plain[12 * wanted.start..12 * wanted.end].as_chunks::<12>().0 {
             let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
@@ -279,14 +289,14 @@ impl Encoding {
     }
 }
 
-/// The bytes of little-endian numbers in the order of this machine.
+/// Convert little-endian numbers to native byte order.
 fn to_native(size: usize, values: &mut [u8]) {
     if cfg!(target_endian = "big") {
         values.chunks_exact_mut(size).for_each(<[u8]>::reverse);
     }
 }
 
-/// A number of `bits` bits among others without gaps, the lowest bit first.
+/// Extract an integer of `bits` bits from a bit-packed sequence, least significant bit first.
 pub(super) fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
     let start = index * bits;
     let last = (start + bits).div_ceil(8);
@@ -297,7 +307,7 @@ pub(super) fn packed(plain: &[u8], index: usize, bits: usize) -> u32 {
     (wide >> (start % 8)) as u32 & (u32::MAX >> (32 - bits))
 }
 
-/// Puts the bytes of each of these elements together again.
+/// Join the split bytes of each of the `wanted` elements.
 fn unsplit(size: usize, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut [u8]) {
     match size {
         2 => unsplit_of::<2>(plain, count, wanted, out),
@@ -318,7 +328,7 @@ fn unsplit_of<const SIZE: usize>(plain: &[u8], count: usize, wanted: Range<usize
     });
 }
 
-/// Undoes the encoding that puts the sign into the lowest bit; the numbers are little-endian.
+/// Decode zigzag-encoded little-endian integers.
 fn unzigzag(size: usize, values: &mut [u8]) {
     macro_rules! of {
         ($unsigned:ty, $size:literal) => {
@@ -347,7 +357,7 @@ mod tests {
         assert_eq!(encoding.page_size(count as u64), plain.len() as u64);
         let mut whole = vec![0; to.size() * count];
         encoding.numbers(plain, count, 0..count, to, &mut whole).unwrap();
-        // Any part is the same part of the whole.
+        // Decoding part of a page must give the same values as decoding the whole page.
         for start in 0..count {
             let mut part = vec![0; to.size() * (count - start)];
             encoding.numbers(plain, count, start..count, to, &mut part).unwrap();
@@ -387,7 +397,7 @@ mod tests {
 
     #[test]
     fn truncated_floats_lack_the_end_of_their_mantissa() {
-        // 12 bits: sign, exponent and three bits of the mantissa.
+        // The 12 bits are the sign, the exponent and three bits of the mantissa.
         let values = [1.5f32, -2.0, 1.875].map(|value| value.to_bits() >> 20);
         let all = values.iter().enumerate().fold(0u64, |all, (place, value)| all | u64::from(*value) << (12 * place));
         let plain = &all.to_le_bytes()[..5];

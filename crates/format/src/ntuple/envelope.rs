@@ -1,5 +1,21 @@
-//! Envelopes: located, joined where they were cut into several keys, decompressed, and verified (sections "Locators and
-//! Envelope Links", "Compression Block" and "Envelopes").
+//! Reading of envelopes: locating them, joining the keys of split blobs, decompression and verification (sections
+//! "Locators and Envelope Links", "Compression Block" and "Envelopes").
+//!
+//! ```
+//! use branchline_format::compress::Decompressor;
+//! use branchline_format::file::loaded_bytes::LoadedBytes;
+//! use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Locator};
+//! use branchline_format::ntuple::schema::Schema;
+//! use branchline_format::ntuple::write::schema::write_header;
+//!
+//! let written = write_header("events", "", &Schema::default())?;
+//! let loaded = LoadedBytes::whole(written.plain.clone().into());
+//! let link = written.link(Locator { offset: 0, size: loaded.file_size() });
+//! let read = |kind| read_envelope(&loaded, &link, kind, 0, &mut Decompressor::default());
+//! assert_eq!(read(EnvelopeKind::Header).unwrap().checksum, written.checksum);
+//! assert!(read(EnvelopeKind::Footer).is_err(), "it is a header");
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::borrow::Cow;
 
@@ -11,47 +27,48 @@ use crate::file::loaded_bytes::{DecodeError, LoadedBytes};
 
 use super::reader::Reader;
 
-/// Bytes in front of the payload of an envelope, and of the checksum behind it.
+/// Size of an envelope's header, which precedes the payload.
 pub(super) const HEAD_SIZE: usize = 8;
+/// Size of the checksum after the payload of an envelope.
 pub(super) const CHECKSUM_SIZE: usize = 8;
-/// Bytes of the place of a further key of a blob.
+/// Size of one offset in the first key of a split blob. Each offset locates a further key.
 const KEY_OFFSET_SIZE: u64 = 8;
-/// No envelope of a file that people have is near this.
+/// Maximum size of an envelope. Envelopes of real files are far smaller.
 const ENVELOPE_SIZE_MAX: u64 = 4 << 30;
-/// A non-standard locator with a 64-bit size.
+/// Type code of the non-standard locator with a 64-bit size.
 pub(super) const LARGE_LOCATOR: u32 = 1;
 
-/// A range of bytes of the file.
+/// A byte range of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Locator {
-    /// Where it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// Its bytes, compressed.
+    /// Size in the file (compressed).
     pub size: u64,
 }
 
-/// Where an envelope lies and how long it is after decompression.
+/// Location and uncompressed size of an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
-    /// Bytes after decompression.
+    /// Uncompressed size of the envelope.
     pub plain_size: u64,
-    /// Its compressed bytes.
+    /// Location of the compressed bytes.
     pub locator: Locator,
 }
 
-/// What an envelope holds; the numbers are those on disk.
+/// Type of an envelope, with its code in the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnvelopeKind {
-    /// Fields and columns.
+    /// Contains the fields and columns.
     Header = 1,
-    /// Fields and columns that came later, and the groups of clusters.
+    /// Contains extensions of the schema, and the cluster groups.
     Footer = 2,
-    /// Clusters and where their pages lie.
+    /// Contains the clusters and the page locations.
     PageList = 3,
 }
 
 impl EnvelopeKind {
-    /// The name for people.
+    /// Human-readable name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Header => "header",
@@ -61,21 +78,21 @@ impl EnvelopeKind {
     }
 }
 
-/// The bytes of an envelope that agree with its checksum.
+/// An envelope with a verified checksum.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     bytes: Vec<u8>,
-    /// Its checksum, by which others refer to it.
+    /// The checksum, which other envelopes store as a reference to this envelope.
     pub checksum: u64,
 }
 
 impl Envelope {
-    /// Head and payload, without the checksum. Positions in it count from the head.
+    /// Header and payload, without the checksum. Positions are relative to the start of the header.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.bytes.len() - CHECKSUM_SIZE]
     }
 
-    /// A reader of the payload.
+    /// Create a reader of the payload.
     pub(super) fn payload(&self) -> Reader<'_> {
         Reader::at(self.bytes(), HEAD_SIZE)
     }
@@ -87,14 +104,15 @@ pub(super) fn read_locator(reader: &mut Reader<'_>) -> Result<Locator> {
     if let Ok(size) = u64::try_from(size) {
         return Ok(Locator { offset: reader.u64()?, size });
     }
-    // The type is the absolute value of the highest byte, the locator's own size that of the lowest two.
+    // The high byte of the absolute value is the locator type, the low two bytes are the size of the locator itself.
     let magnitude = size.unsigned_abs();
     let (kind, own_size) = (magnitude >> 24, u64::from(magnitude & 0xffff));
     if kind != LARGE_LOCATOR {
-        return Err(FormatError::unsupported(format!("data whose place is given by a locator of type {kind}")));
+        return Err(FormatError::unsupported(format!("locators of type {kind} are not supported")));
     }
     let rest = own_size.checked_sub(4 + 16);
-    let rest = rest.ok_or_else(|| FormatError::damaged(start, format!("a large locator of {own_size} bytes")))?;
+    let rest = rest
+        .ok_or_else(|| FormatError::damaged(start, format!("invalid size of {own_size} bytes of a large locator")))?;
     let size = reader.u64()?;
     let offset = reader.u64()?;
     reader.skip(rest)?;
@@ -105,7 +123,7 @@ pub(super) fn read_link(reader: &mut Reader<'_>) -> Result<Link> {
     Ok(Link { plain_size: reader.u64()?, locator: read_locator(reader)? })
 }
 
-/// Reads an envelope, decompresses it and verifies its type, its length and its checksum.
+/// Read and decompress an envelope, and verify its type, length and checksum.
 pub fn read_envelope(
     loaded: &LoadedBytes,
     link: &Link,
@@ -122,13 +140,13 @@ pub fn read_envelope(
     })?;
     let most = size.saturating_mul(COMPRESSION_FACTOR_MAX).min(ENVELOPE_SIZE_MAX);
     if link.plain_size > most {
-        let message = format!("{} bytes cannot come from {size} stored ones", link.plain_size);
+        let message = format!("{} bytes cannot be the plain size of {size} stored bytes", link.plain_size);
         return Err(named(FormatError::damaged(offset, message)));
     }
     let bytes = if link.plain_size == size {
         stored.into_owned()
     } else {
-        let failed = |error: CompressError| named(FormatError::damaged(offset, error.to_string()));
+        let failed = |error: CompressError| named(FormatError::not_decompressed(offset, error));
         check_declared_size(&stored, link.plain_size as usize).map_err(failed)?;
         let mut plain = vec![0; link.plain_size as usize];
         decompressor.decompress_into(&stored, &mut plain).map_err(failed)?;
@@ -145,12 +163,12 @@ fn verified(bytes: Vec<u8>, kind: EnvelopeKind) -> Result<Envelope> {
     let head = Reader::new(&bytes).u64()?;
     let checksum = Reader::at(&bytes, size - CHECKSUM_SIZE).u64()?;
     if xxh3_64(&bytes[..size - CHECKSUM_SIZE]) != checksum {
-        return Err(FormatError::damaged((size - CHECKSUM_SIZE) as u64, "it does not agree with its checksum"));
+        return Err(FormatError::damaged((size - CHECKSUM_SIZE) as u64, "checksum mismatch"));
     }
     if head & 0xffff != kind as u64 || head >> 16 != size as u64 {
         let (found_kind, found_size) = (head & 0xffff, head >> 16);
         let message = format!(
-            "its head says type {found_kind} and {found_size} bytes, where type {} and {size} bytes are expected",
+            "its header has type {found_kind} and {found_size} bytes, expected type {} and {size} bytes",
             kind as u64
         );
         return Err(FormatError::damaged(0, message));
@@ -158,8 +176,8 @@ fn verified(bytes: Vec<u8>, kind: EnvelopeKind) -> Result<Envelope> {
     Ok(Envelope { bytes, checksum })
 }
 
-/// The bytes of a blob, which lie in one piece unless they are more than a key may hold: then the first key holds as
-/// many as fit and, at its end, the places of the others.
+/// Read a blob. A blob is contiguous unless it exceeds the maximum key size. The first key of a larger blob contains as
+/// many bytes as fit, followed by the offsets of the remaining keys.
 pub fn blob<'a>(
     get: impl Fn(u64, u64) -> std::result::Result<&'a [u8], DecodeError>,
     locator: Locator,
@@ -172,7 +190,7 @@ pub fn blob<'a>(
     }
     let offsets_size = KEY_OFFSET_SIZE.saturating_mul(keys_count(size, max_key_size) - 1);
     let Some(in_first) = max_key_size.checked_sub(offsets_size).filter(|_| size <= file_size) else {
-        let message = format!("{size} bytes cannot lie in keys of {max_key_size} bytes");
+        let message = format!("{size} bytes cannot be split into keys of {max_key_size} bytes");
         return Err(FormatError::damaged(offset, message).into());
     };
     let (first, places) = get(offset, max_key_size)?.split_at(in_first as usize);
@@ -188,11 +206,11 @@ pub fn blob<'a>(
     Ok(Cow::Owned(parts.concat()))
 }
 
-/// Keys that a blob is cut into.
+/// Number of keys that a blob is split into.
 fn keys_count(size: u64, max_key_size: u64) -> u64 {
     let count = size.div_ceil(max_key_size);
     let room_left = (max_key_size - size % max_key_size) % max_key_size;
-    // The first key also lists the places of the others; where it has no room for them, there is one key more.
+    // The first key also contains the offsets of the remaining keys. If the offsets do not fit, one more key is needed.
     count + u64::from(KEY_OFFSET_SIZE.saturating_mul(count - 1) > room_left)
 }
 
@@ -236,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_blob_of_several_keys_is_joined() {
-        // Keys of 40 bytes for 100: 24 and two places, 40, 36.
+        // A blob of 100 bytes in keys of at most 40 bytes: 24 bytes and two offsets, then 40 bytes, then 36 bytes.
         let blob_bytes: Vec<u8> = (0..100).collect();
         let mut file = vec![0; 500];
         file[100..124].copy_from_slice(&blob_bytes[..24]);

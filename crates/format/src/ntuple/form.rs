@@ -1,5 +1,38 @@
-//! What the entries of a field become, by the tree of fields and their columns (section "Mapping of C++ Types to
+//! The structure of a field's entries, derived from the field tree and its columns (section "Mapping of C++ Types to
 //! Fields and Columns").
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::ntuple::form::{standalone_form, Form};
+//! use branchline_format::ntuple::number_types::ColumnType;
+//! use branchline_format::ntuple::schema::{Column, Field, Schema};
+//! use branchline_format::numbers::number::Number;
+//! use branchline_format::objects::Classes;
+//! # let mut schema = Schema::default();
+//! # schema.fields.push(Field {
+//! #     name: "x".to_string(),
+//! #     type_name: "std::int32_t".to_string(),
+//! #     columns: vec![vec![0]],
+//! #     ..Field::default()
+//! # });
+//! # schema.top.push(0);
+//! # let kind = ColumnType::of_numbers(Number::I32, false);
+//! # schema.columns.push(Column {
+//! #     kind,
+//! #     encoding: kind.encoding(),
+//! #     field: 0,
+//! #     representation: 0,
+//! #     first_element: 0,
+//! #     suppressed_before: false,
+//! # });
+//! // A schema with one field of type std::int32_t, stored in column 0.
+//! let classes = Classes::new(Arc::new(ClassInfos::default()));
+//! let form = standalone_form(&schema, &Arc::new(classes), 0)?;
+//! assert_eq!(form, Form::Number { columns: vec![0], number: Number::I32 });
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::sync::Arc;
 
@@ -13,90 +46,90 @@ use super::encoding::{Encoding, Kind};
 use super::number_types::number_of_type;
 use super::schema::{Role, Schema};
 
-/// Fields within fields deeper than this do not exist in C++ code that compiles.
+/// Maximum nesting depth of fields. Compilers do not accept more deeply nested C++ types.
 const DEPTH_MAX: usize = 64;
-/// A variant has no more alternatives than this.
+/// Maximum number of alternatives per variant.
 const ALTERNATIVES_MAX: usize = 125;
-/// No fixed-size array is longer.
+/// Maximum number of elements of a fixed-size array.
 const ARRAY_SIZE_MAX: u64 = 1 << 40;
 
-/// What an element of a field is. Columns are given for each representation of the field.
+/// The structure of a field's elements. `columns` has one item per representation of the field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// A number.
     Number {
-        /// Its column.
+        /// For each representation, the column of the numbers.
         columns: Vec<usize>,
         /// Type of the decoded values.
         number: Number,
     },
     /// A string.
     Text {
-        /// Columns of its ends and its bytes.
+        /// For each representation, the columns of the string ends and of the characters.
         columns: Vec<[usize; 2]>,
     },
-    /// Objects as the streamers of their classes write them.
+    /// An object in the format of its ROOT streamer.
     Streamed {
-        /// Columns of the ends of the objects' bytes and of those bytes.
+        /// For each representation, the columns of the object ends and of the bytes.
         columns: Vec<[usize; 2]>,
-        /// The program that reads the objects.
+        /// The program that reads the object.
         program: Program,
     },
-    /// How many elements a collection has, which another field holds.
+    /// The number of elements of another field's collection.
     Cardinality {
-        /// Column of the ends.
+        /// For each representation, the column of the collection ends.
         columns: Vec<usize>,
     },
-    /// A fixed number of elements.
+    /// A fixed-size array.
     Regular {
-        /// How many.
+        /// Number of elements.
         size: usize,
-        /// One of them.
+        /// Form of an element.
         content: Box<Form>,
     },
-    /// Any number of elements.
+    /// A variable-size collection.
     List {
-        /// Column of the ends.
+        /// For each representation, the column of the collection ends.
         columns: Vec<usize>,
-        /// One of them.
+        /// Form of an element.
         content: Box<Form>,
     },
-    /// An element that may be missing.
+    /// An optional element, stored as a collection of at most one element.
     Option {
-        /// Column of the ends of collections of none or one.
+        /// For each representation, the column of the collection ends.
         columns: Vec<usize>,
-        /// The element.
+        /// Form of the element.
         content: Box<Form>,
     },
-    /// Members, those of base classes among them.
+    /// A record with named members, including inherited members.
     Record {
-        /// Name of the class, if it has one.
+        /// Name of the class, if any.
         class_name: Option<String>,
-        /// Names and forms of the members.
+        /// Name and form of each member.
         members: Vec<(String, Form)>,
     },
-    /// Members without names.
+    /// A pair or tuple.
     Tuple(Vec<Form>),
-    /// One of several.
+    /// One of several alternatives.
     Union {
-        /// Column of tags.
+        /// For each representation, the column of indexes and tags.
         columns: Vec<usize>,
-        /// The alternatives; tag 1 is the first, tag 0 none of them.
+        /// The alternatives. Tag 1 selects the first alternative; tag 0 means no value.
         contents: Vec<Form>,
     },
 }
 
-/// Elements that are numbers, or fixed arrays of them.
+/// Description of elements that are numbers or fixed-size arrays of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixedNumbers {
     /// Type of the numbers.
     pub number: Number,
-    /// Extents of the arrays, outermost first; none for single numbers.
+    /// Dimensions of the arrays, outermost first; empty for single numbers.
     pub dimensions: Vec<usize>,
 }
 
-/// The form of a field that is read by itself: all that belongs to it, within the collections that it belongs to.
-/// `classes` describe the objects that streamers wrote.
+/// The form of a field that is read on its own, with all its subfields. The form is wrapped into the collections that
+/// enclose the field. `classes` describes the objects written by streamers.
 pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) -> Result<Form> {
     let mut form = form_within(schema, classes, field, 0)?;
     let mut next = schema.fields[field].parent;
@@ -108,21 +141,23 @@ pub fn standalone_form(schema: &Schema, classes: &Arc<Classes>, field: usize) ->
             (Role::Plain, Some(size)) => form = Form::Regular { size, content: Box::new(form) },
             (Role::Plain | Role::Record, _) => {}
             (Role::Variant | Role::Streamer | Role::Unknown(_), _) => {
-                return Err(FormatError::unsupported("it is an alternative of a variant, which is read as a whole"))
+                return Err(FormatError::unsupported(
+                    "it is an alternative of a variant; read the whole variant instead",
+                ))
             }
         }
         next = parent.parent;
     }
-    Err(FormatError::damaged(0, "its fields are nested in a circle, or deeper than any C++ type"))
+    Err(FormatError::damaged(0, "its fields form a loop or are nested too deeply"))
 }
 
 fn form_within(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form> {
     if depth > DEPTH_MAX {
-        return Err(FormatError::damaged(0, "its fields are nested in a circle, or deeper than any C++ type"));
+        return Err(FormatError::damaged(0, "its fields form a loop or are nested too deeply"));
     }
     let field = &schema.fields[number];
     if field.field_version != 0 {
-        let message = format!("{} has field version {}, later than 0", schema.path_of(number), field.field_version);
+        let message = format!("{} has unsupported field version {}", schema.path_of(number), field.field_version);
         return Err(FormatError::unsupported(message));
     }
     let child = |child: usize| form_within(schema, classes, child, depth + 1);
@@ -163,16 +198,19 @@ fn unknown_structure(schema: &Schema, number: usize) -> FormatError {
 fn array_size(schema: &Schema, number: usize) -> Result<Option<usize>> {
     match schema.fields[number].array_size {
         None => Ok(None),
-        Some(0) => Err(FormatError::unsupported(format!("{} is an array of no elements", schema.path_of(number)))),
+        Some(0) => Err(FormatError::unsupported(format!(
+            "{} is an array of size 0, which is not supported",
+            schema.path_of(number)
+        ))),
         Some(size) if size <= ARRAY_SIZE_MAX => Ok(Some(size as usize)),
         Some(size) => {
-            let message = format!("{} is an array of {size} elements, longer than any", schema.path_of(number));
+            let message = format!("{} is an array with an impossible size of {size} elements", schema.path_of(number));
             Err(FormatError::damaged(0, message))
         }
     }
 }
 
-/// The columns of each representation, which all have `COUNT`, if all of them are known.
+/// The columns of each representation. Fails unless each representation has `COUNT` columns of known types.
 fn columns_of<const COUNT: usize>(schema: &Schema, number: usize) -> Result<Vec<[usize; COUNT]>> {
     let field = &schema.fields[number];
     for column in field.columns.iter().flatten() {
@@ -196,7 +234,7 @@ fn switch_columns(schema: &Schema, number: usize) -> Result<Vec<usize>> {
     columns_with(schema, number, |encoding| encoding.kind == Kind::Switch)
 }
 
-/// The column of each representation, if its elements are stored as they must be.
+/// The single column of each representation. Fails unless `is_right` accepts the encoding of every column.
 fn columns_with(schema: &Schema, number: usize, is_right: fn(&Encoding) -> bool) -> Result<Vec<usize>> {
     let columns = single_columns(schema, number)?;
     let is_right = |column: &usize| schema.columns[*column].encoding.as_ref().is_ok_and(is_right);
@@ -225,7 +263,7 @@ fn leaf(schema: &Schema, number: usize) -> Result<Form> {
     number_form(schema, number)
 }
 
-/// Columns of ends, and of the bytes between them.
+/// For each representation, the column of ends and the column of bytes.
 fn byte_columns(schema: &Schema, number: usize) -> Result<Vec<[usize; 2]>> {
     let columns = columns_of::<2>(schema, number)?;
     let encoding = |column: usize| schema.columns[column].encoding.as_ref().ok();
@@ -243,7 +281,7 @@ fn streamed(schema: &Schema, classes: &Arc<Classes>, number: usize) -> Result<Fo
     let class_name = &schema.fields[number].type_name;
     let named = |error: FormatError| {
         let path = schema.path_of(number);
-        error.in_object(format!("{path}, which ROOT's streamers wrote, of class {class_name}"))
+        error.in_object(format!("{path} (streamed class {class_name})"))
     };
     let program = Program::of_class(classes, class_name).map_err(named)?;
     Ok(Form::Streamed { columns: byte_columns(schema, number)?, program })
@@ -256,7 +294,7 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form> {
     let stored: Option<Vec<Number>> = columns.iter().map(natural).collect();
     let stored = stored.ok_or_else(|| unknown_structure(schema, number))?;
     let wanted = match number_of_type(&field.type_name) {
-        // Nothing is lost by half precision where nothing else is stored.
+        // Read the field as half precision if all representations store half precision, because no information is lost.
         Some(Number::F32) if stored.iter().all(|one| *one == Number::F16) => Number::F16,
         Some(_) if schema.is_signed_character(number) => Number::I8,
         Some(wanted) => wanted,
@@ -271,7 +309,7 @@ fn number_form(schema: &Schema, number: usize) -> Result<Form> {
 
 fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) -> Result<Form> {
     let members = super::names::members_of(schema, number);
-    // A record without members comes out as uproot has it.
+    // A record without members becomes an empty tuple, as in uproot.
     let is_tuple = members.is_empty() || super::names::is_tuple(schema, number);
     let forms = members.into_iter().map(|(name, member)| Ok((name, form_within(schema, classes, member, depth + 1)?)));
     let members = forms.collect::<Result<Vec<_>>>()?;
@@ -282,7 +320,7 @@ fn record(schema: &Schema, classes: &Arc<Classes>, number: usize, depth: usize) 
 }
 
 impl Form {
-    /// The column of no entries at all.
+    /// Create a column without entries.
     pub fn empty(&self) -> Column {
         match self {
             Self::Number { number, .. } => Column::Flat { dtype: number.dtype(), values: Vec::new() },
@@ -306,7 +344,8 @@ impl Form {
         }
     }
 
-    /// The numbers of a field whose elements are numbers or fixed arrays of them; None for all other fields.
+    /// Number type and dimensions, if the field holds numbers or (nested) fixed-size arrays of numbers; None for other
+    /// fields.
     pub fn fixed(&self) -> Option<FixedNumbers> {
         match self {
             Self::Number { number, .. } => Some(FixedNumbers { number: *number, dimensions: Vec::new() }),
@@ -326,7 +365,8 @@ impl Form {
         }
     }
 
-    /// The numbers of a field that is a list of numbers or of fixed arrays of them; None for all other fields.
+    /// Number type and dimensions of the list elements, if the field is a list of numbers or of fixed-size arrays of
+    /// numbers; None for other fields.
     pub fn run(&self) -> Option<FixedNumbers> {
         match self {
             Self::List { content, .. } => content.fixed(),
@@ -342,7 +382,7 @@ impl Form {
         }
     }
 
-    /// Visits every column that it has, of all representations.
+    /// Call `visit` with each column of all representations.
     pub fn each_column(&self, visit: &mut impl FnMut(usize)) {
         match self {
             Self::Number { columns, .. } | Self::Cardinality { columns } => columns.iter().for_each(|one| visit(*one)),
@@ -364,7 +404,7 @@ impl Form {
     }
 }
 
-/// Awkward demands of a union with missing values that each content may have them.
+/// Make a union content optional. In a union with missing values, Awkward Array requires this for all contents.
 pub(super) fn optional(content: Column) -> Column {
     match content {
         Column::Option { .. } | Column::Union { .. } => content,
@@ -400,7 +440,7 @@ mod tests {
 
     #[test]
     fn arrays_of_no_elements_are_refused_by_name() {
-        // awkward could not know how many there are.
+        // A record without members does not tell Awkward Array the number of arrays.
         let fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
         let mut schema = Schema { fields, ..Schema::default() };
         schema.fields[0].children = vec![1];
@@ -412,7 +452,7 @@ mod tests {
         let classes = Arc::new(Classes::new(Arc::default()));
         for one in [0, 1] {
             let error = standalone_form(&schema, &classes, one).unwrap_err();
-            assert_eq!(error, FormatError::unsupported("empty is an array of no elements"));
+            assert_eq!(error, FormatError::unsupported("empty is an array of size 0, which is not supported"));
         }
         schema.fields[0].array_size = Some(u64::MAX);
         assert_eq!(standalone_form(&schema, &classes, 0).unwrap_err().kind, ErrorKind::Damaged);

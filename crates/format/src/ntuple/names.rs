@@ -1,32 +1,50 @@
-//! Fields as branches: which of them are named, and how. Fields that only carry structure (items of collections, base
-//! classes) have no name of their own.
+//! Mapping of fields to named branches. Fields that only express structure (collection items, base classes) do not
+//! become branches.
+//!
+//! ```
+//! use branchline_format::ntuple::names::branches;
+//! use branchline_format::ntuple::schema::{Field, Schema};
+//!
+//! let mut schema = Schema::default();
+//! schema.fields.push(Field {
+//!     name: "x".to_string(),
+//!     type_name: "std::int32_t".to_string(),
+//!     columns: vec![vec![0]],
+//!     ..Field::default()
+//! });
+//! schema.top.push(0);
+//!
+//! let names: Vec<String> = branches(&schema).into_iter().map(|branch| branch.path).collect();
+//! assert_eq!(names, ["x"]);
+//! ```
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::schema::{Role, Schema};
 
-/// Fields within fields deeper than this are taken for a circle.
+/// Maximum nesting depth of fields. Deeper fields are assumed to form a cycle.
 const DEPTH_MAX: usize = 64;
-/// Paths may take this many times the bytes of all names: long names repeated in many paths would fill memory.
+/// Maximum total length of paths, as a multiple of the total length of all names. Without a limit, long names that are
+/// repeated in many paths would exhaust the memory.
 const PATHS_FACTOR_MAX: usize = 64;
-/// With more members of one name than this, their base classes are not searched for what makes names different.
+/// Members are qualified with their base classes only if fewer than this number of members have the same name.
 const SAME_NAMES_MAX: usize = 100;
 
-/// A field that can be read by its name.
+/// A field that can be read by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
-    /// Names of the fields that lead here and its own, joined with dots.
+    /// Names of the enclosing fields and of the field, joined with dots.
     pub path: String,
-    /// Its own name.
+    /// Name of the field.
     pub name: String,
-    /// Number of the field.
+    /// Index of the field.
     pub field: usize,
-    /// Index of the branch that it belongs to.
+    /// Index of the parent branch.
     pub parent: Option<usize>,
 }
 
-/// All fields with a name, a parent before its children.
+/// All fields with a name. Each parent comes before its children.
 pub fn branches(schema: &Schema) -> Vec<Branch> {
     let names: usize = schema.fields.iter().map(|field| field.name.len() + 1).sum();
     let mut walk = Walk { schema, branches: Vec::new(), room: names.saturating_mul(PATHS_FACTOR_MAX) };
@@ -55,7 +73,7 @@ impl Walk<'_> {
         self.add_below(field, index, depth + 1);
     }
 
-    /// The named fields below one, which may be behind fields without a name.
+    /// Add the nearest named descendants of a field, skipping fields without a name.
     fn add_below(&mut self, field: usize, parent: usize, depth: usize) {
         match self.schema.fields[field].role {
             _ if depth >= DEPTH_MAX => {}
@@ -74,7 +92,7 @@ impl Walk<'_> {
     }
 }
 
-/// Fields at the top; a name that is there twice gets a number behind it.
+/// Names and indexes of the top-level fields. Duplicate names get a number.
 fn top_names(schema: &Schema) -> Vec<(String, usize)> {
     let mut times: HashMap<&str, usize> = HashMap::new();
     let named = |field: &usize| {
@@ -86,10 +104,10 @@ fn top_names(schema: &Schema) -> Vec<(String, usize)> {
     schema.top.iter().map(named).collect()
 }
 
-/// Where the classes are that a writer gives to records without one.
+/// Prefix of the class names generated for records without a class.
 const GENERATED: &str = "branchline::record_";
 
-/// A class name for a record without a class, which no other field has: it is made of the record's path.
+/// A unique class name for a record without a class, derived from the record's path.
 pub fn generated_class_name(schema: &Schema, record: usize) -> String {
     let path = schema.path_of(record);
     let parts: Vec<&str> = path.split('.').filter(|part| *part != "_0").collect();
@@ -100,19 +118,19 @@ pub fn generated_class_name(schema: &Schema, record: usize) -> String {
     names.find(is_free).unwrap_or_default()
 }
 
-/// The class of a record; None if it has none, or only a generated one.
+/// The class name of a record; None if the record has no class or a generated class name.
 pub(super) fn class_name(schema: &Schema, record: usize) -> Option<String> {
     let type_name = &schema.fields[record].type_name;
     (!type_name.is_empty() && !is_generated(type_name)).then(|| type_name.clone())
 }
 
-/// Whether a writer gave this class to a record without one.
+/// Whether `type_name` was generated for a record without a class.
 pub fn is_generated(type_name: &str) -> bool {
     type_name.starts_with(GENERATED)
 }
 
-/// Whether the members of a record have places instead of names: `_0`, `_1`. Those of a pair or a tuple do, and those
-/// of records without a class that hold what has no C++ type.
+/// Whether the members of a record are named by position: `_0`, `_1`. This is the case for std::pair, std::tuple, and
+/// records without a class whose member names are positions.
 pub fn is_tuple(schema: &Schema, record: usize) -> bool {
     let field = &schema.fields[record];
     let is_one = ["std::pair<", "std::tuple<"].iter().any(|prefix| field.type_name.starts_with(prefix));
@@ -129,7 +147,7 @@ fn is_place(name: &str) -> bool {
     digits_behind(name, "_")
 }
 
-/// Whether it is that of a base class: `:_0`, `:_1`.
+/// Whether `name` denotes a base class: `:_0`, `:_1`.
 fn is_base(name: &str) -> bool {
     digits_behind(name, ":_")
 }
@@ -138,15 +156,15 @@ fn digits_behind(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// A member, and the base classes through which it comes, the outermost first.
+/// A member and its chain of base classes, outermost first.
 struct Inherited<'a> {
     name: &'a str,
     field: usize,
     bases: Rc<Vec<&'a str>>,
 }
 
-/// Members of a record and of its base classes, with names that are all different: where two have the same, the base
-/// classes through which they come are put in front, as many as are needed.
+/// Members of a record and its base classes, with unique names. Duplicate names are prefixed with as many of their base
+/// classes as needed.
 pub(super) fn members_of(schema: &Schema, record: usize) -> Vec<(String, usize)> {
     let mut inherited = Vec::new();
     collect(schema, record, &Rc::default(), &mut inherited);
@@ -183,7 +201,7 @@ fn collect<'a>(schema: &'a Schema, record: usize, bases: &Rc<Vec<&'a str>>, memb
     }
 }
 
-/// The name behind as few of its base classes as make it different from the others.
+/// The member's name, prefixed with as few base classes as are needed to make the name unique.
 fn qualified(one: &Inherited<'_>, same: &[&Inherited<'_>]) -> String {
     let others = || same.iter().filter(|other| other.field != one.field);
     let depth = one.bases.len();

@@ -1,9 +1,16 @@
-//! The numbers of column types and the names of field types that are numbers (sections "Column Description" and
-//! "Fundamental Types").
+//! Column types and field type names for numbers (sections "Column Description" and "Fundamental Types").
+//!
+//! ```
+//! use branchline_format::ntuple::number_types::{number_of_type, type_of_number};
+//! use branchline_format::numbers::number::Number;
+//!
+//! assert_eq!(number_of_type("std::int64_t"), Some(Number::I64));
+//! assert_eq!(type_of_number(Number::F32), "float");
+//! ```
 
 use crate::numbers::number::Number;
 
-/// The types of columns of a number: plain, and split by bytes if there is such a type.
+/// The column types for a number type: the plain type, and the byte-split type if the format has one.
 fn columns_of(number: Number) -> (u16, Option<u16>) {
     match number {
         Number::Bool => (0x00, None),
@@ -21,7 +28,7 @@ fn columns_of(number: Number) -> (u16, Option<u16>) {
     }
 }
 
-/// The number that a column of this type holds, and whether it is split by bytes; None for other columns.
+/// The number type of a column type, and whether the column is byte-split; None for other column types.
 pub(super) fn number_of_column(column: u16) -> Option<(Number, bool)> {
     Number::ALL.into_iter().find_map(|number| match columns_of(number) {
         (plain, _) if plain == column => Some((number, false)),
@@ -30,7 +37,7 @@ pub(super) fn number_of_column(column: u16) -> Option<(Number, bool)> {
     })
 }
 
-/// Types of columns that hold something else than numbers.
+/// Column type `Byte` of the format.
 pub(super) const BYTE: u16 = 0x01;
 pub(super) const CHARACTER: u16 = 0x02;
 pub(super) const INDEX_32: u16 = 0x0e;
@@ -41,50 +48,50 @@ pub(super) const SPLIT_INDEX_64: u16 = 0x1b;
 pub(super) const TRUNCATED: u16 = 0x1c;
 pub(super) const QUANTIZED: u16 = 0x1d;
 
-/// The range of the values of a column.
+/// Range of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValueRange {
-    /// Lowest value.
+    /// Minimum value.
     pub min: f64,
-    /// Highest value.
+    /// Maximum value.
     pub max: f64,
 }
 
-/// The type of a column's elements, as it is on disk.
+/// The on-disk type of a column's elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ColumnType {
-    /// Number of the type.
+    /// Code of the type in the format.
     pub number: u16,
-    /// Bits of an element.
+    /// Number of bits per element.
     pub bits: u16,
-    /// The values that quantized elements can have, if the schema has them.
+    /// Value range of a quantized column.
     pub range: Option<ValueRange>,
 }
 
 impl ColumnType {
-    /// The type for numbers that are written: split by bytes, which compresses better, where that is wanted and ROOT
-    /// does it.
+    /// Column type for writing numbers. If `is_split` is set, selects the byte-split type, which compresses better,
+    /// provided that ROOT supports it for this number type.
     pub fn of_numbers(number: Number, is_split: bool) -> Self {
         let (plain, split) = columns_of(number);
-        // ROOT never splits half precision.
+        // ROOT never uses the byte-split type for half precision.
         let split = split.filter(|_| is_split && number != Number::F16);
         let bits = if number == Number::Bool { 1 } else { 8 * number.size() as u16 };
         Self { number: split.unwrap_or(plain), bits, range: None }
     }
 
-    /// The type for ends of collections that are written.
+    /// Column type for writing collection ends.
     pub fn of_ends(is_split: bool) -> Self {
         Self { number: if is_split { SPLIT_INDEX_64 } else { INDEX_64 }, bits: 64, range: None }
     }
 
-    /// The type for the characters of texts.
+    /// Column type for the characters of strings.
     pub const CHARACTERS: Self = Self { number: CHARACTER, bits: 8, range: None };
 
-    /// The type for index and tag of variants.
+    /// Column type for the index and tag of variants.
     pub const SWITCHES: Self = Self { number: SWITCH, bits: 96, range: None };
 }
 
-/// The number that a field's type name stands for, in the normalised form of RNTuple.
+/// The number type for a normalized field type name.
 pub fn number_of_type(name: &str) -> Option<Number> {
     match name.strip_prefix("std::").unwrap_or(name) {
         "byte" | "char" => Some(Number::U8),
@@ -93,7 +100,7 @@ pub fn number_of_type(name: &str) -> Option<Number> {
     }
 }
 
-/// The type of a field of such numbers.
+/// The field type name of a number type.
 pub fn type_of_number(number: Number) -> &'static str {
     match number {
         Number::Bool => "bool",
@@ -105,7 +112,7 @@ pub fn type_of_number(number: Number) -> &'static str {
         Number::U32 => "std::uint32_t",
         Number::I64 => "std::int64_t",
         Number::U64 => "std::uint64_t",
-        // C++ has no name for half precision; ROOT stores floats so.
+        // C++ has no type name for half precision. ROOT uses half precision only to store float fields.
         Number::F16 | Number::F32 => "float",
         Number::F64 => "double",
     }

@@ -1,14 +1,14 @@
-//! A reading position in the payload of an envelope: little-endian numbers, strings and frames (sections "Basic Types"
-//! and "Frames"), always within bounds.
+//! A bounds-checked reader of an envelope's payload: little-endian numbers, strings and frames (sections "Basic Types"
+//! and "Frames").
 
 use crate::error::{ErrorKind, FormatError, Result};
 
-/// Bytes of the size in front of a record frame.
+/// Size of a record frame's header.
 const RECORD_HEAD: usize = 8;
-/// Bytes of the size and the number of items in front of a list frame.
+/// Size of a list frame's header: the frame size and the number of items.
 const LIST_HEAD: usize = 12;
 
-/// A position in a part of an envelope.
+/// A part of an envelope with a read position.
 #[derive(Debug, Clone)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -32,12 +32,12 @@ macro_rules! numbers {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the first of these bytes; offsets of errors count from there.
+    /// Create a reader at the first byte. Offsets in errors are relative to this byte.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, position: 0, end: bytes.len() }
     }
 
-    /// The same bytes from `position` on.
+    /// Create a reader of `bytes` that starts at `position`.
     pub(super) fn at(bytes: &'a [u8], position: usize) -> Self {
         Self { bytes, position: position.min(bytes.len()), end: bytes.len() }
     }
@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         self.take(size).map(|_| ())
     }
 
-    /// A string; bytes that are not UTF-8 are replaced.
+    /// Read a string, replacing invalid UTF-8.
     pub(super) fn string(&mut self) -> Result<String> {
         Ok(String::from_utf8_lossy(self.string_bytes()?).into_owned())
     }
@@ -85,7 +85,7 @@ impl<'a> Reader<'a> {
         self.take(size)
     }
 
-    /// Feature flags (section "Feature Flags"): any that is set means something that is not read.
+    /// Read feature flags (section "Feature Flags"). Fails if a flag is set, because no feature is supported.
     pub(super) fn feature_flags(&mut self) -> Result<()> {
         let mut set = Vec::new();
         for word in 0.. {
@@ -99,13 +99,15 @@ impl<'a> Reader<'a> {
             None => Ok(()),
             Some(_) => {
                 let bits: Vec<String> = set.iter().take(8).map(u64::to_string).collect();
-                let message = format!("it uses features of a later RNTuple format (flags {})", bits.join(", "));
+                let message =
+                    format!("it uses unsupported features of a later RNTuple format (flags {})", bits.join(", "));
                 Err(FormatError::unsupported(message))
             }
         }
     }
 
-    /// The payload of a record frame; the position moves behind it, whatever more it holds.
+    /// Read a record frame and return a reader of its payload. Moves to the end of the frame, past any unknown
+    /// contents.
     pub(super) fn record(&mut self) -> Result<Reader<'a>> {
         let start = self.position;
         let size = self.i64()?;
@@ -113,8 +115,8 @@ impl<'a> Reader<'a> {
         self.frame(start, inner, size, RECORD_HEAD)
     }
 
-    /// The payload of a list frame and its number of items, each of at least `item_size_min` bytes; the position moves
-    /// behind the frame.
+    /// Read a list frame and return a reader of its payload and the number of items. Fails unless items of at least
+    /// `item_size_min` bytes fit into the frame. Moves to the end of the frame.
     pub(super) fn list(&mut self, item_size_min: usize) -> Result<(Reader<'a>, usize)> {
         let start = self.position;
         let size = self.i64()?;
@@ -122,8 +124,7 @@ impl<'a> Reader<'a> {
         let inner = size.checked_neg().and_then(|size| usize::try_from(size).ok()).filter(|size| *size >= LIST_HEAD);
         let frame = self.frame(start, inner, size, LIST_HEAD)?;
         if count.saturating_mul(item_size_min.max(1)) > frame.remaining() {
-            let message =
-                format!("a list of {count} items does not fit into the {} bytes of its frame", frame.remaining());
+            let message = format!("a list of {count} items exceeds the {} bytes of its frame", frame.remaining());
             return Err(FormatError::damaged(start as u64, message));
         }
         Ok((frame, count))
@@ -132,7 +133,7 @@ impl<'a> Reader<'a> {
     fn frame(&mut self, start: usize, size: Option<usize>, said: i64, head: usize) -> Result<Reader<'a>> {
         let end = size.and_then(|size| start.checked_add(size)).filter(|end| *end <= self.end);
         let Some(end) = end else {
-            let message = format!("a frame of size {said} does not fit into the {} bytes left", self.end - start);
+            let message = format!("a frame of size {said} exceeds the {} bytes left", self.end - start);
             return Err(FormatError::damaged(start as u64, message));
         };
         self.position = end;
@@ -140,7 +141,7 @@ impl<'a> Reader<'a> {
     }
 
     fn truncated(&self, wanted: u64) -> FormatError {
-        let message = format!("{wanted} bytes wanted, {} left", self.remaining());
+        let message = format!("expected {wanted} more bytes, only {} left", self.remaining());
         FormatError::new(ErrorKind::Truncated, self.position as u64, message)
     }
 }
@@ -153,7 +154,7 @@ mod tests {
     fn what_a_frame_has_beyond_the_known_is_skipped() {
         let mut bytes = 20i64.to_le_bytes().to_vec();
         bytes.extend(7u32.to_le_bytes());
-        bytes.extend([9; 8]); // of a later version
+        bytes.extend([9; 8]); // contents that a later format version may add
         bytes.extend(5u16.to_le_bytes());
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.record().unwrap().u32().unwrap(), 7);

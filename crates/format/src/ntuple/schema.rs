@@ -1,5 +1,40 @@
-//! The schema: fields and columns of header and footer (sections "Header Envelope" and "Schema Extension Record
-//! Frame").
+//! The schema: fields and columns, from the header and the footer (sections "Header Envelope" and "Schema Extension
+//! Record Frame").
+//!
+//! ```
+//! # use branchline_format::compress::Decompressor;
+//! # use branchline_format::file::loaded_bytes::LoadedBytes;
+//! # use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Locator};
+//! use branchline_format::ntuple::schema::{read_header, Column, Field, Schema};
+//! use branchline_format::ntuple::number_types::ColumnType;
+//! use branchline_format::ntuple::write::schema::write_header;
+//! use branchline_format::numbers::number::Number;
+//!
+//! let mut schema = Schema::default();
+//! schema.fields.push(Field {
+//!     name: "x".to_string(),
+//!     type_name: "std::int32_t".to_string(),
+//!     columns: vec![vec![0]],
+//!     ..Field::default()
+//! });
+//! schema.top.push(0);
+//! let kind = ColumnType::of_numbers(Number::I32, false);
+//! schema.columns.push(Column {
+//!     kind,
+//!     encoding: kind.encoding(),
+//!     field: 0,
+//!     representation: 0,
+//!     first_element: 0,
+//!     suppressed_before: false,
+//! });
+//! let written = write_header("events", "", &schema)?;
+//! # let loaded = LoadedBytes::whole(written.plain.clone().into());
+//! # let link = written.link(Locator { offset: 0, size: loaded.file_size() });
+//! # let envelope = read_envelope(&loaded, &link, EnvelopeKind::Header, 0, &mut Decompressor::default()).unwrap();
+//! let header = read_header(&envelope)?;
+//! assert_eq!((header.name.as_str(), header.schema.columns), ("events", schema.columns));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::sync::Arc;
 
@@ -12,117 +47,123 @@ use super::envelope::Envelope;
 use super::number_types::{ColumnType, ValueRange};
 use super::reader::Reader;
 
-/// Bytes of the smallest frames of fields, columns, aliases and extra type information. Counts of lists are checked
-/// with them.
+/// Minimum frame size of a field, to validate the number of fields.
 const FIELD_SIZE_MIN: usize = 8 + 16 + 4 * 4;
+/// Minimum frame size of a column, to validate the number of columns.
 const COLUMN_SIZE_MIN: usize = 8 + 12;
+/// Minimum frame size of an alias column, to validate the number of alias columns.
 const ALIAS_SIZE_MIN: usize = 8 + 8;
+/// Minimum frame size of extra type information, to validate the number of items.
 const EXTRA_SIZE_MIN: usize = 8 + 12;
-/// Flags of a field.
+/// Flag of a field that is a fixed-size array.
 pub(super) const REPETITIVE: u16 = 1;
+/// Flag of a field that shows another field's columns.
 pub(super) const PROJECTED: u16 = 2;
+/// Flag of a field whose description includes the checksum of its class.
 pub(super) const HAS_TYPE_CHECKSUM: u16 = 4;
-/// Flags of a column.
+/// Flag of a column that was added after earlier clusters had been written.
 const DEFERRED: u16 = 1;
+/// Flag of a column whose description includes a value range.
 pub(super) const HAS_RANGE: u16 = 2;
-/// Extra type information that is a list of streamer infos.
+/// Content code of extra type information that is a list of streamer infos.
 const STREAMER_INFO: u32 = 0;
 
-/// What a field is in the tree of fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Structural role of a field.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A leaf, or a wrapper of one field.
+    /// A leaf, or a wrapper around a single field.
+    #[default]
     Plain,
-    /// A collection of its subfield.
+    /// A collection whose elements are described by the only subfield.
     Collection,
-    /// A record of its subfields.
+    /// A record whose members are the subfields.
     Record,
-    /// One of its subfields.
+    /// A variant whose alternatives are the subfields.
     Variant,
-    /// Objects written by ROOT's streamers.
+    /// An object written by its ROOT streamer.
     Streamer,
-    /// Of a later version of the format.
+    /// A role from a later format version.
     Unknown(u16),
 }
 
-/// A field; its number is its place in the list.
-#[derive(Debug, Clone, PartialEq)]
+/// A field. Its index in [`Schema::fields`] identifies it.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
     /// C++ type.
     pub type_name: String,
-    /// C++ type as its author called it, if that is another.
+    /// C++ type as the author wrote it, if that differs from `type_name`.
     pub type_alias: String,
-    /// Description by its author.
+    /// Description by the author.
     pub description: String,
-    /// Version of the way in which it is stored: 0 for all that is known.
+    /// Version of the on-disk layout; 0 for all known layouts.
     pub field_version: u32,
-    /// Version of its class.
+    /// Version of the class.
     pub type_version: u32,
-    /// Number of the field that it belongs to; None for a field at the top.
+    /// Index of the parent field; None for a top-level field.
     pub parent: Option<usize>,
-    /// What it is.
+    /// Structural role.
     pub role: Role,
-    /// Elements of a fixed-size array.
+    /// Number of elements of a fixed-size array.
     pub array_size: Option<u64>,
-    /// The field whose columns it shows in another way.
+    /// For a projected field, the index of the field whose columns it shows.
     pub source: Option<usize>,
-    /// Checksum of its class.
+    /// Checksum of the class, if the file has one.
     pub type_checksum: Option<u32>,
-    /// Flags and bytes of later versions of the format.
+    /// Flags and bytes from later format versions.
     pub later: LaterParts,
-    /// Fields that belong to it, in order.
+    /// Indexes of the subfields, in order.
     pub children: Vec<usize>,
-    /// Numbers of its columns, for each of its representations.
+    /// Column indexes of each representation.
     pub columns: Vec<Vec<usize>>,
 }
 
-/// What the schema records of a type in addition to its fields.
+/// Extra type information, such as streamer infos.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeInfo {
-    /// What it is: 0 for a list of streamer infos.
+    /// Content code: 0 for a list of streamer infos.
     pub content: u32,
     /// Version of the type.
     pub type_version: u32,
     /// Name of the type.
     pub type_name: Vec<u8>,
-    /// The information.
+    /// The information in encoded form.
     pub bytes: Vec<u8>,
 }
 
-/// A column; its number is its place in the list.
+/// A column. Its index in [`Schema::columns`] identifies it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// The type of its elements.
+    /// The type of the elements.
     pub kind: ColumnType,
-    /// How its elements are stored; an error for a type of a later version.
+    /// The encoding of the elements; an error for column types of later format versions.
     pub encoding: std::result::Result<Encoding, String>,
-    /// The field that it belongs to.
+    /// Index of the field.
     pub field: usize,
-    /// Which representation of the field it belongs to.
+    /// Index of the field's representation that the column belongs to.
     pub representation: u16,
-    /// The first element that is stored; those before it are zeros.
+    /// Index of the first stored element. Earlier elements are zeros.
     pub first_element: u64,
-    /// Whether the column is suppressed in clusters that were written before it was added.
+    /// Whether the column is suppressed in clusters that were written before the column was added.
     pub suppressed_before: bool,
 }
 
-/// A column without pages of its own (section "Alias columns"): a projected field shows the column of another one.
+/// An alias column (section "Alias columns"): shows the pages of another field's column in a projected field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Alias {
-    /// Number of the column with the pages.
+    /// Index of the column that has the pages.
     pub column: usize,
-    /// Number of the field that shows it.
+    /// Index of the projected field.
     pub field: usize,
 }
 
-/// Parts of a field's description that only later versions of the format know; they are kept when it is written again.
+/// Parts of a field's description from later format versions, preserved when the schema is rewritten.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaterParts {
-    /// Flags that are not known.
+    /// Unknown flags.
     pub flags: u16,
-    /// Bytes behind all that is known.
+    /// Bytes after the last known part.
     pub bytes: Vec<u8>,
 }
 
@@ -133,28 +174,28 @@ pub struct Schema {
     pub fields: Vec<Field>,
     /// All columns with pages of their own.
     pub columns: Vec<Column>,
-    /// Fields at the top, in order.
+    /// Indexes of the top-level fields, in order.
     pub top: Vec<usize>,
-    /// More about types, such as the streamer infos of the classes of streamed objects.
+    /// Extra type information, such as streamer infos for streamed objects.
     pub type_infos: Vec<TypeInfo>,
-    /// Columns that further fields show.
+    /// Alias columns, which projected fields use to show other fields' columns.
     pub aliases: Vec<Alias>,
 }
 
-/// The header envelope.
+/// The contents of the header envelope.
 #[derive(Debug, Clone)]
 pub struct Header {
     /// Name of the RNTuple.
     pub name: String,
-    /// What its author says about it.
+    /// Description by the author.
     pub description: String,
-    /// Program that wrote it.
+    /// Name of the program that wrote the RNTuple.
     pub writer: String,
-    /// Fields and columns, as far as they were known when writing began.
+    /// Fields and columns that were known when writing began.
     pub schema: Schema,
 }
 
-/// Reads the header.
+/// Parse the header envelope.
 pub fn read_header(envelope: &Envelope) -> Result<Header> {
     let mut reader = envelope.payload();
     let named = |error: FormatError| error.in_object("header envelope");
@@ -170,7 +211,7 @@ fn read_header_payload(reader: &mut Reader<'_>) -> Result<Header> {
 }
 
 impl Schema {
-    /// Adds a schema description: that of the header, or of the footer.
+    /// Add the fields and columns of a schema description in the header or the footer.
     pub(super) fn extend(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let (mut fields, count) = reader.list(FIELD_SIZE_MIN)?;
         for _ in 0..count {
@@ -199,7 +240,7 @@ impl Schema {
         Ok(())
     }
 
-    /// Joins fields to their parents and columns to their fields, once all are there.
+    /// Connect fields to their parents and columns to their fields. Call this after all of them have been added.
     pub(super) fn connect(&mut self) -> Result<()> {
         let fields_count = self.fields.len();
         let unknown = |what: String| FormatError::damaged(0, format!("{what}, but there are {fields_count} fields"));
@@ -210,7 +251,7 @@ impl Schema {
                 Some(parent) => return Err(unknown(format!("field {number} belongs to field {parent}"))),
             }
             if let Some(source) = self.fields[number].source.filter(|source| *source >= fields_count) {
-                return Err(unknown(format!("field {number} shows field {source}")));
+                return Err(unknown(format!("field {number} is a projection of field {source}")));
             }
         }
         for number in 0..self.columns.len() {
@@ -219,10 +260,7 @@ impl Schema {
         }
         for alias in self.aliases.clone() {
             let Some(column) = self.columns.get(alias.column) else {
-                return Err(FormatError::damaged(
-                    0,
-                    format!("an alias of column {}, which is not there", alias.column),
-                ));
+                return Err(FormatError::damaged(0, format!("an alias refers to unknown column {}", alias.column)));
             };
             self.attach(alias.column, alias.field, column.representation)?;
         }
@@ -236,8 +274,8 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether a field has the numbers of an enumeration of signed characters. ROOT says `char` of them, as of letters,
-    /// which have no sign.
+    /// Whether a field holds the values of an enumeration whose underlying type is `signed char`. ROOT reports that
+    /// type as `char`, although `char` fields are otherwise unsigned.
     pub(super) fn is_signed_character(&self, number: usize) -> bool {
         let field = &self.fields[number];
         let is_enumeration = |parent: usize| {
@@ -251,12 +289,12 @@ impl Schema {
     fn attach(&mut self, column: usize, field: usize, representation: u16) -> Result<()> {
         let wrong = |what: &str| FormatError::damaged(0, format!("column {column} belongs to {what}"));
         let Some(owner) = self.fields.get_mut(field) else {
-            return Err(wrong(&format!("field {field}, which is not there")));
+            return Err(wrong(&format!("unknown field {field}")));
         };
         let representation = usize::from(representation);
         if representation > owner.columns.len() {
             return Err(wrong(&format!(
-                "representation {representation} of field {field}, which lacks others before it"
+                "representation {representation} of field {field}, but an earlier representation is missing"
             )));
         }
         if representation == owner.columns.len() {
@@ -266,7 +304,7 @@ impl Schema {
         Ok(())
     }
 
-    /// The classes of objects that streamers wrote: those that the schema describes, and those of the file.
+    /// The classes of streamed objects. Descriptions in the schema take precedence over the file's descriptions.
     pub fn classes(&self, of_file: &Arc<Classes>) -> Result<Arc<Classes>> {
         let mut lists = self.type_infos.iter().filter(|one| one.content == STREAMER_INFO).peekable();
         if lists.peek().is_none() {
@@ -280,7 +318,8 @@ impl Schema {
         Ok(Arc::new(Classes::new(Arc::new(infos))))
     }
 
-    /// Names of the fields that lead to a field and its own, for errors. Ends where parents make a circle.
+    /// Names of the enclosing fields and of the field, joined with dots, for error messages. The path is cut short if
+    /// the parents form a cycle.
     pub fn path_of(&self, field: usize) -> String {
         let mut names = Vec::new();
         let mut next = Some(field);

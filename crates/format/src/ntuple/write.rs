@@ -1,4 +1,11 @@
-//! Makes the bytes of RNTuples. No I/O: the caller writes them.
+//! Encoding of RNTuples into bytes, without I/O.
+//!
+//! ```
+//! use branchline_format::ntuple::schema::Schema;
+//! use branchline_format::ntuple::write::schema::write_header;
+//!
+//! assert!(write_header("events", "", &Schema::default()).is_ok());
+//! ```
 
 pub mod anchor;
 pub mod elements;

@@ -1,8 +1,8 @@
-//! Classes of leaves, and the numbers that they hold.
+//! Leaf classes and their number types.
 
 use crate::numbers::number::Number;
 
-/// A leaf's class, and the letter that stands for its number in the title of a branch (TBranch's constructor).
+/// A leaf class, and the letter for its type in a branch title (TBranch's constructor).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LeafClass {
     pub(crate) number: Number,
@@ -16,7 +16,7 @@ const fn leaf(number: Number, class_name: &'static str, letter: char, is_unsigne
     LeafClass { number, class_name, letter, is_unsigned }
 }
 
-/// Of two leaves with the same number the first one is used for writing.
+/// All leaf classes. If two classes have the same number type, the first class is used for writing.
 const ALL: [LeafClass; 13] = [
     leaf(Number::Bool, "TLeafO", 'O', false),
     leaf(Number::I8, "TLeafB", 'B', false),
@@ -34,12 +34,12 @@ const ALL: [LeafClass; 13] = [
 ];
 
 impl LeafClass {
-    /// The class of leaves with this number; None for half precision, which branches of a TTree do not have.
+    /// The leaf class for a number type; None for half precision, which branches of a TTree do not support.
     pub(crate) fn of_number(number: Number) -> Option<Self> {
         ALL.into_iter().find(|leaf| leaf.number == number)
     }
 
-    /// The leaf of a class; the sign matters for whole numbers only.
+    /// The leaf class with this class name. `is_unsigned` matters only for integers.
     pub(crate) fn of_class(class_name: &str, is_unsigned: bool) -> Option<Self> {
         let of_class = || ALL.into_iter().filter(|leaf| leaf.class_name == class_name);
         of_class().find(|leaf| leaf.is_unsigned == is_unsigned).or_else(|| of_class().next())

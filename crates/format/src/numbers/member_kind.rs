@@ -1,5 +1,5 @@
-//! How a member is stored, by its type code. The walker and the compiler of objects match this enum, so that a new kind
-//! does not compile until both know it.
+//! Storage form of a member, derived from its type code. The walker and the compiler of objects match this enum
+//! exhaustively, so a new kind that one of them does not handle is a compile error.
 
 use crate::numbers::range::FloatRange;
 use crate::numbers::scalar::Scalar;
@@ -9,20 +9,20 @@ use crate::numbers::type_code::{
     STL_STRING_ARRAY, STREAMER, STREAM_LOOP, STREAM_LOOP_ARRAY, TNAMED, TOBJECT, TSTRING,
 };
 
-/// How a member is stored.
+/// Storage form of a member.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum MemberKind {
     /// A base class.
     Base,
     /// A number.
     Number(Scalar),
-    /// A fixed array of numbers.
+    /// A fixed-size array of numbers.
     FixedArray(Scalar),
-    /// A byte that is 0 for a null pointer, and an array whose length another member holds.
+    /// A flag byte (0 for a null pointer) and an array whose length is stored in another member.
     CountedArray(Scalar),
     /// TObject::fBits.
     Bits,
-    /// A four-byte length and that number of letters (`char*`).
+    /// A four-byte length followed by the characters (`char*`).
     CharStar,
     /// A TString.
     Text(Times),
@@ -30,24 +30,25 @@ pub(crate) enum MemberKind {
     TObject(Times),
     /// A TNamed.
     TNamed(Times),
-    /// An object with its header.
+    /// An object with a header.
     Object(Times),
     /// A pointer to an object.
     Pointer(Times),
-    /// A container of the standard library, a std::string, or an object with a streamer of its own, behind one header
-    /// for all of an array.
+    /// A standard library container, a std::string, or an object with a custom streamer. In a fixed-size array, one
+    /// header precedes all elements.
     Container,
-    /// An array of objects whose length another member holds (kStreamLoop).
+    /// An array of objects whose length is stored in another member (kStreamLoop).
     ObjectArray,
-    /// A member that exists in memory only.
+    /// A transient member, which is not stored.
     NotStored,
-    /// Offsets of baskets in old branches: a byte that is 2 for offsets of 64 bits, else they have 32, and the offsets.
+    /// Basket offsets in old branches: a flag byte followed by the offsets. The flag is 2 for 64-bit offsets; any other
+    /// value means 32-bit offsets.
     OldSeeks,
-    /// A type code that is not known.
+    /// An unknown type code.
     Unknown,
 }
 
-/// Whether a member is one thing or a fixed array of them.
+/// Whether a member is a single value or a fixed-size array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Times {
     One,
@@ -55,7 +56,7 @@ pub(crate) enum Times {
 }
 
 impl MemberKind {
-    /// The kind of a member with this type code; `range` is that of a packed number.
+    /// The storage form for a type code. `range` applies only to packed floats.
     pub(crate) fn of(type_code: i32, range: Option<FloatRange>) -> Self {
         let number = |code, kind: fn(Scalar) -> Self| Scalar::of_type_code(code, range).map_or(Self::Unknown, kind);
         match type_code {

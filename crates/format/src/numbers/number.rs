@@ -1,9 +1,17 @@
-//! The types of numbers that ROOT stores, and their names in C++, in NumPy and in ROOT's classes.
+//! The number types that ROOT stores, and their names in C++, in NumPy and in ROOT's classes.
+//!
+//! ```
+//! use branchline_format::numbers::number::Number;
+//!
+//! let number = Number::of_dtype("f8");
+//! assert_eq!(number, Some(Number::F64));
+//! assert_eq!(number.map(|number| (number.size(), number.type_name())), Some((8, "double")));
+//! ```
 
 use crate::cursor::Cursor;
 use crate::error::Result;
 
-/// A type of numbers as they are in memory.
+/// The in-memory type of a numeric value.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Number {
@@ -17,14 +25,14 @@ pub enum Number {
     U32,
     I64,
     U64,
-    /// Half precision, which only pages of RNTuples have.
+    /// Half-precision float, which occurs only in RNTuple pages.
     F16,
     F32,
     F64,
 }
 
 impl Number {
-    /// All types.
+    /// All number types.
     pub(crate) const ALL: [Self; 12] = [
         Self::Bool,
         Self::I8,
@@ -40,7 +48,7 @@ impl Number {
         Self::F64,
     ];
 
-    /// The number that a C++ type name stands for, ROOT's own names among them. `char` has a sign, as on x86-64.
+    /// The number type for a C++ type name, including ROOT's aliases. `char` is signed, as on x86-64.
     pub fn of_type_name(name: &str) -> Option<Self> {
         Some(match name {
             "bool" | "Bool_t" => Self::Bool,
@@ -59,12 +67,12 @@ impl Number {
         })
     }
 
-    /// The number with this NumPy type name, such as `i4`.
+    /// The number type for a NumPy type string, such as `i4`.
     pub fn of_dtype(dtype: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|number| number.dtype() == dtype)
     }
 
-    /// The element type of a TArray class; None for all other classes.
+    /// The element type of a TArray class; None for other classes.
     pub(crate) fn of_array_class(class_name: &str) -> Option<Self> {
         Some(match class_name {
             "TArrayC" => Self::I8,
@@ -77,7 +85,7 @@ impl Number {
         })
     }
 
-    /// Bytes of one value.
+    /// Size of a value in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::Bool | Self::I8 | Self::U8 => 1,
@@ -87,7 +95,7 @@ impl Number {
         }
     }
 
-    /// NumPy's type name: a letter for the kind and the bytes of a value, such as `f8`.
+    /// NumPy type string: a letter for the kind and the size in bytes, such as `f8`.
     pub const fn dtype(self) -> &'static str {
         match self {
             Self::Bool => "b1",
@@ -105,7 +113,7 @@ impl Number {
         }
     }
 
-    /// The C++ type name. C++ has none for half precision, which is a `float` here.
+    /// The C++ type name. Half precision has no C++ name and is reported as `float`.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
@@ -122,18 +130,18 @@ impl Number {
         }
     }
 
-    /// Whether it may have a fraction.
+    /// Whether this is a floating-point type.
     pub fn is_real(self) -> bool {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
     }
 
-    /// Whether it is a whole number with a sign.
+    /// Whether this is a signed integer type.
     pub fn is_signed(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Reads a big-endian value. A fraction is cut off. An unsigned value of 64 bits keeps its bits, and so may become
-    /// negative.
+    /// Read a big-endian value. Fractional parts are truncated. The bits of a 64-bit unsigned value are reinterpreted
+    /// as a signed value.
     pub(crate) fn read(self, cursor: &mut Cursor<'_>) -> Result<i64> {
         Ok(match self {
             Self::Bool | Self::U8 => i64::from(cursor.u8()?),
@@ -149,7 +157,7 @@ impl Number {
         })
     }
 
-    /// Adds a value to `out`, big-endian. None if this type cannot hold it.
+    /// Append a big-endian value to `out`. None if the number type cannot represent the value.
     pub(crate) fn write(self, value: i64, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::Bool | Self::U8 => out.extend(u8::try_from(value).ok()?.to_be_bytes()),
@@ -167,13 +175,13 @@ impl Number {
     }
 }
 
-/// A native IEEE 754 number of half precision as one of single precision.
+/// Convert a native IEEE 754 half-precision number to single precision.
 pub fn half_to_float(raw: [u8; 2]) -> f32 {
     let bits = u32::from(u16::from_ne_bytes(raw));
     let sign = (bits & 0x8000) << 16;
     let (exponent, mantissa) = (bits >> 10 & 0x1f, bits & 0x3ff);
     let magnitude = match exponent {
-        // A subnormal number: its mantissa in units of 2^-24.
+        // A subnormal number, whose mantissa is in units of 2^-24.
         0 => (mantissa as f32 * f32::from_bits(0x3380_0000)).to_bits(),
         0x1f => 0x7f80_0000 | mantissa << 13,
         _ => (exponent + 112) << 23 | mantissa << 13,

@@ -1,28 +1,36 @@
-//! The range and parse_bound of bits that a Double32_t or Float16_t is stored with, declared as `[xmin,xmax,nbits]`.
+//! The range and number of bits of a Double32_t or Float16_t, declared in a title as `[xmin,xmax,nbits]`.
+//!
+//! ```
+//! use branchline_format::numbers::range::FloatRange;
+//!
+//! let range = FloatRange::parse("transverse momentum [0,100,10]");
+//! assert_eq!(range, Some(FloatRange::Scaled { xmin: 0.0, factor: 10.24 }));
+//! assert_eq!(FloatRange::parse("[0,0,8]"), Some(FloatRange::Mantissa { bits: 8 }));
+//! ```
 
 use std::f64::consts::PI;
 
-/// How a truncated float is stored.
+/// Storage form of a packed float.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FloatRange {
-    /// An unsigned integer `a`, whose value is `a / factor + xmin`.
+    /// An unsigned integer `a` that represents the value `a / factor + xmin`.
     Scaled {
-        /// Lower end of the range.
+        /// Minimum of the value range.
         xmin: f64,
-        /// Steps per unit.
+        /// Number of integer steps per unit.
         factor: f64,
     },
-    /// An exponent byte and a mantissa of this many bits (TBufferFile::ReadWithNbits).
+    /// An exponent byte and a mantissa of `bits` bits (TBufferFile::ReadWithNbits).
     Mantissa {
-        /// Bits of the mantissa.
+        /// Number of mantissa bits.
         bits: u32,
     },
 }
 
 impl FloatRange {
-    /// Finds a range in the title of a member or leaf, by the rules of TStreamerElement's GetRange: the first bracket
-    /// with a comma in it, of the first two; fewer than 2 or more than 32 bits mean 32; an empty range with fewer than
-    /// 15 bits means a mantissa of that size.
+    /// Parse the range in the title of a member or leaf, with the rules of GetRange in TStreamerElement. Of the first
+    /// two brackets, the first bracket with a comma is used. A bit count below 2 or above 32 is replaced by 32. An
+    /// empty range with a bit count below 15 declares a mantissa of that size.
     pub fn parse(title: &str) -> Option<Self> {
         let mut brackets = title.split('[').skip(1).take(2).filter_map(|rest| rest.split_once(']'));
         let inside = brackets.find_map(|(inside, _)| inside.contains(',').then_some(inside))?;
@@ -38,7 +46,7 @@ impl FloatRange {
         Some(Self::Scaled { xmin, factor: steps / (xmax - xmin) })
     }
 
-    /// Bytes of one stored value.
+    /// Size of a stored value in bytes.
     pub fn stored_size(self) -> usize {
         match self {
             Self::Scaled { .. } => 4,
@@ -47,8 +55,8 @@ impl FloatRange {
     }
 }
 
-/// A bound as TStreamerElement's GetRange reads it: a literal, or one of pi, 2pi, 2*pi, twopi, pi/2 and pi/4, with a
-/// sign. Anything else is 0.
+/// Parse a bound like GetRange in TStreamerElement: a numeric literal, or one of pi, 2pi, 2*pi, twopi, pi/2 and pi/4,
+/// with an optional minus sign. Returns 0 for any other string.
 fn parse_bound(text: &str) -> f64 {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect::<String>().to_ascii_lowercase();
     if !text.contains("pi") {

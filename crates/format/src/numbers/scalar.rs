@@ -1,4 +1,13 @@
-//! Numbers as baskets store them, and their decoding into native arrays.
+//! Stored numbers, and their decoding into native arrays.
+//!
+//! ```
+//! use branchline_format::numbers::number::Number;
+//! use branchline_format::numbers::scalar::Scalar;
+//!
+//! let mut values = [0; 4];
+//! Scalar::Plain(Number::I16).decode(&[0, 1, 0, 2], &mut values);
+//! assert_eq!(values, [1_i16.to_ne_bytes(), 2_i16.to_ne_bytes()].concat()[..]);
+//! ```
 
 use pulp::Arch;
 
@@ -6,18 +15,18 @@ use crate::numbers::number::Number;
 use crate::numbers::range::FloatRange;
 use crate::numbers::type_code;
 
-/// How a number is stored.
+/// Storage form of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Scalar {
-    /// As it is in memory, but big-endian.
+    /// The in-memory representation in big-endian byte order.
     Plain(Number),
-    /// A Double32_t: a float, or packed with range or bits.
+    /// A Double32_t: stored as a float, or packed if a range or a number of bits is declared.
     Double32(Option<FloatRange>),
-    /// A Float16_t.
+    /// A Float16_t, which is always packed.
     Float16(FloatRange),
 }
 
-/// Mantissa bits of a Float16_t that declares none (TBufferFile::ReadFloat16).
+/// Number of mantissa bits of a Float16_t without a declared range (TBufferFile::ReadFloat16).
 const FLOAT16_BITS: u32 = 12;
 
 impl From<Number> for Scalar {
@@ -27,8 +36,8 @@ impl From<Number> for Scalar {
 }
 
 impl Scalar {
-    /// The number with this type code (TVirtualStreamerInfo::EReadWrite), packed with the range of its member. None for
-    /// codes of anything else.
+    /// The storage form for a type code (TVirtualStreamerInfo::EReadWrite). `range` applies only to packed floats. None
+    /// if the type code is not numeric.
     pub fn of_type_code(code: i32, range: Option<FloatRange>) -> Option<Self> {
         Some(Self::Plain(match code {
             type_code::CHAR | type_code::LEGACY_CHAR => Number::I8,
@@ -48,12 +57,12 @@ impl Scalar {
         }))
     }
 
-    /// A Float16_t with this range, or with the mantissa of one that declares none.
+    /// A Float16_t with this range. Without a range, the Float16_t has the default number of mantissa bits.
     pub fn float16(range: Option<FloatRange>) -> Self {
         Self::Float16(range.unwrap_or(FloatRange::Mantissa { bits: FLOAT16_BITS }))
     }
 
-    /// The number that a C++ type name stands for, as it is stored in a container, where it has no range.
+    /// The storage form of a C++ number type in a container, where packed floats have no range.
     pub fn of_type_name(name: &str) -> Option<Self> {
         match name {
             "Double32_t" => Some(Self::Double32(None)),
@@ -62,7 +71,7 @@ impl Scalar {
         }
     }
 
-    /// The type of the decoded values.
+    /// Number type of the decoded values.
     pub const fn number(self) -> Number {
         match self {
             Self::Plain(number) => number,
@@ -71,7 +80,7 @@ impl Scalar {
         }
     }
 
-    /// Bytes of one stored value.
+    /// Size of a stored value in bytes.
     pub fn stored_size(self) -> usize {
         match self {
             Self::Plain(number) => number.size(),
@@ -80,17 +89,17 @@ impl Scalar {
         }
     }
 
-    /// Bytes of one decoded value.
+    /// Size of a decoded value in bytes.
     pub fn size(self) -> usize {
         self.number().size()
     }
 
-    /// NumPy's name of the decoded type: kind and bytes.
+    /// NumPy type string of the decoded values.
     pub fn dtype(self) -> &'static str {
         self.number().dtype()
     }
 
-    /// C++'s name of the type.
+    /// C++ type name.
     pub fn type_name(self) -> &'static str {
         match self {
             Self::Plain(number) => number.type_name(),
@@ -99,12 +108,12 @@ impl Scalar {
         }
     }
 
-    /// Decodes all values in `stored` into `out`, which must have room for exactly these.
+    /// Decode all values in `stored` into `out`, which must have exactly their decoded size.
     pub fn decode(self, stored: &[u8], out: &mut [u8]) {
         debug_assert_eq!(stored.len() / self.stored_size() * self.size(), out.len());
         match self {
             Self::Plain(Number::Bool) => {
-                // Any byte but 0 is true in C++; NumPy's bool must be 0 or 1.
+                // In C++ every nonzero byte is true, but NumPy requires 0 or 1.
                 stored.iter().zip(out).for_each(|(from, to)| *to = u8::from(*from != 0));
             }
             Self::Plain(Number::I8 | Number::U8) => out.copy_from_slice(stored),
@@ -129,7 +138,7 @@ impl Scalar {
     }
 }
 
-/// An exponent byte and a mantissa word whose bit above the mantissa is the sign (TBufferFile::ReadWithNbits).
+/// Decode an exponent byte and a mantissa word. The bit above the mantissa is the sign (TBufferFile::ReadWithNbits).
 fn from_mantissa(raw: [u8; 3], bits: u32) -> f32 {
     let mantissa = u32::from(u16::from_be_bytes([raw[1], raw[2]]));
     let value = u32::from(raw[0]) << 23 | (mantissa & ((1 << (bits + 1)) - 1)) << (23 - bits);
@@ -141,7 +150,7 @@ fn from_mantissa(raw: [u8; 3], bits: u32) -> f32 {
     }
 }
 
-/// Reverses the bytes of every value, with the widest vectors that the processor has.
+/// Reverse the bytes of each value, using the widest available vector instructions.
 fn swap<const SIZE: usize>(stored: &[u8], out: &mut [u8]) {
     let (stored, _) = stored.as_chunks::<SIZE>();
     let (out, _) = out.as_chunks_mut::<SIZE>();
@@ -154,7 +163,7 @@ fn swap<const SIZE: usize>(stored: &[u8], out: &mut [u8]) {
     });
 }
 
-/// Decodes big-endian floats to doubles.
+/// Convert big-endian floats to native doubles.
 fn widen(stored: &[u8], out: &mut [u8]) {
     let (stored, _) = stored.as_chunks::<4>();
     let (out, _) = out.as_chunks_mut::<8>();
@@ -165,7 +174,7 @@ fn widen(stored: &[u8], out: &mut [u8]) {
     });
 }
 
-/// Decodes values one by one.
+/// Convert each value with a function.
 fn convert<const STORED: usize, const SIZE: usize>(
     stored: &[u8],
     out: &mut [u8],
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_mantissa_keeps_its_sign() {
-        // 1.5 has exponent 127 and the highest mantissa bit; with 10 bits the sign is bit 11.
+        // 1.5 has exponent 127 and the highest mantissa bit set. With 10 mantissa bits, the sign is bit 11.
         let plus = from_mantissa([127, 0x02, 0x00], 10);
         let minus = from_mantissa([127, 0x0a, 0x00], 10);
         assert_eq!((plus, minus), (1.5, -1.5));

@@ -1,4 +1,4 @@
-//! From streamer infos and C++ types to programs.
+//! Compiler of streamer infos and C++ types to programs.
 
 mod class;
 pub(crate) mod compiler;

@@ -1,4 +1,4 @@
-//! Programs taken through the bytes of entries.
+//! Execution of programs on entry bytes.
 
 mod block;
 mod columns;
@@ -6,6 +6,7 @@ mod convert;
 pub(crate) mod empty_entry;
 mod entries;
 mod entry_pointers;
+mod enumerations;
 mod expansion;
 mod machine;
 mod many;

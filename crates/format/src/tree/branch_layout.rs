@@ -1,4 +1,4 @@
-//! Finds what the entries of a branch look like in its baskets, from its leaves and the streamer infos.
+//! Derivation of a branch's entry layout from its leaves and the streamer infos.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ fn unsupported(class_name: &str, reason: &str) -> Kind {
     unreadable(class_name, FormatError::unsupported(reason))
 }
 
-/// A tree that declares larger entries than ROOT can write.
+/// Error for a tree whose declared arrays exceed ROOT's maximum entry size.
 fn too_large() -> FormatError {
-    FormatError::damaged(0, "it declares arrays that are longer than any entry can be")
+    FormatError::damaged(0, "it declares arrays that exceed the maximum entry size of 1 GiB")
 }
 
-/// What a branch holds. Never fails: a branch that cannot be read is [`Kind::Unreadable`] with the reason.
+/// The contents of a branch. A branch that cannot be read is [`Kind::Unreadable`], with the reason.
 pub fn kind_of(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = declared_kind(branch, classes);
     match kind.layout() {
@@ -51,15 +51,17 @@ fn declared_kind(branch: &TBranch, classes: &Arc<Classes>) -> Kind {
     let kind = match (&branch.element, branch.class_name.as_str()) {
         (Some(element), "TBranchElement") => kind_of_element(branch, element, classes),
         (Some(element), "TBranchObject") => named_objects(element, classes),
-        // For each element of a container of pointers the index of the branch with the objects of its class.
+        // A TBranchSTL splits a container of pointers by class. For each element, an entry has the index of the branch
+        // with the element's class.
         (Some(element), "TBranchSTL") => kind_of_whole("TIndArray", STREAMED, element, classes),
         (None, "TBranch") => Ok(kind_of_leaves(&branch.leaves, classes)),
-        (_, class_name) => Ok(unsupported(class_name, "branches of this class are not read yet")),
+        (_, class_name) => Ok(unsupported(class_name, "branches of this class are not supported")),
     };
     kind.unwrap_or_else(|error| unreadable(&declared_class(branch), error))
 }
 
-/// Split classes and base classes hold nothing; the counts of split containers do.
+/// Whether the branch has no data of its own. This is the case for split classes and base classes, but not for split
+/// containers, which store counts.
 fn is_group(element: &ElementBranch) -> bool {
     !matches!(element.branch_type, CLONES | COLLECTION)
 }
@@ -82,7 +84,7 @@ fn kind_of_leaves(leaves: &[TLeaf], classes: &Arc<Classes>) -> Kind {
     }
 }
 
-/// Leaves one behind the other in each entry.
+/// Compile the leaves of a branch. In each entry, the values of all leaves follow each other.
 fn leaf_list(leaves: &[TLeaf], classes: &Arc<Classes>) -> Result<Program> {
     let mut compiler = Compiler::new(classes);
     let mut members: Vec<(&str, Piece)> = Vec::with_capacity(leaves.len());
@@ -101,7 +103,7 @@ fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_
     if leaf.class_name == "TLeafC" {
         return Ok(compiler.text());
     }
-    let unknown = || FormatError::unsupported(format!("leaves of class {} are not read", leaf.class_name));
+    let unknown = || FormatError::unsupported(format!("leaves of class {} are not supported", leaf.class_name));
     let scalar = scalar_of_leaf(leaf).ok_or_else(unknown)?;
     let extents = dimensions_of_leaf(leaf);
     if array_size(scalar, &extents).is_none_or(|size| size > ENTRY_BYTES_MAX) {
@@ -110,7 +112,10 @@ fn leaf_piece(leaf: &TLeaf, before: &[(&str, Piece)], compiler: &mut Compiler<'_
     let Some(count_name) = &leaf.count_name else { return Ok(compiler.array_of_numbers(scalar, &extents)) };
     let counter = before.iter().find(|(name, _)| name == count_name).and_then(|(_, piece)| piece.as_counter());
     let counter = counter.ok_or_else(|| {
-        FormatError::unsupported(format!("{} is counted by {count_name}, which is not among its leaves", leaf.name))
+        FormatError::unsupported(format!(
+            "the length of {} is stored in {count_name}, which is not an earlier leaf",
+            leaf.name
+        ))
     })?;
     Ok(compiler.counted_numbers(counter, scalar, &extents))
 }
@@ -124,7 +129,7 @@ fn leaf_type(leaf: &TLeaf) -> String {
 
 fn kind_of_leaf(leaf: &TLeaf) -> Kind {
     let Some(scalar) = scalar_of_leaf(leaf) else {
-        return unsupported(&leaf.class_name, "leaves of this class are not read yet");
+        return unsupported(&leaf.class_name, "leaves of this class are not supported");
     };
     let dimensions = dimensions_of_leaf(leaf);
     Kind::Data(match leaf.count_branch {
@@ -141,19 +146,22 @@ fn scalar_of_leaf(leaf: &TLeaf) -> Option<Scalar> {
     }
 }
 
-/// The fixed extents in a leaf's title, such as `x[n][2][3]`, if they agree with its length.
+/// The constant dimensions in a leaf's title, such as `x[n][2][3]`, if their product is the leaf's length.
 fn dimensions_of_leaf(leaf: &TLeaf) -> Vec<usize> {
     let length = usize::try_from(leaf.length).unwrap_or(1).max(1);
     let extents = leaf.title.split('[').skip(1).filter_map(|part| part.split_once(']')?.0.trim().parse().ok());
     dimensions(length, &extents.collect::<Vec<usize>>())
 }
 
-/// TBranchElement::fType of an object that its class's own streamer writes, of a split TClonesArray, of a split STL
-/// collection, and of the members of both.
+/// TBranchElement::fType of an object that is written by its custom streamer.
 const STREAMED: i32 = -1;
+/// TBranchElement::fType of a split TClonesArray.
 const CLONES: i32 = 3;
+/// TBranchElement::fType of a split STL collection.
 const COLLECTION: i32 = 4;
+/// TBranchElement::fType of a member of a split TClonesArray's elements.
 const CLONES_MEMBER: i32 = 31;
+/// TBranchElement::fType of a member of a split STL collection's elements.
 const COLLECTION_MEMBER: i32 = 41;
 
 fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
@@ -180,11 +188,11 @@ fn kind_of_element(branch: &TBranch, element: &ElementBranch, classes: &Arc<Clas
     }
 }
 
-/// The member that a branch holds. Its index counts the members in the memory of the writing program, which may have
-/// more than are stored: the name decides.
+/// Find the member that a branch holds, preferably by name. The index in the branch is less reliable, because it counts
+/// members that are not stored.
 fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Element]) -> Option<&'i Element> {
     let mut name = branch.name.strip_suffix('.').unwrap_or(&branch.name);
-    // The extents of an array stand behind the name; brackets in the name of the branch above stand before it.
+    // Array dimensions come after the member name. Brackets in the parent branch's name come before it.
     while let Some((front, _)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) {
         name = front;
     }
@@ -196,16 +204,15 @@ fn member_of<'i>(branch: &TBranch, element: &ElementBranch, elements: &'i [Eleme
     numbered.filter(is_named).or_else(named).or(numbered.filter(|one| one.type_code == element.streamer_type))
 }
 
-/// A member of a class that the file does not describe, from the records of its branch.
+/// Reconstruct a member from its branch's metadata, for a class that the file does not describe.
 fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Element> {
     let type_code = element.streamer_type;
-    // How short floats are stored is only said in the streamer info.
+    // The format of packed floats is only in the streamer info.
     if let MemberKind::Number(scalar) | MemberKind::FixedArray(scalar) | MemberKind::CountedArray(scalar) =
         MemberKind::of(type_code, None)
+        && !matches!(scalar, Scalar::Plain(_))
     {
-        if !matches!(scalar, Scalar::Plain(_)) {
-            return Err(FormatError::unsupported("the file does not describe its class"));
-        }
+        return Err(FormatError::unsupported("the file does not describe its class"));
     }
     let length = branch.leaves.first().and_then(|leaf| usize::try_from(leaf.length).ok()).unwrap_or(1);
     Ok(Element {
@@ -217,12 +224,13 @@ fn undescribed_member(branch: &TBranch, element: &ElementBranch) -> Result<Eleme
     })
 }
 
-/// A branch that holds a whole object of this class.
+/// The layout of a branch that holds a whole object of this class.
 fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
-    let of_type = CppType::parse(class_name).ok_or_else(|| FormatError::unsupported("it is nested too deeply"))?;
+    let of_type =
+        CppType::parse(class_name).ok_or_else(|| FormatError::unsupported("its type is nested too deeply"))?;
     let of_type = Compiler::new(classes).resolved(of_type);
     if of_type.is_container() && branch_type != STREAMED {
-        // Streamer infos of containers have one element, whose content type says how enumerations are stored.
+        // The streamer info of a container has one element, whose content type shows how enumerations are stored.
         let content = classes.infos().newest(class_name).and_then(|info| info.elements.first());
         let content = content.and_then(|only| Scalar::of_type_code(only.content_type, None));
         return container(with_numbers(of_type, content), 1, classes);
@@ -241,27 +249,27 @@ fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, cl
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
 }
 
-/// Objects of any class, each behind the name of its class.
+/// The layout of objects of any class, each preceded by its class name.
 fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind> {
     let mut compiler = Compiler::new(classes);
     let piece = compiler.named_object(&element.class_name);
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, element.class_name.clone()))))
 }
 
-/// `count` containers behind one header.
+/// The layout of `count` containers after one shared header.
 fn container(of_type: CppType, count: usize, classes: &Arc<Classes>) -> Result<Kind> {
-    if let CppType::Sequence(inner) | CppType::Set(inner) = &of_type {
-        if let (CppType::Number(scalar), 1) = (inner.as_ref(), count) {
-            let header = RunHeader::Container { is_set: matches!(of_type, CppType::Set(_)) };
-            return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
-        }
+    if let CppType::Sequence(inner) | CppType::Set(inner) = &of_type
+        && let (CppType::Number(scalar), 1) = (inner.as_ref(), count)
+    {
+        let header = RunHeader::Container { is_set: matches!(of_type, CppType::Set(_)) };
+        return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
     }
     let mut compiler = Compiler::new(classes);
     let piece = compiler.headed(&of_type, count)?;
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
 }
 
-/// A member of a split class, or of the class that a split TClonesArray or STL collection holds.
+/// The layout of a member of a split class, or of the element class in a split TClonesArray or STL collection.
 fn kind_of_member(
     member: &Element,
     element: &ElementBranch,
@@ -279,6 +287,7 @@ fn kind_of_member(
     let many = |scalar, header, count| Layout::Run { scalar, dimensions: Vec::new(), header, count };
     let layout = match (member.kind(), Number::of_array_class(&member.type_name)) {
         (MemberKind::Number(scalar), _) => Some(fixed(scalar, Vec::new())),
+        (MemberKind::FixedArray(_), _) if is_collected && classes.infos().may_be_left_out(member) => None,
         (MemberKind::FixedArray(scalar), _) => Some(fixed(scalar, dimensions(length, &member.dimensions))),
         (MemberKind::CountedArray(scalar), _) if length == 1 => Some(match is_collected {
             false => many(scalar, RunHeader::Pointer, element.count),
@@ -298,18 +307,18 @@ fn kind_of_member(
     }
 }
 
-/// Whether a member is an array, also one of a single element.
+/// Whether a member is an array, including arrays with a single element.
 fn is_array(member: &Element) -> bool {
     !dimensions(member.array_length, &member.dimensions).is_empty()
 }
 
-/// Whether it is a container itself, and no pointer to one or a text.
+/// Whether the member itself is a container, not a pointer to a container and not a string.
 fn is_whole_container(member: &Element) -> bool {
     matches!(member.type_code, type_code::STL | type_code::STREAMER)
 }
 
 fn counter_of(element: &ElementBranch) -> Result<usize> {
-    element.count2.ok_or_else(|| FormatError::unsupported("the branch does not name the one that counts its arrays"))
+    element.count2.ok_or_else(|| FormatError::unsupported("the branch does not refer to the counter of its arrays"))
 }
 
 fn member_objects(
@@ -320,10 +329,10 @@ fn member_objects(
 ) -> Result<Kind> {
     let mut compiler = Compiler::new(classes);
     let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
-        return Err(FormatError::unsupported("it is not stored"));
+        return Err(FormatError::unsupported("the member is not stored"));
     };
     if is_collected && member.kind() == MemberKind::ObjectArray {
-        let message = "a member of this kind in a split collection: its lengths are in another branch";
+        let message = "arrays of objects in split collections are not supported";
         return Err(FormatError::unsupported(message));
     }
     let type_name = if member.type_name == "BASE" { &member.name } else { &member.type_name };

@@ -1,4 +1,4 @@
-//! Collects the wanted members of a streamed TTree with its branches and leaves.
+//! Collects the required members of a streamed TTree and of its branches and leaves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,35 +12,35 @@ use crate::walker::{Value, Visitor, Walker};
 use super::members::{wanted, Members, Numbers, PointersField, TextField, Wanted};
 use crate::basket::embedded::{read_embedded, EmbeddedBasket};
 
-/// Bytes of a branch or a leaf in a buffer, roughly: by it memory is reserved.
+/// Approximate size of a branch or leaf in the tree's record, used to reserve memory.
 const OBJECT_BYTES: usize = 512;
 
-/// The tree, which is object 0, and behind it its branches and leaves in the order of the buffer.
+/// The tree (index 0), followed by its branches and leaves in the order of the buffer.
 #[derive(Debug)]
 pub struct Objects<'b> {
     members: Vec<Members<'b>>,
-    /// The reference of each object but the tree: its position in the buffer, in ascending order.
+    /// The reference to each object except the tree, i.e. the object's position in the buffer, in ascending order.
     ids: Vec<u64>,
 }
 
 impl<'b> Objects<'b> {
-    /// How many there are.
+    /// Number of objects.
     pub fn count(&self) -> usize {
         self.members.len()
     }
 
-    /// The index of the object with this reference; None for the tree and for objects that were stepped over.
+    /// The index of the object with the reference `id`; None for the tree and for skipped objects.
     pub fn find(&self, id: u64) -> Option<usize> {
         self.ids.binary_search(&id).ok().map(|found| found + 1)
     }
 
-    /// An object.
+    /// The object with this index.
     pub fn at(&mut self, index: usize) -> &mut Members<'b> {
         &mut self.members[index]
     }
 }
 
-/// Reads the plain bytes of a TTree's record, behind a key of `key_size` bytes.
+/// Parse the uncompressed bytes of a TTree's record, whose key has `key_size` bytes.
 pub fn collect<'b>(bytes: &'b [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Objects<'b>> {
     let expected = bytes.len() / OBJECT_BYTES;
     let mut members = Vec::with_capacity(expected + 1);
@@ -55,9 +55,9 @@ pub fn collect<'b>(bytes: &'b [u8], key_size: u64, class_name: &str, infos: &Cla
 
 struct Collector<'b> {
     objects: Objects<'b>,
-    /// The object whose members come next.
+    /// Index of the object whose members are being read.
     current: usize,
-    /// Baskets in the buffer by their references.
+    /// Embedded baskets by object reference.
     baskets: HashMap<u64, EmbeddedBasket>,
 }
 
@@ -79,7 +79,7 @@ impl<'b> Visitor<'b> for Collector<'b> {
         } else if class_name.starts_with("TBranch") || class_name.starts_with("TLeaf") {
             member_object(walker, class_name, id)?;
         } else if end.is_none() {
-            return Err(walker.damaged(format!("a {class_name} without recorded length")));
+            return Err(walker.damaged(format!("the {class_name} has no byte count")));
         }
         walker.buffer.finish_pointer(end)
     }
@@ -108,11 +108,11 @@ impl<'b> Visitor<'b> for Collector<'b> {
     }
 }
 
-/// Reads a branch or leaf. Its place among the objects comes before those of the objects in it.
+/// Read a branch or leaf. Its index is lower than the indexes of all objects inside it.
 fn member_object<'b>(walker: &mut Walker<'b, '_, Collector<'b>>, class_name: &Arc<str>, id: u64) -> Result<()> {
     let objects = &mut walker.visitor.objects;
     if objects.ids.last().is_some_and(|last| *last >= id) {
-        return Err(walker.damaged("an object lies before the one that came before it"));
+        return Err(walker.damaged("the objects are not in ascending order"));
     }
     objects.ids.push(id);
     objects.members.push(Members::of_class(Arc::clone(class_name)));

@@ -1,5 +1,5 @@
-//! Branches that were added to a tree with entries: a split container of pointers (TBranchSTL) gets one for each class
-//! when its first object is filled. The entries before are empty.
+//! Branches that are added after a tree already has entries. A split container of pointers (TBranchSTL) gets a branch
+//! for a class when the first object of that class is filled. All earlier entries of that branch are empty.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::error::{FormatError, Result};
 use super::model::{Basket, Place, TBranch};
 use crate::basket::embedded::EmbeddedBasket;
 
-/// Entries of the largest basket that is made for the entries before a branch was added.
+/// Maximum number of entries per basket that is created for the entries before a branch was added.
 const BASKET_ENTRIES_MAX: u64 = 1 << 16;
-/// More entries than this before a branch are refused, so that a damaged file cannot take memory for them.
+/// Maximum number of entries before a branch was added, so that a damaged file cannot exhaust the memory.
 const ENTRIES_MAX: u64 = 1 << 24;
-/// TBranchElement::fType of the branch that counts the elements of a split STL collection.
+/// TBranchElement::fType of a branch that counts the elements of a split STL collection.
 const COLLECTION: i32 = 4;
 
-/// Fills branches below a TBranchSTL up with baskets of empty entries.
+/// Prepend baskets of empty entries to the branches below a TBranchSTL.
 pub(super) fn fill_up(branches: &mut [TBranch]) -> Result<()> {
     let mut is_below: Vec<bool> = Vec::with_capacity(branches.len());
     let mut made = EmptyBaskets::default();
@@ -27,7 +27,7 @@ pub(super) fn fill_up(branches: &mut [TBranch]) -> Result<()> {
         let branch = &mut branches[index];
         let (true, Some(element), Some(first)) = (below, &branch.element, branch.baskets.first()) else { continue };
         if first.entry_start > ENTRIES_MAX {
-            let message = format!("its first entry is {}, more than {ENTRIES_MAX}", first.entry_start);
+            let message = format!("its first entry is {}; at most {ENTRIES_MAX} is supported", first.entry_start);
             return Err(FormatError::unsupported(message).in_object(format!("branch {}", branch.path)));
         }
         let mut before = made.up_to(first.entry_start, element.branch_type == COLLECTION);
@@ -38,12 +38,12 @@ pub(super) fn fill_up(branches: &mut [TBranch]) -> Result<()> {
     Ok(())
 }
 
-/// Baskets by their number of entries, and whether these are counts or lists. All branches share them.
+/// Empty baskets, shared by all branches. The key is the number of entries, and whether the entries are counts.
 #[derive(Default)]
 struct EmptyBaskets(HashMap<(u64, bool), Arc<EmbeddedBasket>>);
 
 impl EmptyBaskets {
-    /// Baskets for all entries before `end`. Each has a power of two of entries, so that few different ones are made.
+    /// Baskets for all entries before `end`. The size of each basket is a power of two, so that few sizes are needed.
     fn up_to(&mut self, end: u64, are_counts: bool) -> Vec<Basket> {
         let mut baskets = Vec::new();
         let mut entry_start = 0;
@@ -59,7 +59,7 @@ impl EmptyBaskets {
     }
 }
 
-/// Entries that are each an empty list, or a count of 0.
+/// Create a basket whose entries are all empty lists or counts of 0.
 fn empty_basket(entries_count: usize, are_counts: bool) -> EmbeddedBasket {
     let data = if are_counts { vec![0; 4 * entries_count] } else { Vec::new() };
     let offsets = if are_counts { None } else { Some(vec![0; entries_count + 1]) };

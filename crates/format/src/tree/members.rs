@@ -1,4 +1,4 @@
-//! The members of TTree, TBranch and TLeaf objects that are read, and their values.
+//! The members of TTree, TBranch and TLeaf objects that Branchline needs, and their values.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::numbers::member_kind::{MemberKind, Times};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 
-/// Whole numbers that are kept.
+/// Required integer members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -31,7 +31,7 @@ pub enum NumberField {
 
 const NUMBERS_COUNT: usize = NumberField::IsUnsigned as usize + 1;
 
-/// Variable arrays of whole numbers that are kept.
+/// Required members that are variable-size arrays of integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -43,7 +43,7 @@ pub enum ArrayField {
 
 const ARRAYS_COUNT: usize = ArrayField::Seeks as usize + 1;
 
-/// Strings that are kept.
+/// Required string members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -58,7 +58,7 @@ pub enum TextField {
 
 const TEXTS_COUNT: usize = TextField::ParentName as usize + 1;
 
-/// Arrays of pointers that are kept.
+/// Required members that are arrays of pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -70,7 +70,7 @@ pub enum PointersField {
 
 const POINTER_ARRAYS_COUNT: usize = PointersField::Baskets as usize + 1;
 
-/// Single pointers that are kept.
+/// Required members that are single pointers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[allow(missing_docs)]
@@ -86,12 +86,12 @@ pub enum LinkField {
 
 const LINKS_COUNT: usize = LinkField::UserInfo as usize + 1;
 
-/// A member that is read, by the kind of its value.
+/// A required member, grouped by value type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// A whole number (or a double that holds one).
+    /// An integer, or a double with an integral value.
     Number(NumberField),
-    /// A variable array.
+    /// A variable-size array of integers.
     Array(ArrayField),
     /// A string.
     Text(TextField),
@@ -101,7 +101,7 @@ pub enum Wanted {
     Link(LinkField),
 }
 
-/// The place of a member's value; None for members that are not read or are stored in another way than expected.
+/// The field to store a member's value in; None if the member is not required or not stored in the expected form.
 pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
     let found = wanted_name(&element.name);
     match (found?, kind) {
@@ -114,7 +114,7 @@ pub fn wanted(element: &Element, kind: MemberKind) -> Option<Wanted> {
     }
 }
 
-/// The place of the value of a member with this name, which is ROOT's own.
+/// The field for the value of ROOT's member `name`; None if the member is not required.
 fn wanted_name(name: &str) -> Option<Wanted> {
     use Wanted::{Array, Link as L, Number as N, Pointers as P, Text as T};
     Some(match name {
@@ -155,7 +155,7 @@ fn wanted_name(name: &str) -> Option<Wanted> {
     })
 }
 
-/// A variable array of whole numbers as it lies in the buffer: a branch has room for more baskets than it has.
+/// A variable-size array of integers in the buffer. Branches allocate more elements than they have baskets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Numbers<'a> {
     stored: &'a [u8],
@@ -163,17 +163,17 @@ pub struct Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    /// The numbers in these bytes.
+    /// Create an array over these bytes.
     pub fn new(stored: &'a [u8], number: Number) -> Self {
         Self { stored, number }
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.stored.len() / self.number.size()
     }
 
-    /// The number with this index; None behind the last.
+    /// The number at `index`; None if the index is out of bounds.
     pub fn get(&self, index: usize) -> Option<i64> {
         let size = self.number.size();
         let raw = self.stored.get(index.checked_mul(size)?..)?;
@@ -181,72 +181,72 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The members of a TTree, TBranch or TLeaf. Texts and arrays stay in the buffer of the tree's record.
+/// The required members of a TTree, TBranch or TLeaf. Strings and arrays borrow from the bytes of the tree's record.
 #[derive(Debug, Clone, Default)]
 pub struct Members<'a> {
-    /// Its class.
+    /// Class name of the object.
     pub class_name: Arc<str>,
     numbers: [i64; NUMBERS_COUNT],
     arrays: [Numbers<'a>; ARRAYS_COUNT],
     texts: [&'a [u8]; TEXTS_COUNT],
     pointers: [Vec<u64>; POINTER_ARRAYS_COUNT],
     links: [u64; LINKS_COUNT],
-    /// Baskets that were written together with the branch: index in fBaskets and their bytes.
+    /// Embedded baskets, each with its index in fBaskets.
     pub embedded: Vec<(usize, crate::basket::embedded::EmbeddedBasket)>,
 }
 
 impl<'a> Members<'a> {
-    /// Nothing known yet but the class.
+    /// Create the members of an object of this class, all unset.
     pub fn of_class(class_name: Arc<str>) -> Self {
         Self { class_name, ..Self::default() }
     }
 
-    /// A whole number; 0 when the class had no such member.
+    /// Value of an integer member; 0 if the class has no such member.
     pub fn number(&self, which: NumberField) -> i64 {
         self.numbers[which as usize]
     }
 
-    /// An array.
+    /// Value of an array member; empty if the class has no such member.
     pub fn array(&self, which: ArrayField) -> Numbers<'a> {
         self.arrays[which as usize]
     }
 
-    /// A string; bytes that are not UTF-8 are replaced.
+    /// Value of a string member, with invalid UTF-8 replaced.
     pub fn text(&self, which: TextField) -> String {
         text_of(self.texts[which as usize])
     }
 
-    /// Takes the references of an array of pointers out.
+    /// Take the references out of a member that is an array of pointers.
     pub fn take_pointers(&mut self, which: PointersField) -> Vec<u64> {
         std::mem::take(&mut self.pointers[which as usize])
     }
 
-    /// The reference of a pointer; 0 for null.
+    /// The object reference in a pointer member; 0 for null.
     pub fn link(&self, which: LinkField) -> u64 {
         self.links[which as usize]
     }
 
-    /// Sets a number.
+    /// Set an integer member.
     pub fn set_number(&mut self, which: NumberField, value: i64) {
         self.numbers[which as usize] = value;
     }
 
-    /// Sets an array.
+    /// Set an array member.
     pub fn set_array(&mut self, which: ArrayField, value: Numbers<'a>) {
         self.arrays[which as usize] = value;
     }
 
-    /// Sets a string.
+    /// Set a string member.
     pub fn set_text(&mut self, which: TextField, value: &'a [u8]) {
         self.texts[which as usize] = value;
     }
 
-    /// Sets an array of pointers.
+    /// Set a member that is an array of pointers.
     pub fn set_pointers(&mut self, which: PointersField, value: Vec<u64>) {
         self.pointers[which as usize] = value;
     }
 
-    /// Sets a pointer.
+    /// Set a pointer member.
     pub fn set_link(&mut self, which: LinkField, value: u64) {
         self.links[which as usize] = value;
     }

@@ -8,59 +8,59 @@ use crate::basket::embedded::EmbeddedBasket;
 /// A TTree.
 #[derive(Debug, Clone)]
 pub struct TTree {
-    /// Its name.
+    /// Name of the tree.
     pub name: String,
-    /// Its title.
+    /// Title of the tree.
     pub title: String,
-    /// Entries in it.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Whether it has aliases, an index or friends.
+    /// Whether the tree has aliases, an index or friends.
     pub has_relatives: bool,
-    /// Whether its author added objects to it (TTree::GetUserInfo).
+    /// Whether user objects are attached to the tree (TTree::GetUserInfo).
     pub has_user_info: bool,
-    /// Its branches; a parent comes before its children.
+    /// The branches. Each parent comes before its children.
     pub branches: Vec<TBranch>,
 }
 
-/// A TBranch or one of its kinds.
+/// A TBranch or one of its subclasses.
 #[derive(Debug, Clone)]
 pub struct TBranch {
-    /// Name, class, leaves: shared by trees of several files that differ in their entries only.
+    /// Name, class and leaves. Shared by the trees of several files if these differ only in their entries.
     pub info: Arc<BranchInfo>,
-    /// Entries in it.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Bytes before compression, keys included (TBranch::fTotBytes).
+    /// Uncompressed size of the baskets, including keys (TBranch::fTotBytes).
     pub plain_bytes: u64,
-    /// Bytes in the file (TBranch::fZipBytes).
+    /// Size of the baskets in the file (TBranch::fZipBytes).
     pub compressed_bytes: u64,
-    /// Its baskets in the order of entries.
+    /// The baskets, sorted by entry.
     pub baskets: Vec<Basket>,
 }
 
 /// The parts of a branch that do not depend on its entries.
 #[derive(Debug, Clone)]
 pub struct BranchInfo {
-    /// The reference of its object in the record of the tree.
+    /// Reference to the branch object in the tree's record.
     pub object_id: u64,
-    /// Names of the branches that lead here and its own, joined with `/`; repeated ones end in `#2`, `#3`.
+    /// Names of the parent branches and of the branch, joined with `/`. Duplicate paths get the suffix `#2`, `#3`, ...
     pub path: String,
-    /// Its own name.
+    /// Name of the branch.
     pub name: String,
-    /// Its title.
+    /// Title of the branch.
     pub title: String,
-    /// TBranch, TBranchElement, TBranchObject, ...
+    /// Class of the branch object: TBranch, TBranchElement, TBranchObject, ...
     pub class_name: String,
-    /// Index of the branch that it belongs to.
+    /// Index of the parent branch.
     pub parent: Option<usize>,
-    /// Whether other branches belong to it.
+    /// Whether the branch has child branches.
     pub has_children: bool,
-    /// Its leaves.
+    /// The leaves.
     pub leaves: Vec<TLeaf>,
-    /// Compression setting, 100 * algorithm + level; negative for the file's.
+    /// Compression setting, 100 * algorithm + level. A negative value means the file's compression setting.
     pub compress: i64,
-    /// The file that holds its baskets, when it is another one.
+    /// Name of the file with the baskets; empty if the baskets are in the tree's own file.
     pub file_name: String,
-    /// The class that the branch holds, for TBranchElement, TBranchObject and TBranchSTL.
+    /// The class of the contents, for TBranchElement, TBranchObject and TBranchSTL.
     pub element: Option<ElementBranch>,
 }
 
@@ -81,67 +81,67 @@ impl DerefMut for TBranch {
 /// A TLeaf.
 #[derive(Debug, Clone)]
 pub struct TLeaf {
-    /// Its name.
+    /// Name of the leaf.
     pub name: String,
-    /// Its title, where dimensions and ranges are declared.
+    /// Title of the leaf, which declares dimensions and ranges.
     pub title: String,
-    /// TLeafF, TLeafI, ...
+    /// Class of the leaf object: TLeafF, TLeafI, ...
     pub class_name: String,
-    /// Elements per entry, or per unit of its counter.
+    /// Number of elements per entry. If the leaf has a counter, number of elements per counted unit.
     pub length: i64,
-    /// Whether a whole number has no sign.
+    /// Whether the values are unsigned integers.
     pub is_unsigned: bool,
-    /// Name of the leaf that counts it.
+    /// Name of the counter leaf, which holds the array length.
     pub count_name: Option<String>,
-    /// Index of the branch of the leaf that counts it.
+    /// Index of the branch that the counter leaf belongs to.
     pub count_branch: Option<usize>,
 }
 
-/// What a TBranchElement records of the class that it was split from.
+/// Additional properties of a TBranchElement: the class that the branch was split from, and the member.
 #[derive(Debug, Clone, Default)]
 pub struct ElementBranch {
-    /// Class whose member it is.
+    /// Class that the member belongs to.
     pub class_name: String,
-    /// Class of a container's elements.
+    /// Class of the elements, if the branch holds a container.
     pub clones_name: String,
     /// Checksum of the class.
     pub checksum: u32,
     /// Version of the class.
     pub class_version: i32,
-    /// Index of the member in the streamer info, negative for the whole object.
+    /// Index of the member in the streamer info; negative if the branch holds a whole object.
     pub id: i32,
-    /// TBranchElement::fType: 0 member, 1 base, 2 split class, 3 TClonesArray, 4 STL collection, 31 and 41 their
-    /// members.
+    /// TBranchElement::fType. 0: member, 1: base class, 2: split class, 3: TClonesArray, 4: STL collection, 31: member
+    /// of a TClonesArray's elements, 41: member of an STL collection's elements.
     pub branch_type: i32,
     /// Type code of the member.
     pub streamer_type: i32,
-    /// Index of the branch with the number of elements.
+    /// Index of the counter branch with the number of elements per entry.
     pub count: Option<usize>,
-    /// Index of the branch with the length of each element's own array.
+    /// Index of the counter branch with one array length per element.
     pub count2: Option<usize>,
 }
 
-/// One basket of a branch.
+/// A basket of a branch.
 #[derive(Debug, Clone)]
 pub struct Basket {
-    /// Number of its first entry in the tree.
+    /// Index of the first entry in the tree.
     pub entry_start: u64,
-    /// Number of its last entry plus one.
+    /// Index of the last entry in the tree, plus one.
     pub entry_stop: u64,
-    /// Where it is.
+    /// Location of the basket's bytes.
     pub place: Place,
 }
 
-/// Where the bytes of a basket are.
+/// Location of a basket's bytes.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// A record in the file.
+    /// A separate record in the file.
     File {
         /// Offset of the record.
         seek: u64,
-        /// Bytes of the record.
+        /// Size of the record.
         size: u64,
     },
-    /// Written together with the tree.
+    /// The tree's metadata, in which the basket is embedded.
     Embedded(Arc<EmbeddedBasket>),
 }

@@ -1,4 +1,5 @@
-//! A TTree's metadata: its branches as a flat list in the order of the tree, each with its leaves and baskets.
+//! Parsing of a TTree's metadata into a flat list of branches, in the order of the tree. Each branch has its leaves and
+//! baskets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,16 +13,17 @@ use super::members::{ArrayField, LinkField, Members, NumberField, PointersField,
 use super::model::{Basket, BranchInfo, ElementBranch, Place, TBranch, TLeaf, TTree};
 use crate::basket::embedded::EmbeddedBasket;
 
-/// The tree among the objects of its record.
+/// Index of the tree among the objects in its record.
 const TREE: usize = 0;
-/// Branches within branches deeper than this are taken for a loop.
+/// Maximum nesting depth of branches. Deeper branches are assumed to form a cycle.
 const DEPTH_MAX: usize = 100;
-/// Paths may take this many times the bytes of the tree: a long name that is repeated in many paths would fill memory.
+/// Maximum total length of branch paths, as a multiple of the size of the tree's record. Without a limit, a long name
+/// that is repeated in many paths would exhaust the memory.
 const PATHS_FACTOR_MAX: usize = 16;
 
-/// Reads a TTree from the plain bytes of its record, behind a key of `key_size` bytes.
+/// Parse a TTree from the uncompressed bytes of its record, whose key has `key_size` bytes.
 ///
-/// Fails for bytes that contradict the streamer infos or each other, and for versions of classes that are not read.
+/// Fails if the bytes contradict the streamer infos or each other, and for unsupported class versions.
 pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<TTree> {
     let mut objects = collect(bytes, key_size, class_name, infos)?;
     let mut builder = Builder {
@@ -51,25 +53,22 @@ pub fn read_tree(bytes: &[u8], key_size: u64, class_name: &str, infos: &ClassInf
 
 struct Builder {
     branches: Vec<TBranch>,
-    /// The index of the object of each branch, and those of its leaves.
+    /// For each branch, the index of the branch object and the indexes of the leaf objects.
     objects_of: Vec<(usize, Vec<usize>)>,
-    /// The index of the branch of each object, for a leaf that of the branch that it belongs to.
+    /// For each branch object or leaf object, the index of the branch.
     branch_of: Vec<Option<usize>>,
-    /// Bytes that further paths may take.
+    /// Number of bytes left for further paths.
     paths_room: usize,
 }
 
 impl Builder {
-    /// Adds the branch with this reference and all below it.
+    /// Add the branch with the reference `id` and all its descendants.
     fn add(&mut self, id: u64, parent: Option<usize>, objects: &mut Objects<'_>, depth: usize) -> Result<()> {
         let Some(object) = objects.find(id) else {
-            return Err(FormatError::damaged(
-                0,
-                format!("the tree refers to branch number {id}, which is not in its record"),
-            ));
+            return Err(FormatError::damaged(0, format!("unknown branch reference {id}")));
         };
         if depth > DEPTH_MAX || self.branch_of[object].is_some() {
-            return Err(FormatError::damaged(0, "a branch belongs to itself"));
+            return Err(FormatError::damaged(0, "the branches form a loop"));
         }
         let members = objects.at(object);
         let children = members.take_pointers(PointersField::Branches);
@@ -104,7 +103,7 @@ impl Builder {
         children.into_iter().try_for_each(|child| self.add(child, Some(index), objects, depth + 1))
     }
 
-    /// Fills in the branches that count others, which may come later in the tree.
+    /// Resolve references to counter branches. This requires all branches, because counter branches may come later.
     fn link(&mut self, objects: &mut Objects<'_>) {
         for (branch, (object, leaves)) in self.branches.iter_mut().zip(&self.objects_of) {
             let members = objects.at(*object);
@@ -122,7 +121,7 @@ impl Builder {
     }
 }
 
-/// Adds `#2`, `#3`, ... to paths that several branches have, but for the first of them.
+/// Append `#2`, `#3`, ... to the paths of branches whose path occurred before.
 fn number_repeated_paths(branches: &mut [TBranch]) {
     let mut seen: HashMap<&str, usize> = HashMap::with_capacity(branches.len());
     let mut repeated = Vec::new();
@@ -143,7 +142,7 @@ fn new_leaf(members: &Members<'_>) -> TLeaf {
         name: members.text(TextField::Name),
         title: members.text(TextField::Title),
         class_name: String::from(&*members.class_name),
-        // ROOT writes -1 for members that others count.
+        // The length is -1 if another member holds the array length.
         length: members.number(NumberField::Len),
         is_unsigned: members.number(NumberField::IsUnsigned) != 0,
         count_name: None,
@@ -179,7 +178,7 @@ fn new_info(members: &Members<'_>) -> BranchInfo {
     }
 }
 
-/// Sets the entries, bytes and baskets of a branch.
+/// Set the entry count, the sizes and the baskets of a branch.
 pub(crate) fn fill(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
     fill_in(branch, members).map_err(|error| error.in_object(format!("branch {}", branch.name)))
 }
@@ -192,12 +191,12 @@ fn fill_in(branch: &mut TBranch, members: &mut Members<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A number of something by the record of a tree, in a member with this name. Fails for one below zero.
+/// Convert a count that was read from the member `name`. Fails if the count is negative.
 pub(crate) fn counted(name: &str, value: i64) -> Result<u64> {
-    u64::try_from(value).map_err(|_| FormatError::damaged(0, format!("{name} is {value}, a count below zero")))
+    u64::try_from(value).map_err(|_| FormatError::damaged(0, format!("{name} is negative: {value}")))
 }
 
-/// The baskets of a branch in the order of entries, from the three arrays and the embedded ones.
+/// The baskets of a branch, sorted by entry, from the three arrays that describe baskets and from the embedded baskets.
 fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
     let first_entries = members.array(ArrayField::FirstEntries);
     let seeks = members.array(ArrayField::Seeks);
@@ -214,10 +213,10 @@ fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
     for index in 0..=written.min(known) {
         let seek = seeks.get(index).unwrap_or(0);
         let size = sizes.get(index).unwrap_or(0);
-        // ROOT leaves anything in the slots of baskets that are not written.
+        // ROOT leaves uninitialised values in the array elements for unwritten baskets.
         let is_damaged = seek < 0 || seek > 0 && size < 0;
         if is_damaged && index < written {
-            let message = format!("basket {index} cannot be at {seek} and have {size} bytes");
+            let message = format!("basket {index} has an invalid offset or size (offset {seek}, {size} bytes)");
             return Err(FormatError::damaged(0, message));
         }
         let place = match embedded.remove(&index) {
@@ -234,7 +233,7 @@ fn new_baskets(members: &mut Members<'_>) -> Result<Vec<Basket>> {
         if entry_start < stop_before || entry_stop < entry_start {
             return Err(FormatError::damaged(
                 0,
-                format!("basket {index} covers entries {entry_start} to {entry_stop}"),
+                format!("basket {index} has an invalid entry range, {entry_start} to {entry_stop}"),
             ));
         }
         stop_before = entry_stop;

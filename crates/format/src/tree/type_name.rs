@@ -1,4 +1,4 @@
-//! C++ names of what branches hold, for people.
+//! Human-readable C++ type names of branches.
 
 use crate::layout::{Kind, Layout, RunHeader};
 use crate::numbers::scalar::Scalar;

@@ -1,4 +1,4 @@
-//! ROOT's own containers, whose streamers are the same in all files.
+//! ROOT's own containers, whose streamed format is the same in all files.
 
 use crate::cursor::VersionHeader;
 use crate::error::{FormatError, Result};
@@ -6,12 +6,12 @@ use crate::numbers::number::Number;
 
 use super::walk::{Value, Visitor, Walker};
 
-/// Room that is reserved for the pointers of an array: most arrays are short, and a damaged file may claim long ones
-/// within each other.
+/// Maximum number of pointers to reserve memory for. Most arrays are short, and a damaged file may declare long arrays
+/// that are nested in each other.
 const LINKS_RESERVED_MAX: usize = 16;
 
 impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
-    /// A TArray: a count and the numbers (TArrayD::Streamer).
+    /// Skip a TArray: the number of elements, then the elements (TArrayD::Streamer).
     pub(super) fn numbers(&mut self, number: Number) -> Result<()> {
         let cursor = &mut self.buffer.cursor;
         let count = i64::from(cursor.i32()?);
@@ -19,11 +19,12 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         cursor.skip(count * number.size())
     }
 
-    /// TList::Streamer: a TObject, a name, and pointers with an option each.
+    /// Walk through a TList: a TObject, a name, and pointers that are each followed by an option string
+    /// (TList::Streamer).
     pub(super) fn list(&mut self) -> Result<()> {
         let header = self.begin()?;
         if header.version <= 3 {
-            return Err(FormatError::unsupported(format!("TList version {}", header.version)));
+            return Err(FormatError::unsupported(format!("version {} of TList is not supported", header.version)));
         }
         self.buffer.skip_tobject()?;
         self.buffer.cursor.string_bytes()?;
@@ -35,7 +36,8 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         self.end(header, false)
     }
 
-    /// The head of TObjArray, TMap and TClonesArray: since version 3 a TObject, since version 2 a name.
+    /// Read the header of a TObjArray, TMap or TClonesArray. It includes a name since version 2 and a TObject since
+    /// version 3.
     fn collection_head(&mut self) -> Result<VersionHeader> {
         let header = self.begin()?;
         if header.version > 2 {
@@ -47,7 +49,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         Ok(header)
     }
 
-    /// TObjArray::Streamer. Returns the numbers of the objects that the pointers refer to.
+    /// Walk through a TObjArray (TObjArray::Streamer). Returns the IDs of the objects that the pointers refer to.
     pub(super) fn pointer_array(&mut self) -> Result<Value<'b>> {
         let header = self.collection_head()?;
         let start = self.position();
@@ -64,7 +66,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         Ok(Value::Links(links))
     }
 
-    /// TObjString::Streamer; files often do not describe the class.
+    /// Skip a TObjString (TObjString::Streamer). Files often do not describe this class.
     pub(super) fn text_object(&mut self) -> Result<()> {
         let header = self.begin()?;
         self.buffer.skip_tobject()?;
@@ -72,7 +74,7 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         self.end(header, false)
     }
 
-    /// TMap::Streamer: pairs of pointers.
+    /// Walk through a TMap, which consists of pairs of pointers (TMap::Streamer).
     pub(super) fn map(&mut self) -> Result<()> {
         let header = self.collection_head()?;
         let count = i64::from(self.buffer.cursor.i32()?);
@@ -82,14 +84,14 @@ impl<'b, V: Visitor<'b>> Walker<'b, '_, V> {
         self.end(header, false)
     }
 
-    /// TClonesArray::Streamer, as far as its head: only empty ones are read.
+    /// Read an empty TClonesArray (TClonesArray::Streamer). Fails if the array has elements, which are not supported.
     pub(super) fn clones(&mut self) -> Result<()> {
         let header = self.collection_head()?;
         self.buffer.cursor.string_bytes()?; // class and version
         let count = self.buffer.cursor.i32()?;
         let _lower_bound = self.buffer.cursor.i32()?;
         if count != 0 {
-            return Err(FormatError::unsupported("a TClonesArray with objects in it"));
+            return Err(FormatError::unsupported("only empty TClonesArrays are supported here"));
         }
         self.end(header, false)
     }

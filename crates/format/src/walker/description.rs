@@ -1,4 +1,4 @@
-//! The choice of the description by which an object is read.
+//! Selection of the class description for reading an object.
 
 use crate::classes::class_info::ClassInfo;
 use crate::classes::root_classes;
@@ -6,23 +6,23 @@ use crate::classes::streamer::ClassInfos;
 use crate::cursor::{Cursor, VersionHeader};
 use crate::error::{FormatError, Result};
 
-/// The layout of an object.
+/// The description of an object's members.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Description<'i> {
-    /// Its bases and members.
+    /// The base classes and members.
     pub(super) info: &'i ClassInfo,
-    /// Whether the object may have members behind those of the description.
+    /// Whether the description may lack the object's last members.
     pub(super) is_beginning: bool,
 }
 
-/// The checksum behind the version of an object of a foreign class; 0 for all other objects.
+/// Read the checksum in the header of an object whose class has no ClassDef; return 0 for other objects.
 #[inline]
 pub(super) fn checksum(infos: &ClassInfos, name: &str, header: VersionHeader, cursor: &mut Cursor<'_>) -> Result<u32> {
     if header.version > 0 || header.end.is_none() {
         return Ok(0);
     }
     let checksum = cursor.clone().u32().unwrap_or(0);
-    // A class whose ClassDef says 0 has the same version and no checksum.
+    // A class whose ClassDef has version 0 has the same version in the header, but no checksum.
     if infos.get(name, 0).is_some() && infos.all(name).all(|info| info.checksum != checksum) {
         return Ok(0);
     }
@@ -30,8 +30,8 @@ pub(super) fn checksum(infos: &ClassInfos, name: &str, header: VersionHeader, cu
     Ok(checksum)
 }
 
-/// Finds the description of an object of this class. Versions that ROOT's code wrote member by member have a built-in
-/// one; for all others the file's comes before that of ROOT's libraries. None if nothing describes the object.
+/// Find the description of an object. Class versions with hand-written ROOT streamers have a built-in description. For
+/// other versions, the file's description takes precedence over the built-in description. None if neither exists.
 pub(super) fn find<'i>(
     infos: &'i ClassInfos,
     name: &str,
@@ -39,10 +39,12 @@ pub(super) fn find<'i>(
     checksum: u32,
 ) -> Result<Option<Description<'i>>> {
     let version = i32::from(header.version);
-    // The streamer infos of these versions, where a file has them, leave out members that were written.
+    // A file's streamer infos for these versions omit members that were written.
     match (name, version) {
         ("TBranch", ..=5) => {
-            return Err(FormatError::unsupported(format!("TBranch version {version}, which ROOT before 3 wrote")));
+            return Err(FormatError::unsupported(format!(
+                "TBranch version {version}, written by ROOT 2 or older, is not supported"
+            )));
         }
         ("TBranch", 6..=9) => return Ok(root_classes::by_hand(name, version).map(whole)),
         ("TTree", ..=4) => return Ok(root_classes::by_hand(name, 4).map(beginning)),
@@ -55,7 +57,7 @@ pub(super) fn find<'i>(
     Ok(described.map(whole).or_else(|| alike_in_all_versions(name).filter(|_| header.end.is_some())))
 }
 
-/// The newest layout of leaves and named objects: their first members are the same in all versions.
+/// The newest built-in description of a leaf or named class, whose first members are the same in all versions.
 fn alike_in_all_versions(name: &str) -> Option<Description<'static>> {
     match name {
         "TNamed" | "TNtuple" | "TNtupleD" => root_classes::newest(name).map(whole),

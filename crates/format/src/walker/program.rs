@@ -1,4 +1,4 @@
-//! Streamer infos compiled to steps: how each member is read, and whether the visitor wants it.
+//! Streamer infos compiled to steps. Each step says how to read a member, and whether the visitor needs the member.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -13,72 +13,73 @@ use crate::numbers::scalar::Scalar;
 
 use super::description::{self, Description};
 
-/// The place of a class in [`Programs`].
+/// Index of a class in [`Programs`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClassId(usize);
 
-/// A member that holds the length of arrays, by its name.
+/// Index of a counter name. A counter is a member that holds the length of arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CounterId(usize);
 
-/// What one step reads.
+/// Action of a step.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Action {
-    /// Bytes that are skipped.
+    /// Skip this number of bytes.
     Skip(usize),
-    /// A number, which may count arrays.
+    /// Read a number. With a counter ID, the number may be the length of arrays.
     Number(Number, Option<CounterId>),
-    /// A TString.
+    /// Read a TString.
     Text,
-    /// A length of four bytes and the letters.
+    /// Read a four-byte length and the characters of a `char*`.
     LongText,
-    /// A byte that is 0 for a null pointer, and the numbers; another member holds their count.
+    /// Read a flag byte (0 for a null pointer) and an array of numbers whose length is stored in another member.
     CountedArray(Scalar, CounterId),
-    /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
-    /// numbers.
+    /// Read the basket offsets of an old TBranch: a flag byte and the offsets. The flag is 2 for eight-byte offsets;
+    /// any other value means four-byte offsets.
     OldSeeks(CounterId),
-    /// A TObject, as a base class or a member.
+    /// Read a TObject, as a base class or a member.
     Object,
-    /// Another base class, whose numbers may count arrays of this class.
+    /// Read a base class other than TObject. Its numbers may be array lengths of the derived class.
     Base(ClassId),
-    /// Objects, by their class and count.
+    /// Read this number of objects of a class.
     Objects(ClassId, usize),
-    /// An object or a container with its length, which is stepped over.
+    /// Skip an object or container by its byte count.
     SkipObject,
-    /// Pointers, by their count.
+    /// Read this number of pointers.
     Pointers(usize),
-    /// A container of the standard library, or an object with a streamer of its own.
+    /// Read a standard library container, or an object with a custom streamer.
     Container,
-    /// Objects behind one header, up to its end.
+    /// Read objects after one shared header, up to the end that the header declares.
     CountedObjects(ClassId),
-    /// A member that is not read.
+    /// Fail, because the member is not supported.
     Unknown,
 }
 
-/// One step through an object.
+/// A step of reading an object.
 #[derive(Debug)]
 pub(super) struct Step<M> {
-    /// The member; the first one of several that are stepped over together.
+    /// The member to read, or the first of several members that are skipped together.
     pub(super) element: Element,
-    /// The visitor's name for the member, if it wants it.
+    /// The visitor's identifier of the member; None if the visitor does not need the member.
     pub(super) wanted: Option<M>,
     pub(super) action: Action,
 }
 
-/// The steps of a class.
+/// The steps that read an object of one class version.
 #[derive(Debug)]
 pub(super) struct Program<M> {
-    /// The name of the class, as its description has it.
+    /// Name of the class.
     pub(super) name: String,
-    /// Whether objects may have members behind those of the description.
+    /// Whether the description may lack the object's last members.
     pub(super) is_beginning: bool,
     steps: Vec<Step<M>>,
-    /// Steps up to the last one that the visitor needs.
+    /// Number of steps up to and including the last step that the visitor needs.
     needed_count: usize,
 }
 
 impl<M> Program<M> {
-    /// The steps to take; those after the last one that is needed only where the object's end is not recorded.
+    /// The steps to execute. Steps after the last required step are included only if the object has no byte count,
+    /// because the walk then cannot skip to the end of the object.
     pub(super) fn steps(&self, end_is_recorded: bool) -> &[Step<M>] {
         if end_is_recorded {
             &self.steps[..self.needed_count]
@@ -88,22 +89,22 @@ impl<M> Program<M> {
     }
 }
 
-/// How objects of a class are stored.
+/// Streamed format of a class's objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Streamer {
-    /// As streamer infos describe it.
+    /// The format that streamer infos describe.
     Described,
-    /// A TObject, which has no header of its own.
+    /// A TObject, which has no header.
     Object,
-    /// A TQObject, of which there is nothing in a file.
+    /// A TQObject, which has no bytes.
     Nothing,
     /// A TString.
     Text,
     /// A TDatime.
     Date,
-    /// A TArray of these.
+    /// A TArray of this number type.
     Numbers(Number),
-    /// A TList or what inherits from it.
+    /// A TList, THashList or TSortedList.
     List,
     /// A TObjArray.
     PointerArray,
@@ -131,7 +132,7 @@ impl Streamer {
         }
     }
 
-    /// Whether objects have a header, which may say where they end.
+    /// Whether objects have a header, which may include a byte count.
     fn has_header(self) -> bool {
         match self {
             Self::Object | Self::Nothing | Self::Text | Self::Date | Self::Numbers(_) => false,
@@ -140,16 +141,17 @@ impl Streamer {
     }
 }
 
-/// The part of the programs that depends on the visitor.
+/// Requirements of a visitor.
 #[derive(Debug)]
 pub(super) struct Purpose<R, M> {
-    /// The visitor's name for a member of an object in this role; None if it does not want the member.
+    /// Returns the visitor's identifier of a member of an object in this role; None if the visitor does not need the
+    /// member.
     pub(super) wanted: fn(R, &Element, MemberKind) -> Option<M>,
-    /// Whether members that are not wanted are walked through, too.
+    /// Whether to walk through all members, including members that the visitor does not need.
     pub(super) walks_all: bool,
 }
 
-/// Programs by class, version and role of the object, compiled when they are first needed.
+/// Programs by class, class version and object role, compiled on first use.
 #[derive(Debug)]
 pub(crate) struct Programs<R, M> {
     purpose: Purpose<R, M>,
@@ -162,7 +164,7 @@ pub(crate) struct Programs<R, M> {
 struct Class<R, M> {
     name: Arc<str>,
     streamer: Streamer,
-    /// A class has one version in a file, or few.
+    /// The programs for the class's versions. Most files contain only one version.
     programs: Vec<(ProgramKey<R>, Arc<Program<M>>)>,
 }
 
@@ -175,12 +177,12 @@ struct ProgramKey<R> {
 }
 
 impl<R: Copy + Eq, M> Programs<R, M> {
-    /// Nothing compiled yet.
+    /// Create an empty set of programs.
     pub(super) fn new(purpose: Purpose<R, M>) -> Self {
         Self { purpose, classes: Vec::new(), by_name: BTreeMap::new(), counters: HashMap::new() }
     }
 
-    /// The number of a class.
+    /// The index of a class. Adds the class if it is new.
     pub(super) fn class(&mut self, name: &str) -> ClassId {
         if let Some(known) = self.by_name.get(name) {
             return *known;
@@ -198,13 +200,13 @@ impl<R: Copy + Eq, M> Programs<R, M> {
         &self.classes[class.0].name
     }
 
-    /// How objects of a class are stored.
+    /// The streamed format of a class's objects.
     pub(super) fn streamer(&self, class: ClassId) -> Streamer {
         self.classes[class.0].streamer
     }
 
-    /// The program of an object whose header was read; None if neither the file nor Branchline describes its class.
-    /// All calls must have the same descriptions.
+    /// The program for an object whose header was read; None if neither the file nor Branchline describes the object's
+    /// class. All calls must pass the same `infos`.
     pub(super) fn get(
         &mut self,
         infos: &ClassInfos,
@@ -228,7 +230,7 @@ impl<R: Copy + Eq, M> Programs<R, M> {
     fn compile(&mut self, infos: &ClassInfos, description: Description<'_>, role: R) -> Program<M> {
         let Description { info, is_beginning } = description;
         let mut steps: Vec<Step<M>> = Vec::with_capacity(info.elements.len());
-        // An array may come from a base class, whose program is compiled later, as may the number that counts it.
+        // Register counters first, because the array or its counter may be in a base class that is compiled later.
         for element in info.elements.iter().filter(|element| !element.count_name.is_empty()) {
             self.counter(&element.count_name);
         }
@@ -253,7 +255,7 @@ impl<R: Copy + Eq, M> Programs<R, M> {
         Program { name: info.name.clone(), is_beginning, steps, needed_count }
     }
 
-    /// The number of a counter. Programs that were compiled before it was known skip it: they are compiled again.
+    /// The index of a counter. If the counter is new, discards all programs, because they may skip the counter's value.
     fn counter(&mut self, name: &str) -> CounterId {
         if let Some(known) = self.counters.get(name) {
             return *known;
@@ -293,7 +295,7 @@ impl<R: Copy + Eq, M> Programs<R, M> {
                     Times::One if element.array_length > 1 => Action::Objects(class, element.array_length),
                     Times::One if is_stepped_over => Action::SkipObject,
                     Times::One => Action::Objects(class, 1),
-                    // A file may say that there are any number of them.
+                    // A damaged file may declare any number of these objects, which have no bytes.
                     Times::Array if self.streamer(class) == Streamer::Nothing => Action::Skip(0),
                     Times::Array => Action::Objects(class, element.array_length),
                 }
@@ -302,7 +304,7 @@ impl<R: Copy + Eq, M> Programs<R, M> {
             MemberKind::Container if walks_all => Action::Container,
             MemberKind::Container => Action::SkipObject,
             MemberKind::Text(Times::Array) | MemberKind::TObject(Times::Array) => Action::Unknown,
-            // Pointers to pointers are stored in another way.
+            // Arrays of pointers are stored differently.
             MemberKind::ObjectArray if walks_all && !element.type_name.ends_with("**") => {
                 Action::CountedObjects(self.class(element.type_name.trim_end_matches('*')))
             }
@@ -316,7 +318,7 @@ impl<R: Copy + Eq, M> Programs<R, M> {
 mod tests {
     use super::*;
 
-    /// The type code of an object that no pointer points to, in an array (TVirtualStreamerInfo::kObject, kOffsetL).
+    /// Type code of a fixed-size array of objects that are stored in place (TVirtualStreamerInfo::kObject, kOffsetL).
     const OBJECT_ARRAY: i32 = 61 + 20;
 
     #[test]

@@ -1,4 +1,4 @@
-//! The walk through an object, its base classes, and the objects that its pointers lead to.
+//! The traversal of an object, its base classes, and the objects that its pointers refer to.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,114 +13,115 @@ use crate::numbers::number::Number;
 
 use super::program::{Action, ClassId, CounterId, Programs, Purpose, Step, Streamer};
 
-/// Objects within objects, and classes within classes, deeper than this are taken for a loop.
+/// Maximum nesting depth of objects and classes. Deeper nesting is assumed to be a cycle.
 const DEPTH_MAX: usize = 200;
 
-/// What a member holds.
+/// The value of a member.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'b> {
-    /// A number, without its fraction.
+    /// A number, truncated to an integer.
     Number(i64),
     /// A number that may be the length of arrays.
     Count(i64),
     /// The bytes of a string.
     Text(&'b [u8]),
-    /// The bytes of an array that another member counts.
+    /// The number type and the bytes of an array whose length is stored in another member.
     Numbers(Number, &'b [u8]),
-    /// The number of the object that a pointer refers to; 0 for a null pointer.
+    /// The ID of the object that a pointer refers to; 0 for a null pointer.
     Link(u64),
-    /// The numbers of the objects that the pointers of a TObjArray refer to.
+    /// The IDs of the objects that the pointers of a TObjArray refer to.
     Links(Vec<u64>),
-    /// Something else.
+    /// Any other value.
     Other,
 }
 
-/// The caller's part of a walk: it names the members that it wants, and gets their values. The methods with `at` are
-/// for visitors that record the position of everything.
+/// The visitor of a walk, which selects members and receives their values. The methods with a position `at` are for
+/// visitors that record the positions of all parts.
 pub(crate) trait Visitor<'b>: Sized {
-    /// The role of an object, on which it depends which of its members are wanted.
+    /// The role of an object, which determines the members that the visitor needs.
     type Role: Copy + Eq;
-    /// The visitor's name for a member that it wants.
+    /// The visitor's identifier of a required member.
     type Member: Copy;
-    /// Whether the walk goes through all members and objects. Otherwise it steps over those that are not wanted where
-    /// their length is recorded, and objects may be longer than their descriptions.
+    /// Whether to walk through all members and objects. If false, the walk skips unneeded members and objects that have
+    /// a byte count, and objects may be longer than their descriptions.
     const WALKS_ALL: bool;
 
-    /// The visitor's name for a member of an object in this role; None if it does not want the member.
+    /// Select a member of an object in this role. Returns the visitor's identifier of the member, or None if the
+    /// visitor does not need the member.
     fn wanted(role: Self::Role, element: &Element, kind: MemberKind) -> Option<Self::Member>;
 
-    /// The role of the object whose members come next.
+    /// The role of the object whose members are read next.
     fn role(&self) -> Self::Role;
 
-    /// An object that a pointer leads to, from its header up to where it ends. The visitor decides whether it is
-    /// walked through.
+    /// Handle an object that a pointer refers to, from its header to its end. The visitor decides whether to walk
+    /// through the object.
     fn pointed(walker: &mut Walker<'b, '_, Self>, class_name: &Arc<str>, id: u64, end: Option<usize>) -> Result<()>;
 
-    /// An object that is a member and no base class.
+    /// Handle an object that is a member. Not called for base classes.
     fn member_object(walker: &mut Walker<'b, '_, Self>, class: ClassId) -> Result<Value<'b>> {
         walker.alone(class)
     }
 
-    /// A container of this member, from behind its header up to where it ends.
+    /// Handle the content of a container member, from the end of the container's header to `end`.
     fn container(_walker: &mut Walker<'b, '_, Self>, _element: &Element, _end: usize) -> Result<()> {
         Ok(())
     }
 
-    /// A wanted member begins. What this returns is passed on when it ends.
+    /// Called before a selected member. The return value is passed to `member_ends`.
     fn member_begins(&mut self, _member: Self::Member, _at: usize) -> usize {
         0
     }
 
-    /// A wanted member ends.
+    /// Called after a selected member.
     fn member_ends(&mut self, member: Self::Member, begun: usize, value: Value<'b>, at: usize);
 
-    /// A version begins, with the length of what follows or without.
+    /// Called at each version header. `_has_length` means that the header has a byte count.
     fn header_begins(&mut self, _at: usize, _has_length: bool) {}
 
-    /// What began with a length, or with a pointer, ends.
+    /// Called at the end of each object that has a byte count or was read through a pointer.
     fn ends(&mut self, _at: usize) {}
 
-    /// A pointer to an object that came before.
+    /// Called for a pointer to an earlier object.
     fn seen(&mut self, _at: Range<usize>, _id: u64) {}
 
-    /// A pointer to a new object, which follows.
+    /// Called for a pointer to a new object, before the object is read.
     fn object_begins(&mut self, _at: Range<usize>, _id: u64, _class_name: &Arc<str>, _has_length: bool) {}
 
-    /// The number of pointers in a TObjArray and its lower bound, in front of the pointers. What this returns is passed
-    /// on behind each of these.
+    /// Called for the pointer count and lower bound of a TObjArray, before its pointers. The return value is passed to
+    /// `array_pointer_ends`.
     fn array_begins(&mut self, _at: Range<usize>) -> usize {
         0
     }
 
-    /// A pointer of a TObjArray, and its object, ends.
+    /// Called after each pointer of a TObjArray and the pointer's object.
     fn array_pointer_ends(&mut self, _begun: usize, _at: usize) {}
 }
 
-/// The walk through the bytes `'b` by the streamer infos `'i`.
+/// A walk through bytes of lifetime `'b`, with streamer infos of lifetime `'i`.
 pub(crate) struct Walker<'b, 'i, V: Visitor<'b>> {
     pub(crate) buffer: ObjectBuffer<'b>,
     pub(crate) visitor: V,
     infos: &'i ClassInfos,
     programs: Programs<V::Role, V::Member>,
-    /// Numbers that were read and may count arrays: those of the innermost object come last.
+    /// Numbers read so far that may be array lengths. The numbers of the innermost object come last.
     counts: Vec<(CounterId, i64)>,
-    /// Where those of the innermost object begin.
+    /// Index in `counts` of the innermost object's first number.
     own_counts: usize,
     depth: usize,
 }
 
 impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
-    /// Begins at the plain bytes of an object behind a key of `key_size` bytes.
+    /// Create a walk through the uncompressed bytes of an object whose key has `key_size` bytes.
     pub(crate) fn new(bytes: &'b [u8], key_size: u64, infos: &'i ClassInfos, visitor: V) -> Self {
         Self::with_programs(bytes, key_size, (infos, Self::no_programs()), visitor)
     }
 
-    /// The programs of a walk before its first object.
+    /// Create an empty set of programs.
     pub(crate) fn no_programs() -> Programs<V::Role, V::Member> {
         Programs::new(Purpose { wanted: V::wanted, walks_all: V::WALKS_ALL })
     }
 
-    /// Continues with the programs of an earlier walk with these descriptions.
+    /// Like [`Walker::new`], but reuse the programs of an earlier walk with the same `infos`.
     pub(crate) fn with_programs(
         bytes: &'b [u8],
         key_size: u64,
@@ -138,17 +139,17 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         }
     }
 
-    /// The visitor, and the programs for another walk.
+    /// Return the visitor, and the programs to reuse in another walk.
     pub(crate) fn finish(self) -> (V, Programs<V::Role, V::Member>) {
         (self.visitor, self.programs)
     }
 
-    /// The classes that the file describes.
+    /// The class descriptions of the file.
     pub(crate) fn infos(&self) -> &'i ClassInfos {
         self.infos
     }
 
-    /// The number of a class.
+    /// The index of a class.
     pub(crate) fn class(&mut self, name: &str) -> ClassId {
         self.programs.class(name)
     }
@@ -158,7 +159,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         self.programs.name(class)
     }
 
-    /// Where the walk is.
+    /// The current position in the bytes.
     pub(crate) fn position(&self) -> usize {
         self.buffer.cursor.position()
     }
@@ -167,7 +168,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         FormatError::damaged(self.position() as u64, message)
     }
 
-    /// Walks through an object by itself: its numbers are not lengths of arrays in the objects around it.
+    /// Walk through an object in its own scope, so that its numbers are not array lengths of enclosing objects.
     pub(crate) fn alone(&mut self, class: ClassId) -> Result<Value<'b>> {
         let (own_counts, known) = (self.own_counts, self.counts.len());
         self.own_counts = known;
@@ -194,10 +195,10 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         Ok(Value::Other)
     }
 
-    /// Walks one level deeper.
+    /// Run `walk` one nesting level deeper. Fails above [`DEPTH_MAX`].
     fn deeper<T>(&mut self, walk: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
-            return Err(self.damaged("objects are nested in a loop"));
+            return Err(self.damaged("the objects are nested too deeply"));
         }
         self.depth += 1;
         let result = walk(self);
@@ -205,7 +206,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         result
     }
 
-    /// Reads a version and the length in front of it, if there is one.
+    /// Read a version header.
     pub(crate) fn begin(&mut self) -> Result<VersionHeader> {
         let start = self.position();
         let header = self.buffer.cursor.version_header()?;
@@ -213,11 +214,11 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         Ok(header)
     }
 
-    /// Ends an object or container whose members were read. Fails if bytes are left, unless it `may_have_more`.
+    /// Finish an object or container whose members were read. Fails if bytes remain, unless `may_have_more` is set.
     pub(crate) fn end(&mut self, header: VersionHeader, may_have_more: bool) -> Result<()> {
         let Some(end) = header.end else { return Ok(()) };
         if V::WALKS_ALL && self.position() != end && !may_have_more {
-            return Err(self.damaged(format!("its members end at {}, the object at {end}", self.position())));
+            return Err(self.damaged(format!("its members end at {}, but the object ends at {end}", self.position())));
         }
         self.buffer.cursor.skip_to(end)?;
         self.visitor.ends(end);
@@ -230,16 +231,16 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         let program = self.programs.get(self.infos, class, role, header, &mut self.buffer.cursor)?;
         let Some(program) = program else {
             if header.end.is_some() && !V::WALKS_ALL {
-                return self.end(header, true); // nothing of it is wanted
+                return self.end(header, true); // the visitor needs no member of this class
             }
             let name = self.programs.name(class);
-            let message = format!("class {name} version {} is not described in the file", header.version);
+            let message = format!("the file does not describe version {} of class {name}", header.version);
             return Err(FormatError::unsupported(message));
         };
         let may_have_more = program.is_beginning;
-        // What follows in a leaf has no pointers.
+        // The unknown last members of a leaf contain no pointers, so they can be skipped.
         if V::WALKS_ALL && may_have_more && !program.name.starts_with("TLeaf") {
-            let message = format!("only the beginning of {} version {} is known", program.name, header.version);
+            let message = format!("only the first members of {} version {} are known", program.name, header.version);
             return Err(FormatError::unsupported(message));
         }
         for step in program.steps(header.end.is_some()) {
@@ -256,7 +257,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         Ok(())
     }
 
-    /// Reads a member.
+    /// Read a member.
     #[inline(always)]
     fn read(&mut self, step: &Step<V::Member>) -> Result<Value<'b>> {
         match step.action {
@@ -290,7 +291,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             }
             Action::SkipObject => {
                 let header = self.buffer.cursor.version_header()?;
-                let Some(end) = header.end else { return Err(self.damaged("an object has no recorded length")) };
+                let Some(end) = header.end else { return Err(self.damaged("an object has no byte count")) };
                 self.buffer.cursor.skip_to(end)?;
             }
             Action::Pointers(1) => return self.pointer().map(Value::Link),
@@ -298,32 +299,31 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
             Action::Container => self.container(&step.element)?,
             Action::CountedObjects(class) => self.counted_objects(class)?,
             Action::Unknown => {
-                let message = format!("members of type code {} are not read", step.element.type_code);
+                let message = format!("members with type code {} are not supported", step.element.type_code);
                 return Err(FormatError::unsupported(message));
             }
         }
         Ok(Value::Other)
     }
 
-    /// The bytes of an array whose length this member holds.
+    /// The bytes of an array whose length is the value of `counter`.
     fn counted(&mut self, counter: CounterId, element_size: usize) -> Result<&'b [u8]> {
         let own = &self.counts[self.own_counts..];
         let count = own.iter().rev().find(|(of, _)| *of == counter).map(|(_, count)| *count);
-        let count = count
-            .ok_or_else(|| FormatError::unsupported("the length of an array is not among the members before it"))?;
+        let count = count.ok_or_else(|| FormatError::unsupported("no earlier member holds the length of the array"))?;
         let count = self.buffer.cursor.checked_count(count, element_size)?;
         self.buffer.cursor.take(count.saturating_mul(element_size))
     }
 
-    /// Objects behind one header, as many as there are bytes for.
+    /// Walk through objects after one shared header, up to the end that the header declares.
     fn counted_objects(&mut self, class: ClassId) -> Result<()> {
         let header = self.begin()?;
-        let Some(end) = header.end else { return Err(self.damaged("an array of objects without its length")) };
+        let Some(end) = header.end else { return Err(self.damaged("an array of objects has no byte count")) };
         while self.position() < end {
             let start = self.position();
             V::member_object(self, class)?;
             if self.position() == start {
-                return Err(self.damaged("an array of objects without bytes"));
+                return Err(self.damaged("the objects of an array are empty"));
             }
         }
         self.end(header, false)
@@ -332,17 +332,18 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     fn container(&mut self, element: &Element) -> Result<()> {
         let header = self.begin()?;
         let Some(end) = header.end else {
-            // A string that stands alone.
+            // Only a std::string that is not a member has no byte count.
             if matches!(element.type_name.as_str(), "string" | "std::string") {
-                return Err(FormatError::unsupported("a string with a header without its length"));
+                return Err(FormatError::unsupported("a std::string has no byte count"));
             }
-            return Err(FormatError::unsupported(format!("a {} without its length", element.type_name)));
+            return Err(FormatError::unsupported(format!("a {} has no byte count", element.type_name)));
         };
         V::container(self, element, end)?;
         self.end(header, true)
     }
 
-    /// Reads a pointer and, if it is new, its object. Returns the number of the object; 0 for a null pointer.
+    /// Read a pointer and, if the pointer refers to a new object, the object. Returns the object's ID; 0 for a null
+    /// pointer.
     pub(crate) fn pointer(&mut self) -> Result<u64> {
         let start = self.position();
         match self.buffer.pointer()? {
@@ -356,7 +357,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
                 V::pointed(self, &class_name, id, end)?;
                 let position = self.position();
                 if end.is_some_and(|end| end != position) {
-                    let message = format!("an object of class {class_name} ends elsewhere than its byte count says");
+                    let message = format!("the size of an object of class {class_name} does not match its byte count");
                     return Err(self.damaged(message));
                 }
                 self.visitor.ends(position);
@@ -366,7 +367,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
     }
 }
 
-/// Names the member in which an error was found.
+/// Add the member's name to an error.
 #[cold]
 fn named(error: FormatError, class_name: &str, member: &str) -> FormatError {
     error.in_object(format!("{class_name}::{member}"))

@@ -1,9 +1,9 @@
-//! TDatime: a time in 32 bits.
+//! TDatime: a date and time packed into 32 bits.
 
-/// Seconds of a day.
+/// Number of seconds per day.
 const DAY_S: u64 = 86_400;
 
-/// Seconds since 1970 as TDatime packs them, in UTC: the year counts from 1995 and has 6 bits.
+/// Pack a Unix timestamp in seconds like TDatime, in UTC. The year is relative to 1995 and has 6 bits.
 pub fn datime(seconds: u64) -> u32 {
     let (year, month, day) = date(seconds / DAY_S);
     let rest = (seconds % DAY_S) as u32;
@@ -11,7 +11,7 @@ pub fn datime(seconds: u64) -> u32 {
     (year as u32) << 26 | month << 22 | day << 17 | (rest / 3600) << 12 | (rest / 60 % 60) << 6 | (rest % 60)
 }
 
-/// Year, month and day of a day since 1970-01-01: Howard Hinnant's `civil_from_days`.
+/// Convert days since 1970-01-01 to year, month and day, with Howard Hinnant's algorithm `civil_from_days`.
 fn date(days: u64) -> (u64, u32, u32) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,77 +1,97 @@
-//! What stands around the records of a file: its header, the top directory, the list of keys and the free space.
+//! The structure of a file around its data records: header, directories, lists of keys and free space.
+//!
+//! ```
+//! use branchline_format::file::loaded_bytes::LoadedBytes;
+//! use branchline_format::file::read_header;
+//! use branchline_format::write::file::{FileFrame, RecordPlace};
+//!
+//! let frame = FileFrame {
+//!     name: "new.root".to_string(),
+//!     date: 0,
+//!     uuid: [0; 16],
+//!     root_version: 64000,
+//!     compress: 505,
+//! };
+//! let nothing = RecordPlace { seek: 0, size: 0 };
+//! let mut file = frame.header(100, nothing, nothing)?;
+//! file.resize(100, 0);
+//! let header = read_header(&LoadedBytes::whole(file.into())).unwrap();
+//! assert_eq!((header.version, header.compress), (64000, 505));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::error::Result;
 use crate::marks::BIG_FILE_VERSION;
 
 use super::key::{push_i32, push_seek, push_string, string_size, NewKey, BIG_FILE_BYTES};
 
-/// Where the first record lies (TFile::fBEGIN); the header is shorter.
+/// Offset of the first record (TFile::fBEGIN). The file header is shorter.
 pub const BEGIN: u64 = 100;
-/// Bytes of a directory's record, with room for large places.
+/// Size of a directory in its record, with room for 64-bit offsets.
 pub const DIRECTORY_SIZE: u64 = 60;
-/// TDirectoryFile's class version; the large form has 1000 added.
+/// Class version of TDirectoryFile. 1000 is added if the directory has 64-bit offsets.
 const DIRECTORY_VERSION: i16 = 5;
-/// The free space behind the end reaches up to a multiple of this, as in files of ROOT.
+/// Rounding step for the end of the free space in large files. Like in ROOT, the end is the next multiple of this step.
 const FREE_STEP: u64 = 1_000_000_000;
 
-/// What is the same for all parts of a file.
+/// Properties that all structural records of a file share.
 #[derive(Debug, Clone)]
 pub struct FileFrame {
-    /// Its name, without its folder.
+    /// File name without the folder.
     pub name: String,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Its UUID.
+    /// UUID of the file.
     pub uuid: [u8; 16],
-    /// Version of ROOT whose records it has, e.g. 62206.
+    /// Version of ROOT whose record formats are used, e.g. 62206.
     pub root_version: i32,
-    /// Compression setting, 100 * algorithm + level.
+    /// ROOT's integer code of the compression setting, 100 * algorithm + level.
     pub compress: i32,
 }
 
-/// Where a record lies.
+/// Location of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// Where it begins.
+    /// Offset in the file.
     pub seek: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// The record of the list of a directory's keys.
+/// The record with a directory's list of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyListRecord {
-    /// All its bytes.
+    /// The bytes of the record.
     pub bytes: Vec<u8>,
-    /// Where in it the number of keys lies.
+    /// Offset in the record of the number of keys.
     pub count_offset: u64,
-    /// Where in it the last key ends.
+    /// Offset in the record of the end of the last key.
     pub keys_end: u64,
 }
 
-/// A directory to be written: the top one, which is the file, or one that has a key in another.
+/// A directory to be written: the top directory of the file, or a directory with a key in another directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewDirectory<'a> {
-    /// Its class.
+    /// Class name.
     pub class_name: &'a str,
-    /// Its name.
+    /// Name of the directory.
     pub name: &'a [u8],
-    /// Its title.
+    /// Title of the directory.
     pub title: &'a [u8],
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Where its record lies.
+    /// Offset of the directory's record.
     pub seek: u64,
-    /// Where the directory around it lies; 0 for the top one.
+    /// Offset of the parent directory; 0 for the top directory.
     pub seek_parent: u64,
-    /// Version number of its name.
+    /// Cycle number, which distinguishes keys of the same name.
     pub cycle: i16,
-    /// Its UUID.
+    /// UUID of the directory.
     pub uuid: [u8; 16],
 }
 
 impl NewDirectory<'_> {
-    /// The key of a record of `size` bytes: its own, or that of the list of its keys.
+    /// The key of the directory's record or of its list of keys. `size` is the size of the keyed object.
     fn key(&self, seek: u64, size: u64) -> NewKey<'_> {
         NewKey {
             class_name: self.class_name,
@@ -90,18 +110,18 @@ impl NewDirectory<'_> {
         self.seek_parent == 0
     }
 
-    /// Bytes of the key of its record and, of the top one, of name and title behind it (TDirectoryFile::fNbytesName).
+    /// Size of the key and, for the top directory, of the name and title after the key (TDirectoryFile::fNbytesName).
     fn name_size(&self) -> u64 {
         let names = if self.is_top() { string_size(self.name) + string_size(self.title) } else { 0 };
         self.key(self.seek, 0).size() + names
     }
 
-    /// Bytes of its record.
+    /// Size of the directory's record.
     pub fn size(&self) -> u64 {
         self.name_size() + DIRECTORY_SIZE
     }
 
-    /// The key of its record, which the directory around it lists.
+    /// The key of the directory's record, for the parent directory's list of keys.
     pub fn key_bytes(&self) -> Result<Vec<u8>> {
         let mut key = self.key(self.seek, 0);
         let size = self.size() - key.size();
@@ -109,7 +129,7 @@ impl NewDirectory<'_> {
         key.bytes()
     }
 
-    /// Its record (TDirectoryFile::FillBuffer).
+    /// Encode the directory's record (TDirectoryFile::FillBuffer).
     pub fn record(&self, keys: RecordPlace) -> Result<Vec<u8>> {
         let mut out = self.key_bytes()?;
         if self.is_top() {
@@ -120,13 +140,14 @@ impl NewDirectory<'_> {
         Ok(out)
     }
 
-    /// What its record has behind its key and, of the top one, its name and title; these take `name_size` bytes.
+    /// Encode the part of the record after the key and, for the top directory, after the name and title. `name_size` is
+    /// the size of the parts before it.
     pub fn places(&self, name_size: u64, keys: RecordPlace) -> Result<Vec<u8>> {
         let mut out = Vec::with_capacity(DIRECTORY_SIZE as usize);
         let is_big = [self.seek, self.seek_parent, keys.seek].iter().any(|seek| *seek > BIG_FILE_BYTES);
         out.extend((DIRECTORY_VERSION + if is_big { 1000 } else { 0 }).to_be_bytes());
-        out.extend(self.date.to_be_bytes()); // made
-        out.extend(self.date.to_be_bytes()); // changed
+        out.extend(self.date.to_be_bytes()); // creation time
+        out.extend(self.date.to_be_bytes()); // modification time
         push_i32(&mut out, keys.size)?;
         push_i32(&mut out, name_size)?;
         for seek in [self.seek, self.seek_parent, keys.seek] {
@@ -137,7 +158,7 @@ impl NewDirectory<'_> {
         Ok(out)
     }
 
-    /// The record of the list of its keys, with room behind them for `room` bytes of others.
+    /// Encode the record with the list of keys. `room` bytes are left free for further keys.
     pub fn key_list(&self, seek: u64, keys: &[Vec<u8>], room: u64) -> Result<KeyListRecord> {
         let size = 4 + keys.iter().map(|key| key.len() as u64).sum::<u64>() + room;
         let mut key = self.key(seek, size);
@@ -152,7 +173,7 @@ impl NewDirectory<'_> {
     }
 }
 
-/// Bytes of a stretch of free space: version, first and last byte.
+/// Size of a free segment: version, offset of the first byte and offset of the last byte.
 fn free_size(is_big: bool) -> u64 {
     if is_big {
         18
@@ -167,7 +188,7 @@ fn push_uuid(out: &mut Vec<u8>, uuid: &[u8; 16]) {
 }
 
 impl FileFrame {
-    /// Its top directory.
+    /// Create the top directory.
     pub fn top(&self) -> NewDirectory<'_> {
         NewDirectory {
             class_name: "TFile",
@@ -195,22 +216,22 @@ impl FileFrame {
         }
     }
 
-    /// Bytes of the record of the top directory, which begins at [`BEGIN`].
+    /// Size of the top directory's record, which starts at [`BEGIN`].
     pub fn top_size(&self) -> u64 {
         self.top().size()
     }
 
-    /// Whether the record of the free space of a file that ends with it needs 64 bits.
+    /// Whether a free space record at `seek`, at the end of the file, needs 64-bit offsets.
     pub fn has_big_free_list(&self, seek: u64) -> bool {
         seek > BIG_FILE_BYTES - (BEGIN + self.top_size())
     }
 
-    /// Bytes of the record of the free space.
+    /// Size of the free space record.
     pub fn free_list_size(&self, seek: u64, is_big: bool) -> u64 {
         self.key(seek, 0).size() + free_size(is_big)
     }
 
-    /// The record of the free space, which is all behind `end`; `is_big` gives it places of 64 bits.
+    /// Encode the free space record. All space after `end` is free. `is_big` selects 64-bit offsets.
     pub fn free_list(&self, seek: u64, end: u64, is_big: bool) -> Result<Vec<u8>> {
         let mut out = self.key(seek, free_size(is_big)).bytes()?;
         out.extend((1i16 + if is_big { 1000 } else { 0 }).to_be_bytes());
@@ -220,12 +241,12 @@ impl FileFrame {
         Ok(out)
     }
 
-    /// The header.
+    /// Encode the file header.
     pub fn header(&self, end: u64, free: RecordPlace, infos: RecordPlace) -> Result<Vec<u8>> {
         self.header_above(end, free, infos, self.top().name_size())
     }
 
-    /// The header of a file whose top directory has a key, name and title of `name_size` bytes.
+    /// Encode the file header. `name_size` is the total size of the top directory's key, name and title.
     pub fn header_above(&self, end: u64, free: RecordPlace, infos: RecordPlace, name_size: u64) -> Result<Vec<u8>> {
         let is_big = end > BIG_FILE_BYTES;
         let mut out = b"root".to_vec();
@@ -234,7 +255,7 @@ impl FileFrame {
         push_seek(&mut out, end, is_big)?;
         push_seek(&mut out, free.seek, is_big)?;
         push_i32(&mut out, free.size)?;
-        push_i32(&mut out, 1)?; // stretches of free space
+        push_i32(&mut out, 1)?; // number of free segments
         push_i32(&mut out, name_size)?;
         out.push(if is_big { 8 } else { 4 });
         out.extend(self.compress.to_be_bytes());

@@ -1,11 +1,22 @@
-//! TKey: the head of a record, and its changes when a record is copied to another file.
+//! TKey: the header of a record, and how it changes when a record is copied to another file.
+//!
+//! ```
+//! use branchline_format::write::key::{push_string, string_size};
+//!
+//! let mut out = Vec::new();
+//! push_string(&mut out, b"events")?;
+//! assert_eq!(out, b"\x06events");
+//! assert_eq!((string_size(b"events"), string_size(&[b'x'; 300])), (7, 305));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::error::{FormatError, Result};
 use crate::marks::{BIG_VERSION, KEY_VERSION};
 
-/// Places above this need the large form of keys and headers (TFile::kStartBigFile).
+/// Maximum file offset of the small format. Larger offsets need the large format of keys and headers
+/// (TFile::kStartBigFile).
 pub const BIG_FILE_BYTES: u64 = 2_000_000_000;
-/// The 16 highest bits of a large key's fSeekPdir hold the offset of its process ids.
+/// Bit position of the process ID offset in a large key's fSeekPdir. The 16 bits from this position on hold the offset.
 const PROCESS_BITS: u32 = 48;
 
 /// A key to be written.
@@ -13,21 +24,21 @@ const PROCESS_BITS: u32 = 48;
 pub struct NewKey<'a> {
     /// Class of the object.
     pub class_name: &'a str,
-    /// Its name.
+    /// Name of the object.
     pub name: &'a [u8],
-    /// Its title.
+    /// Title of the object.
     pub title: &'a [u8],
-    /// Bytes of the object after decompression.
+    /// Uncompressed size of the object.
     pub object_size: u64,
-    /// Bytes of the object in the file.
+    /// Size of the object in the file.
     pub stored_size: u64,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Version number of this name.
+    /// Cycle number, which distinguishes keys of the same name.
     pub cycle: i16,
-    /// Where the record lies.
+    /// Offset of the record in the file.
     pub seek: u64,
-    /// Where its directory lies.
+    /// Offset of the directory that contains the key.
     pub seek_directory: u64,
 }
 
@@ -36,14 +47,14 @@ impl NewKey<'_> {
         self.seek > BIG_FILE_BYTES
     }
 
-    /// Bytes of the key.
+    /// Size of the encoded key.
     pub fn size(&self) -> u64 {
         let numbers = if self.is_big() { 34 } else { 26 };
         let texts = [self.class_name.as_bytes(), self.name, self.title];
         numbers + texts.iter().map(|text| string_size(text)).sum::<u64>()
     }
 
-    /// The key.
+    /// Encode the key.
     pub fn bytes(&self) -> Result<Vec<u8>> {
         let (key_size, mut out) = (self.size(), Vec::new());
         push_i32(&mut out, key_size + self.stored_size)?;
@@ -61,12 +72,12 @@ impl NewKey<'_> {
     }
 }
 
-/// Bytes of a TString.
+/// Size of an encoded TString.
 pub fn string_size(text: &[u8]) -> u64 {
     text.len() as u64 + if text.len() < 255 { 1 } else { 5 }
 }
 
-/// A TString.
+/// Append an encoded TString.
 pub fn push_string(out: &mut Vec<u8>, text: &[u8]) -> Result<()> {
     match u8::try_from(text.len()) {
         Ok(short) if short < 255 => out.push(short),
@@ -79,7 +90,7 @@ pub fn push_string(out: &mut Vec<u8>, text: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A place, in four or eight bytes.
+/// Append a file offset: eight bytes if `is_big` is set, otherwise four.
 pub fn push_seek(out: &mut Vec<u8>, seek: u64, is_big: bool) -> Result<()> {
     if is_big {
         out.extend(seek.to_be_bytes());
@@ -88,34 +99,34 @@ pub fn push_seek(out: &mut Vec<u8>, seek: u64, is_big: bool) -> Result<()> {
     push_i32(out, seek)
 }
 
-/// A size in four bytes, of which ROOT reads 31 bits.
+/// Append a four-byte size. Fails if the size exceeds 31 bits, the limit of ROOT.
 pub fn push_i32(out: &mut Vec<u8>, size: u64) -> Result<()> {
     out.extend(i32::try_from(size).map_err(|_| too_large("a number", size))?.to_be_bytes());
     Ok(())
 }
 
 fn too_large(what: &str, size: u64) -> FormatError {
-    FormatError::unsupported(format!("{what} of {size} is larger than ROOT files have room for"))
+    FormatError::unsupported(format!("{what} of {size} exceeds the limit of ROOT files"))
 }
 
-/// Where a record lies now.
+/// New location of a copied record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewPlace {
-    /// Where it begins.
+    /// Offset of the record in the file.
     pub seek: u64,
-    /// Where its directory lies.
+    /// Offset of the directory that contains the key.
     pub seek_directory: u64,
-    /// How many process ids of other files stand in front of those that its references count (TKey::fPidOffset).
+    /// Offset to add to the process IDs of the record's references (TKey::fPidOffset).
     pub process_ids_before: u16,
 }
 
-/// Sets the new place in the key of a basket's record; all its other bytes are copied.
+/// Update the location in the key of a basket's record. All other bytes stay unchanged.
 pub fn move_record(record: &mut [u8], place: NewPlace) -> Result<()> {
     let NewPlace { seek, seek_directory, process_ids_before } = place;
     let version = record.get(4..6).and_then(|bytes| bytes.first_chunk()).map(|bytes| i16::from_be_bytes(*bytes));
     let is_big = version.is_some_and(|version| version > BIG_VERSION);
     if !is_big && seek > BIG_FILE_BYTES {
-        let message = "a basket with places of 32 bits cannot lie behind the first 2 GB of a file";
+        let message = "a basket with 32-bit offsets cannot be stored beyond the first 2 GB of a file";
         return Err(FormatError::unsupported(message));
     }
     let (mut places, size) = (Vec::with_capacity(16), if is_big { 16 } else { 8 });
@@ -124,7 +135,7 @@ pub fn move_record(record: &mut [u8], place: NewPlace) -> Result<()> {
     };
     let before = if is_big { u16::from_be_bytes([old[8], old[9]]) } else { 0 };
     let before = before.checked_add(process_ids_before).filter(|before| *before == 0 || is_big).ok_or_else(|| {
-        FormatError::unsupported("a basket without room for the number of its process ids, which TRefs need")
+        FormatError::unsupported("the basket has no field for the process ID offset, which TRefs need")
     })?;
     push_seek(&mut places, seek, is_big)?;
     push_seek(&mut places, seek_directory | (u64::from(before) << PROCESS_BITS), is_big)?;

@@ -1,4 +1,13 @@
-//! Objects taken apart into records and put together again.
+//! Splitting of objects into parts, and reassembly of the parts.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::write::object::family::adds_up;
+//!
+//! let infos = ClassInfos::default();
+//! assert!(adds_up("TH1D", &infos));
+//! assert!(!adds_up("TObjString", &infos));
+//! ```
 
 pub(crate) mod axis;
 pub mod classes;

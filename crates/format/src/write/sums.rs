@@ -1,4 +1,4 @@
-//! Objects of several files, added up as ROOT adds them.
+//! Addition of objects from several files, like in ROOT.
 
 pub(crate) mod addend;
 pub(crate) mod buffered_fills;

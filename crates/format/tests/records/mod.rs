@@ -1,4 +1,4 @@
-//! The records of the trees of all files that are there.
+//! The tree records of all available test files.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use branchline_format::file::directory::Directories;
 use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_header, read_key_at, read_object};
 
-/// Files of all kinds.
+/// Paths of test files of all kinds.
 pub fn files() -> Vec<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let shared = std::env::var_os("BRANCHLINE_SHARED").map_or_else(|| sources.join("../shared"), PathBuf::from);
@@ -22,7 +22,7 @@ pub fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The record of a tree.
+/// A tree's record.
 pub struct TreeRecord {
     pub name: String,
     pub class_name: String,
@@ -30,7 +30,7 @@ pub struct TreeRecord {
     pub plain: Vec<u8>,
 }
 
-/// The records of all trees of a file, and its streamer infos; none for files that are damaged on purpose.
+/// Read the records of all trees in a file, and the file's streamer infos. Fails for files that are damaged on purpose.
 pub fn trees_in(path: &Path) -> Result<(ClassInfos, Vec<TreeRecord>), DecodeError> {
     let loaded = LoadedBytes::whole(std::fs::read(path).unwrap().into());
     let header = read_header(&loaded)?;

@@ -1,25 +1,25 @@
-//! Who takes what of which resource: the accounts that levels are found from.
+//! Bookkeeping of flows and resources, from which fair-share levels are computed.
 
 use super::parts::{Attached, Crossing, CrossingId, Key};
 use super::{FlowId, Fluid, ResourceId, ROUNDING};
 use crate::queue::{Later, Time};
 
-/// The level of a new crossing may grow so much before it is asked whether there is room.
+/// Growth factor that a new crossing books without checking the remaining capacity.
 const FIRST_GROWTH: f64 = 2.0;
-/// Of the room that a resource has, so much is booked for levels that grow; the rest is for flows that begin.
+/// Fraction of the free capacity reserved for rising levels; the rest is left for new flows.
 const BOOKED_PART: f64 = 0.5;
-/// Keys of flows that are elsewhere now are thrown away where there are so many times more than flows.
+/// Maximum ratio of keys to flows before stale keys are purged.
 const STALE_KEYS_MAX: usize = 4;
 
 impl Fluid {
-    /// Attaches a flow to what holds it back now; what it has yet to move stays.
+    /// Moves a flow to its new bottleneck and keeps its remaining volume.
     pub(super) fn move_to(&mut self, id: FlowId, by: Attached) {
         self.count_out(id);
         self.attach(id, by);
         self.count_in(id);
     }
 
-    /// Notes when a flow ends that is held back by this, without an account.
+    /// Sets the bottleneck of a flow and schedules its end, without updating any totals.
     pub(super) fn attach(&mut self, id: FlowId, by: Attached) {
         let left = self.left(id);
         let now_s = self.now_s;
@@ -44,7 +44,7 @@ impl Fluid {
         }
     }
 
-    /// Takes a flow into account at all that it uses.
+    /// Adds a flow to the totals of every resource it uses.
     pub(super) fn count_in(&mut self, id: FlowId) {
         let (attached, bound) = (self.flows[id].attached, self.flows[id].bound);
         for slot in 0..self.flows[id].uses.len() {
@@ -77,7 +77,7 @@ impl Fluid {
         }
     }
 
-    /// Takes a flow out of all accounts.
+    /// Removes a flow from all totals.
     pub(super) fn count_out(&mut self, id: FlowId) {
         let (attached, bound, now_s) = (self.flows[id].attached, self.flows[id].bound, self.now_s);
         if let Attached::Resource(own) = attached {
@@ -112,15 +112,16 @@ impl Fluid {
                 }
             }
         }
-        if let Attached::Resource(own) = attached {
-            if self.resources[own].own_count == 0 {
-                self.empties(own);
-            }
+        if let Attached::Resource(own) = attached
+            && self.resources[own].own_count == 0
+        {
+            self.empties(own);
         }
     }
 
-    /// Flows that a resource does not hold back take more of it, or less: so much now, so much at the levels that are
-    /// booked, and the fastest of them is so fast.
+    /// Changes the usage of a resource by flows with another bottleneck: `now` is the change of the current usage,
+    /// `booked` the change of the reserved usage, and `rate` the highest rate of these flows. Negative values reduce
+    /// the usage.
     pub(super) fn takes_more(&mut self, resource: ResourceId, now: f64, booked: f64, rate: f64) {
         let one = &mut self.resources[resource];
         if one.is_full {
@@ -136,7 +137,7 @@ impl Fluid {
         }
     }
 
-    /// The crossing of two resources; made if there is none.
+    /// Returns the crossing of two resources, and creates it if it does not exist.
     fn crossing_of(&mut self, by: ResourceId, at: ResourceId) -> CrossingId {
         if let Some(found) = self.crossing_ids.get(&(by, at)) {
             return *found;
@@ -179,7 +180,7 @@ impl Fluid {
         self.free_crossings.push(id);
     }
 
-    /// Keeps the crossings at resources that are used up before the others.
+    /// Keeps crossings at saturated resources at the front of the list.
     fn is_at_full(&mut self, id: CrossingId, is_full: bool) {
         let Crossing { by, in_crosses, .. } = self.crossings[id];
         let one = &mut self.resources[by];
@@ -191,14 +192,14 @@ impl Fluid {
         }
     }
 
-    /// What flows take now of a resource that does not hold them back, summed anew.
+    /// Recomputes the current usage of a resource by flows whose bottleneck is elsewhere.
     pub(super) fn taken(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         let of = |id: &CrossingId| self.crossings[*id].demand * self.resources[self.crossings[*id].by].level;
         one.bound_use + one.crossed.iter().map(of).sum::<f64>()
     }
 
-    /// Books room of a resource that is not used up for the levels that cross it. False if there is none.
+    /// Reserves free capacity of an unsaturated resource for the flows that cross it. Returns false if none is left.
     pub(super) fn books(&mut self, resource: ResourceId) -> bool {
         let taken = self.taken(resource);
         let one = &self.resources[resource];
@@ -220,7 +221,7 @@ impl Fluid {
         true
     }
 
-    /// A resource becomes used up; no flow is held back by it yet, but the first will be, at this level.
+    /// Marks a resource as saturated at this level, before its first flow is attached.
     pub(super) fn fills_up(&mut self, resource: ResourceId, level: f64) {
         let taken = self.taken(resource);
         let now_s = self.now_s;
@@ -235,7 +236,7 @@ impl Fluid {
         }
     }
 
-    /// A resource holds no flow back any more.
+    /// Marks a resource as unsaturated after its last flow left.
     fn empties(&mut self, resource: ResourceId) {
         let one = &mut self.resources[resource];
         (one.is_full, one.level, one.own_demand) = (false, f64::INFINITY, 0.0);

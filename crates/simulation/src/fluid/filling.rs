@@ -1,5 +1,6 @@
-//! The rates of connected flows, computed from nothing: all grow together until a resource is used up or a flow is at
-//! its bound; these stay, and the others grow on (progressive filling: Bertsekas and Gallager, Data Networks, 6.5.2).
+//! Recomputes the rates of connected flows by progressive filling: all rates grow together until a resource is
+//! saturated or a flow reaches its bound; these flows keep their rates, and the others continue to grow (Bertsekas and
+//! Gallager, Data Networks, 6.5.2).
 
 use std::collections::BinaryHeap;
 
@@ -7,10 +8,10 @@ use super::parts::{Attached, Filling, FlowId, ResourceId};
 use super::Fluid;
 use crate::queue::{Later, Time};
 
-/// Levels that differ by less are the same: their difference is rounding.
+/// Levels within this factor are considered equal, to absorb rounding errors.
 const SAME_LEVEL: f64 = 1.0 + 1e-12;
 
-/// A flow and what holds it back.
+/// A flow with its bottleneck and rate.
 struct Held {
     flow: FlowId,
     by: Attached,
@@ -18,7 +19,7 @@ struct Held {
 }
 
 impl Fluid {
-    /// Computes the rates of all flows that are connected with what changes have touched.
+    /// Recomputes the rates of all flows connected to changed resources.
     pub(super) fn fill_connected(&mut self) {
         self.fillings += 1;
         let resources = self.connected();
@@ -40,7 +41,7 @@ impl Fluid {
         resources.iter().for_each(|one| self.resources[*one].is_touched = false);
     }
 
-    /// The resources that are connected through flows with those that have changed.
+    /// Returns the changed resources and all resources connected to them through flows.
     fn connected(&mut self) -> Vec<ResourceId> {
         self.marks = self.marks.wrapping_add(1);
         let mut found: Vec<_> = self.touched.iter().map(|Later((_, resource))| *resource).collect();
@@ -63,7 +64,7 @@ impl Fluid {
         found
     }
 
-    /// What holds back each flow, in the order of their rates.
+    /// Computes the bottleneck of each flow, in ascending order of rates.
     fn fill(&mut self, resources: &[ResourceId]) -> Vec<Held> {
         let mut flows = Vec::new();
         let mut levels = BinaryHeap::with_capacity(resources.len());
@@ -128,8 +129,8 @@ impl Fluid {
         held.add(self, Held { flow, by, rate });
     }
 
-    /// Attaches flows to what holds them back, with accounts that are all new. Flows that were attached to it before
-    /// keep their progress there.
+    /// Attaches flows to their bottlenecks and rebuilds all totals. Flows that keep their bottleneck also keep their
+    /// progress there.
     fn attach_all(&mut self, resources: &[ResourceId], held: &[Held]) {
         self.forget_accounts(resources);
         for one in held {
@@ -165,7 +166,7 @@ impl Fluid {
     }
 }
 
-/// The flows whose rates are found.
+/// The flows whose rates have been computed.
 struct HeldFlows {
     all: Vec<Held>,
 }

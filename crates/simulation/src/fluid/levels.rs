@@ -1,10 +1,10 @@
-//! The levels that a change touches, one resource after the other, until each of them is right.
+//! Updates the levels affected by a change, one resource after the other, until all of them are right.
 //!
-//! Levels are right, and all flows have their max-min fair rates, when no resource gives more than it has, no flow is
-//! above its bound, and no flow passes a resource that is used up at more than the level of that. A resource where
-//! this is not so takes flows from the resources that hold them back, the fastest first, until it is. That changes
-//! the levels of these, and so on; each resource needs only its own accounts for it (as switches of a network do that
-//! find fair rates by telling each other theirs: Charny, Clark and Jain, ICC 1995).
+//! The levels are right, and all flows have their max-min fair rates, when no resource exceeds its capacity, no flow
+//! exceeds its bound, and no flow passes a saturated resource faster than its level. A resource that violates this
+//! takes over flows from their bottlenecks, the fastest first, until it does not. That changes the levels of those
+//! bottlenecks, and so on; each resource needs only its own totals. Network switches find fair rates in the same way,
+//! by exchanging their levels (Charny, Clark and Jain, ICC 1995).
 
 use std::collections::BinaryHeap;
 
@@ -12,33 +12,34 @@ use super::parts::{Attached, Crossing, FlowId, Resource, ResourceId};
 use super::{Fluid, ROUNDING};
 use crate::queue::{Later, Time};
 
-/// Changes of levels by less are rounding, and need not be told.
+/// Relative changes of a level below this are rounding errors and are not propagated.
 const SAME_LEVEL: f64 = 1e-14;
-/// Steps beside two for each flow, before all levels are computed from nothing: that costs as much.
+/// Number of steps, in addition to two per flow, after which recomputing all levels is cheaper.
 const STEPS_MIN: usize = 64;
 
 /// Flows that pass a resource faster than its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Faster {
-    /// One at its own bound.
+    /// A flow at its own bound.
     Bounded(FlowId),
-    /// All that this resource holds back.
+    /// All flows with this bottleneck.
     HeldBy(ResourceId),
 }
 
 impl Fluid {
-    /// The level of a resource is to be found again.
+    /// Marks a resource whose level must be recomputed.
     pub(super) fn touch(&mut self, resource: ResourceId) {
         let one = &mut self.resources[resource];
         if !one.is_touched {
             one.is_touched = true;
-            // Lower levels do not depend on higher ones. What is not used up may soon be, and has no level yet.
+            // Lower levels do not depend on higher ones. An unsaturated resource has no level yet but may become
+            // saturated.
             let level = if one.is_full { one.level } else { 0.0 };
             self.touched.push(Later((Time(level), resource)));
         }
     }
 
-    /// Finds the levels that changes have touched.
+    /// Recomputes the levels of all marked resources.
     pub(super) fn settle(&mut self) {
         if self.always_fills {
             if !self.touched.is_empty() {
@@ -62,9 +63,9 @@ impl Fluid {
         }
     }
 
-    /// The level of a resource from what flows take of it.
+    /// Recomputes the level of a resource from its usage.
     fn find_level(&mut self, resource: ResourceId) {
-        // It counts as touched until the end: what it changes itself is seen here.
+        // It stays marked until the end, since its own changes are taken into account here.
         if !self.resources[resource].is_full {
             if self.books(resource) {
                 self.resources[resource].is_touched = false;
@@ -90,21 +91,21 @@ impl Fluid {
         }
     }
 
-    /// The highest rate of flows that a resource does not hold back.
+    /// Returns the highest rate of the flows through a resource that have another bottleneck.
     fn highest_at(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         let levels = one.crossed.iter().map(|id| self.resources[self.crossings[*id].by].level);
         levels.chain(self.bounded_at(resource).map(|flow| self.flows[flow].bound)).fold(0.0, f64::max)
     }
 
-    /// Flows of a resource that are at their own bound.
+    /// Returns the flows through a resource that run at their own bound.
     fn bounded_at(&self, resource: ResourceId) -> impl Iterator<Item = FlowId> + '_ {
         let one = &self.resources[resource];
         let flows = if one.bound_count > 0 { one.flows.as_slice() } else { &[] };
         flows.iter().map(|(flow, _)| *flow).filter(|flow| self.flows[*flow].attached == Attached::Bound)
     }
 
-    /// A resource that is used up holds all flows back that would be faster than its level, the fastest first.
+    /// Makes a saturated resource the bottleneck of all flows that would exceed its level, the fastest first.
     fn takes_faster(&mut self, resource: ResourceId) {
         let is_right = |one: &Resource| one.fair_level() * ROUNDING >= one.floor;
         if is_right(&self.resources[resource]) {
@@ -138,7 +139,7 @@ impl Fluid {
         self.resources[resource].floor = floor;
     }
 
-    /// The flows that one resource holds back and that pass another.
+    /// Returns the flows with the bottleneck `by` that also pass the resource `at`.
     fn held_at(&self, by: ResourceId, at: ResourceId) -> Vec<FlowId> {
         let (of_by, of_at) = (&self.resources[by].flows, &self.resources[at].flows);
         let passes = |flow: FlowId| self.flows[flow].uses.iter().any(|one| one.resource == at);
@@ -152,7 +153,7 @@ impl Fluid {
         flows.iter().for_each(|flow| self.move_to(*flow, Attached::Resource(resource)));
     }
 
-    /// Lets flows go whose own bounds are below the level.
+    /// Releases flows whose own bounds are below the level.
     fn frees_bounded(&mut self, resource: ResourceId) {
         loop {
             let one = &self.resources[resource];
@@ -170,7 +171,7 @@ impl Fluid {
         }
     }
 
-    /// Gives a resource its level, and tells it those that its flows cross.
+    /// Sets the level of a resource and propagates it to the resources that its flows cross.
     pub(super) fn set_level(&mut self, resource: ResourceId, level: f64) {
         let one = &mut self.resources[resource];
         let change = level - one.level;
@@ -192,7 +193,7 @@ impl Fluid {
         self.schedule(resource);
     }
 
-    /// A level is beyond what is booked for it somewhere.
+    /// Marks the resources whose booked capacity a level exceeds.
     fn asks_for_room(&mut self, resource: ResourceId) {
         let one = &self.resources[resource];
         let (level, mut limit) = (one.level, f64::INFINITY);
@@ -207,7 +208,7 @@ impl Fluid {
         self.resources[resource].limit = limit;
     }
 
-    /// Notes when the next flow ends that a resource holds back.
+    /// Schedules the end of the next flow with this bottleneck.
     pub(super) fn schedule(&mut self, resource: ResourceId) {
         let one = &mut self.resources[resource];
         let mut at = None;

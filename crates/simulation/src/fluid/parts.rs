@@ -1,37 +1,37 @@
-//! Resources, flows, and what the flows of one resource take of another.
+//! Resources, flows, and crossings of resources.
 
 use std::collections::BinaryHeap;
 
 use crate::queue::{Later, Time};
 
-/// The number of a resource.
+/// Index of a resource.
 pub type ResourceId = usize;
-/// The number of a flow; it is given again after the flow has ended.
+/// Index of a flow; reused after the flow has ended.
 pub type FlowId = usize;
-/// The number of a crossing; it is given again, too.
+/// Index of a crossing; reused too.
 pub(super) type CrossingId = usize;
 
-/// What holds a flow back.
+/// Bottleneck of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Attached {
-    /// It is not known yet.
+    /// Not known yet.
     #[default]
     Nothing,
-    /// Its own bound.
+    /// The flow's own bound.
     Bound,
-    /// This resource, which is used up.
+    /// This saturated resource.
     Resource(ResourceId),
 }
 
-/// A resource of a flow's route.
+/// A resource on the route of a flow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
     pub(super) resource: ResourceId,
-    /// Units that it takes for one unit of the flow.
+    /// Units of the resource used per unit of the flow.
     pub(super) weight: f64,
-    /// Where the flow stands in the resource's list.
+    /// Index of the flow in the resource's list.
     pub(super) position: usize,
-    /// Where it is accounted for, if another resource of the route holds the flow back.
+    /// Crossing that includes this use, if another resource on the route is the bottleneck.
     pub(super) crossing: Option<CrossingId>,
 }
 
@@ -40,19 +40,19 @@ pub(super) struct Use {
 pub(super) struct Flow {
     pub(super) uses: Vec<Use>,
     pub(super) amount: f64,
-    /// What is left, while nothing is known to hold it back.
+    /// Remaining amount while the bottleneck is unknown.
     pub(super) left: f64,
     pub(super) bound: f64,
     pub(super) attached: Attached,
-    /// The progress of its resource at which it ends; at its own bound, the time.
+    /// Progress of the bottleneck resource at which the flow ends; for a flow at its own bound, the time of its end.
     pub(super) key: f64,
-    /// Changes with what it is attached to, so that what was noted before does not count.
+    /// Incremented with every change of the bottleneck, to invalidate older keys.
     pub(super) stamp: u32,
-    /// Whether the present computation has its rate.
+    /// Set to the ID of the current computation once it has found the rate.
     pub(super) mark: u32,
 }
 
-/// A flow that ends at this progress of its resource, or, at its own bound, at this time.
+/// End of a flow: the progress of its bottleneck resource, or the time for a flow at its own bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) at: Time,
@@ -60,17 +60,18 @@ pub(super) struct Key {
     pub(super) stamp: u32,
 }
 
-/// What the flows that the resource `by` holds back take of the resource `at`.
+/// Usage of the resource `at` by the flows with the bottleneck `by`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crossing {
     pub(super) by: ResourceId,
     pub(super) at: ResourceId,
-    /// What they take for one unit of each, summed.
+    /// Sum of the flows' weights at `at`.
     pub(super) demand: f64,
     pub(super) count: usize,
-    /// Up to this level of `by` there is room in `at`; without an end where `at` is used up, and follows each change.
+    /// Level of `by` up to which `at` has booked capacity; infinite if `at` is saturated, since every change reaches
+    /// it.
     pub(super) booked: f64,
-    /// Where it stands in the list `crosses` of `by` and in the list `crossed` of `at`.
+    /// Index in the list `crosses` of `by`; below, index in the list `crossed` of `at`.
     pub(super) in_crosses: usize,
     pub(super) in_crossed: usize,
 }
@@ -79,49 +80,49 @@ pub(super) struct Crossing {
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) units_per_s: f64,
-    /// Its flows, and where it stands in the route of each.
+    /// Its flows, each with the index of the resource in the flow's route.
     pub(super) flows: Vec<(FlowId, usize)>,
-    /// Whether it is used up and holds flows back.
+    /// Whether it is saturated and the bottleneck of some flows.
     pub(super) is_full: bool,
-    /// The rate of the flows that it holds back; infinite if there are none.
+    /// Rate of the flows with this bottleneck; infinite without such flows.
     pub(super) level: f64,
-    /// What each of these flows would have moved if it had been there since the begin, at the time `since_s`.
+    /// Volume that each of these flows would have moved since the start of the simulation, at the time `since_s`.
     pub(super) progress: f64,
     pub(super) since_s: f64,
-    /// The weights of these flows.
+    /// Sum of the weights of these flows.
     pub(super) own_demand: f64,
     pub(super) own_count: usize,
-    /// None of these flows has a lower bound of its own.
+    /// Lower limit of the bounds of these flows.
     pub(super) own_bound: f64,
-    /// What these flows take of others; first of those that are used up, of which there are so many.
+    /// Crossings of other resources by these flows; the first `crosses_full` are at saturated resources.
     pub(super) crosses: Vec<CrossingId>,
     pub(super) crosses_full: usize,
-    /// Up to this level there is room in those that are not used up.
+    /// Level up to which the unsaturated ones have booked capacity.
     pub(super) limit: f64,
-    /// What flows take of it that others hold back.
+    /// Crossings of this resource by flows with another bottleneck.
     pub(super) crossed: Vec<CrossingId>,
-    /// What flows at their own bound take of it.
+    /// Usage by flows at their own bound.
     pub(super) bound_use: f64,
     pub(super) bound_count: usize,
-    /// If it is used up: what all flows take of it that it does not hold back.
+    /// For a saturated resource: usage by all flows with another bottleneck.
     pub(super) other_use: f64,
-    /// How often that was changed since it was summed anew.
+    /// Number of changes of `other_use` since it was recomputed.
     pub(super) changes: usize,
-    /// If it is used up: no flow is faster than this that it does not hold back.
+    /// For a saturated resource: flows whose bottleneck is elsewhere have at most this rate.
     pub(super) floor: f64,
-    /// If it is not used up: what flows take of it at the levels that are booked.
+    /// For an unsaturated resource: usage at the booked levels.
     pub(super) booked_use: f64,
     pub(super) keys: BinaryHeap<Later<Key>>,
     pub(super) moved: f64,
     pub(super) limited_flow_s: f64,
-    /// Whether its level is to be found again.
+    /// Whether its level must be recomputed.
     pub(super) is_touched: bool,
-    /// Whether a search has been here.
+    /// Set to the ID of the current search once it has visited this resource.
     pub(super) mark: u32,
     pub(super) filling: Filling,
 }
 
-/// What is left of a resource while rates are computed.
+/// Remaining capacity of a resource while rates are recomputed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Filling {
     pub(super) units_left: f64,
@@ -168,14 +169,15 @@ impl Resource {
         }
     }
 
-    /// Its progress becomes that of this time; from then on its level may change.
+    /// Updates the progress to this time, after which the level may change.
     pub(super) fn advance(&mut self, now_s: f64) {
         self.progress = self.progress_at(now_s);
         self.limited_flow_s += self.own_count as f64 * (now_s - self.since_s);
         self.since_s = now_s;
     }
 
-    /// The level at which the flows that it holds back use up what others leave; below all if there are none.
+    /// Returns the level at which the flows with this bottleneck use up the capacity left by others; negative infinity
+    /// if there are no such flows.
     pub(super) fn fair_level(&self) -> f64 {
         if self.own_count > 0 {
             ((self.units_per_s - self.other_use) / self.own_demand).max(0.0)

@@ -1,4 +1,4 @@
-//! Chance by a seed, and platforms, for the tests of this crate.
+//! Seeded random numbers, and platforms, for the tests of this crate.
 #![allow(dead_code)]
 
 use branchline_simulation::{Block, Disk, Job, Link, Nodes, Plan, Platform, Reading, Server, Storage};
@@ -24,7 +24,7 @@ impl Chance {
     }
 }
 
-/// The seed of a test: `BRANCHLINE_SEED` or this one. It is printed.
+/// Returns and prints the seed of a test: `BRANCHLINE_SEED`, or this default.
 pub fn seed(usual: u64) -> u64 {
     let seed = std::env::var("BRANCHLINE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(usual);
     println!("BRANCHLINE_SEED={seed}");
@@ -35,7 +35,7 @@ pub fn near(found: f64, expected: f64) -> bool {
     (found - expected).abs() <= 1e-9 * expected.abs().max(1e-9)
 }
 
-/// One storage behind a disk, a server and a link.
+/// A storage with a disk, a server and a link.
 pub fn platform(disk: f64, link: f64, round_trip_s: f64, nodes: usize, cores: usize) -> Platform {
     Platform {
         disks: vec![Disk { bytes_per_s: disk, operations_per_s: None }],
@@ -64,8 +64,8 @@ pub fn job(plan: usize) -> Job {
     Job { plan, node: None, start_s: 0.0, prepare_s: 0.0, cpu_factor: 1.0, data: 0 }
 }
 
-/// Resources of a farm: links that many flows pass, disks with operations, and narrow cards of nodes. Some are equal,
-/// so that levels are.
+/// Resources of a farm: links shared by many flows, disks with operations, and slow network interfaces of nodes. Some
+/// are equal, so that some levels are equal too.
 #[derive(Debug)]
 pub struct Farm {
     pub units_per_s: Vec<f64>,
@@ -75,7 +75,7 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// The link gives about what all cards take together, so that now these and now the link hold flows back.
+    /// The rate of the link is about the total of all interfaces, so that either may be the bottleneck.
     pub fn random(chance: &mut Chance) -> Self {
         let (links, disks, nodes) = (1 + chance.below(2), chance.below(6), 1 + chance.below(40));
         let card = chance.between(1.0, 20.0);
@@ -92,7 +92,7 @@ impl Farm {
         Self { units_per_s, links, disks, bounds }
     }
 
-    /// A route, and a bound.
+    /// A random route with a bound.
     pub fn flow(&self, chance: &mut Chance) -> (Vec<(usize, f64)>, f64) {
         let first_card = self.links + 2 * self.disks;
         let card = first_card + chance.below(self.units_per_s.len() - first_card);

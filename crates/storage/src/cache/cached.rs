@@ -1,4 +1,4 @@
-//! A wrapper around a store that looks for ranges in the cache first.
+//! A wrapper around a store that serves ranges from the local cache.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use super::segment::{Record, Scan, Segment, SegmentWriter};
 use crate::limits::{CACHE_FILE_BYTES, CACHE_SEGMENT_BYTES, MAX_JOINED_BYTES};
 use crate::{coalesce, Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
-/// A wrapper around a store, with a cache on the local disk.
+/// A store with a cache on the local disk.
 pub struct Cached {
     inner: Arc<dyn Store>,
     size_bytes: u64,
     file: std::result::Result<Arc<CachedFile>, String>,
 }
 
-/// The cached parts of one version of a file; all stores of this process that read it share them.
+/// The cached parts of one version of a file, shared by all stores of this process that read it.
 struct CachedFile {
     folder: Arc<Folder>,
     path: PathBuf,
@@ -32,20 +32,20 @@ struct CachedFile {
 #[derive(Default)]
 struct Known {
     content: Content,
-    /// How far each segment was looked through.
+    /// Scan position in each segment, by the segment's path.
     scans: HashMap<PathBuf, Scan>,
 }
 
 #[derive(Default)]
 struct Writer {
     segment: Option<SegmentWriter>,
-    /// Why nothing is cached any more.
+    /// Why caching was stopped; None while caching works.
     stopped: Option<String>,
 }
 
 impl Cached {
-    /// A cache of at most `limit_bytes` in `folder` around a store. Where that cannot be, it reads all the same, and
-    /// says why nothing is cached.
+    /// Wraps a store in a cache of at most `limit_bytes` in `folder`. If the file cannot be cached, all reads use the
+    /// store directly, and a remark gives the reason.
     pub fn around(inner: Arc<dyn Store>, folder: &Path, limit_bytes: u64) -> Result<Self> {
         let size_bytes = inner.size_bytes()?;
         let file = match inner.identity() {
@@ -54,19 +54,19 @@ impl Cached {
                 let found = Folder::at(folder, limit_bytes);
                 found.map(|found| CachedFile::of(found, key)).map_err(|error| format!("{}: {error}", folder.display()))
             }
-            None => Err("its server sends nothing that differs between versions of the file".to_owned()),
+            None => Err("its server sends nothing that identifies the version of the file".to_owned()),
         };
         Ok(Self { inner, size_bytes, file })
     }
 
-    /// Reads what is not cached, and caches it.
+    /// Reads ranges from the inner store and caches them.
     fn fetch(&self, file: &CachedFile, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         let effort = self.inner.read_ranges(reads)?;
         file.keep(reads);
         Ok(effort)
     }
 
-    /// Fetches the parts that are missing, near ones together, and puts them to their places.
+    /// Fetches the missing parts with coalesced reads and copies them into the buffers of `reads`.
     fn fetch_missing(&self, file: &CachedFile, reads: &mut [RangeRead], parts: &[Vec<Part>]) -> Result<ReadEffort> {
         let missing: Vec<ByteRange> =
             parts.iter().flatten().filter(|part| part.record.is_none()).map(|part| part.range).collect();
@@ -142,10 +142,11 @@ impl CachedFile {
         let path = folder.of_file(&key);
         let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|_, file| file.strong_count() > 0);
-        if let Some(known) = open.get(&path).and_then(Weak::upgrade) {
-            if known.key == key && known.folder.limit_bytes == folder.limit_bytes {
-                return known;
-            }
+        if let Some(known) = open.get(&path).and_then(Weak::upgrade)
+            && known.key == key
+            && known.folder.limit_bytes == folder.limit_bytes
+        {
+            return known;
         }
         let file = Arc::new(Self { folder, path, key, known: Mutex::default(), writer: Mutex::default() });
         open.insert(file.path.clone(), Arc::downgrade(&file));
@@ -160,7 +161,8 @@ impl CachedFile {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The parts of all reads; segments that other processes have made meanwhile are looked for if one is missing.
+    /// Splits all reads into cached and missing parts. If a part is missing, first scans for new records of other
+    /// processes.
     fn look_up(&self, reads: &[RangeRead]) -> Vec<Vec<Part>> {
         let mut known = self.known();
         let all = |content: &Content| reads.iter().map(|read| content.parts_of(read.range)).collect::<Vec<_>>();
@@ -171,8 +173,8 @@ impl CachedFile {
         all(&known.content)
     }
 
-    /// Fills those parts of a range that are cached, and returns how many bytes that were. A part that cannot be read
-    /// is one that is not cached.
+    /// Copies the cached parts of a range into `room`, and returns the number of bytes copied. A part that cannot be
+    /// read is marked as missing.
     fn fill(&self, range: ByteRange, room: &mut [u8], parts: &mut [Part]) -> u64 {
         let mut filled = 0;
         for part in parts {
@@ -189,7 +191,7 @@ impl CachedFile {
         filled
     }
 
-    /// Forgets a segment that was removed or is damaged; a damaged one is removed.
+    /// Drops a segment that was removed or is damaged, and deletes a damaged segment from the disk.
     fn give_up(&self, segment: &Arc<Segment>, error: &io::Error) {
         self.known().content.forget(segment);
         if error.kind() == io::ErrorKind::InvalidData {
@@ -197,7 +199,8 @@ impl CachedFile {
         }
     }
 
-    /// Caches what was read in the place of what was cached, which cannot have been right.
+    /// Drops all segments with records of these ranges, because the records turned out to be wrong, and caches the
+    /// bytes just read.
     fn replace(&self, reads: &[RangeRead]) {
         let known = self.known();
         let parts: Vec<Part> = reads.iter().flat_map(|read| known.content.parts_of(read.range)).collect();
@@ -208,7 +211,7 @@ impl CachedFile {
         self.keep(reads);
     }
 
-    /// Caches what was read. What cannot be written is not cached, and nothing after it.
+    /// Caches the bytes of `reads`. After a failed write, no more bytes are cached.
     fn keep(&self, reads: &[RangeRead]) {
         let mut writer = self.writer();
         if writer.stopped.is_some() {
@@ -254,7 +257,7 @@ impl CachedFile {
         let path = self.path.join(format!("{now:x}-{}-{number}", process::id()));
         make(&self.path)?;
         SegmentWriter::create(&path, &self.key).or_else(|_| {
-            // Another process found the folder empty just now, and removed it.
+            // Another process has removed the empty folder in the meantime.
             make(&self.path)?;
             SegmentWriter::create(&path, &self.key)
         })
@@ -262,7 +265,7 @@ impl CachedFile {
 }
 
 impl Known {
-    /// Adds the records that other processes have written to the folder; true if there were any.
+    /// Adds records that other processes have written to the folder; returns whether any were added.
     fn refresh(&mut self, folder: &Path, key: &str) -> bool {
         let mut is_new = false;
         for path in entries(folder) {

@@ -1,4 +1,4 @@
-//! Which parts of a file are cached, and in which records.
+//! Index of the cached parts of a file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::segment::{Record, Segment};
 use crate::ByteRange;
 
-/// The cached parts of a file: they do not overlap, are ordered by offset, and each lies inside a record.
+/// The cached parts of a file, ordered by offset. The parts do not overlap, and each part lies within one record.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     parts: BTreeMap<u64, (u64, Arc<Record>)>,
 }
 
-/// A part of a range, and the record that has it; None if none has.
+/// A part of a range, with the record that contains the part, or None if the part is not cached.
 #[derive(Debug, Clone)]
 pub(super) struct Part {
     pub(super) range: ByteRange,
@@ -20,7 +20,7 @@ pub(super) struct Part {
 }
 
 impl Content {
-    /// Cuts a range, whose end must not lie behind 2^64, into parts that are cached and parts that are not.
+    /// Splits a range, which must end at or before 2^64, into cached and missing parts.
     pub(super) fn parts_of(&self, range: ByteRange) -> Vec<Part> {
         let end = range.offset + range.length;
         let mut parts = Vec::new();
@@ -45,7 +45,7 @@ impl Content {
         parts
     }
 
-    /// Adds a record, for those of its parts that are not cached yet.
+    /// Adds a record, except for the parts that are already cached.
     pub(super) fn add(&mut self, record: Record) {
         let record = Arc::new(record);
         for part in self.parts_of(record.range) {
@@ -55,7 +55,7 @@ impl Content {
         }
     }
 
-    /// Forgets all records of a segment.
+    /// Removes all records of a segment.
     pub(super) fn forget(&mut self, segment: &Arc<Segment>) {
         self.parts.retain(|_, (_, record)| !Arc::ptr_eq(&record.segment, segment));
     }

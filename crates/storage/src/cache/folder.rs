@@ -1,4 +1,4 @@
-//! The folder of a cache: how large it is, and what is removed from it.
+//! The folder of a cache, with its size limit and the eviction of segments.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
@@ -12,10 +12,11 @@ use rustix::fs::{flock, FlockOperation};
 
 use crate::limits::{CACHE_FILE_BYTES, CACHE_LOOKS};
 
-/// A folder inside the user's, so that no file of the user or of another version of Branchline is taken for ours.
+/// Name of the subfolder that holds the cache within the user's folder. Keeps segments apart from the user's files and
+/// from caches of other Branchline versions.
 const OWN_FOLDER: &str = "branchline-cache-1";
 
-/// A folder with segments of limited size in all.
+/// A folder of segments with a limited total size.
 #[derive(Debug)]
 pub(super) struct Folder {
     root: PathBuf,
@@ -23,14 +24,15 @@ pub(super) struct Folder {
     size: Mutex<Size>,
 }
 
-/// The last known size. Other processes write too, so it is measured again from time to time.
+/// Last measured size of the cache. The size is measured again from time to time, because other processes write to the
+/// same folder.
 #[derive(Debug, Default)]
 struct Size {
     bytes: u64,
     looks_at: Option<u64>,
 }
 
-/// Those that this process uses, by their place and limit.
+/// The cache folders that this process uses, by path and size limit.
 type Folders = HashMap<(PathBuf, u64), Arc<Folder>>;
 
 struct Found {
@@ -40,11 +42,11 @@ struct Found {
 }
 
 impl Folder {
-    /// The folder below this one; one value for all files that use it.
+    /// Returns the cache folder below `parent`, which is shared by all files that this process caches in `parent`.
     pub(super) fn at(parent: &Path, limit_bytes: u64) -> io::Result<Arc<Self>> {
         static KNOWN: OnceLock<Mutex<Folders>> = OnceLock::new();
         let root = std::path::absolute(parent)?.join(OWN_FOLDER);
-        // Cached bytes may be private.
+        // The folder is created with access for its owner only, because cached bytes may be private.
         DirBuilder::new().recursive(true).mode(0o700).create(&root)?;
         let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         let folder = known
@@ -53,12 +55,13 @@ impl Folder {
         Ok(Arc::clone(folder))
     }
 
-    /// Where the segments of a file are.
+    /// Returns the folder for the segments of a file.
     pub(super) fn of_file(&self, key: &str) -> PathBuf {
         self.root.join(name_of(key))
     }
 
-    /// Whether this number of bytes more fits in, after removing what was not used for longest.
+    /// Returns whether `bytes` more bytes fit into the cache, after evicting the least recently used segments if
+    /// necessary.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         if bytes > self.limit_bytes / 2 {
             return false;
@@ -76,19 +79,19 @@ impl Folder {
         fits
     }
 
-    /// Removes segments until this number of bytes fits; returns what is there then.
+    /// Evicts segments until `bytes` more bytes fit, and returns the total size of the remaining segments.
     fn shrink(&self, bytes: u64) -> u64 {
         let (mut segments, mut sum) = self.look();
         if sum + bytes <= self.limit_bytes {
             return sum;
         }
-        // One at a time is enough: the others find room, or do not cache just now.
+        // One evicting process at a time is enough. The other processes find free space later, or skip caching for now.
         let Ok(lock) = File::create(self.root.join("lock")) else { return sum };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return sum;
         }
         segments.sort_by(|one, other| one.used.cmp(&other.used).then_with(|| one.path.cmp(&other.path)));
-        // A little more than needed, so that it is not done for every segment.
+        // Evict a little more than needed, so that not every new segment triggers an eviction.
         let aim = (self.limit_bytes - self.limit_bytes / CACHE_LOOKS).saturating_sub(bytes);
         for found in segments {
             if sum <= aim {
@@ -98,14 +101,14 @@ impl Folder {
                 sum = sum.saturating_sub(found.bytes);
             }
             if let Some(folder) = found.path.parent() {
-                // Only if it is empty.
+                // The removal fails unless the folder is empty.
                 let _ = fs::remove_dir(folder);
             }
         }
         sum
     }
 
-    /// All segments, and the bytes that they take.
+    /// Lists all segments and their total size in bytes.
     fn look(&self) -> (Vec<Found>, u64) {
         let (mut segments, mut sum) = (Vec::new(), 0u64);
         for path in entries(&self.root).iter().flat_map(|folder| entries(folder)) {
@@ -125,17 +128,17 @@ pub(super) fn entries(folder: &Path) -> Vec<PathBuf> {
     found.filter_map(|one| one.ok().map(|one| one.path())).collect()
 }
 
-/// Makes the folder of a file.
+/// Creates the folder of a file.
 pub(super) fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// A name for what belongs to this version of a file.
+/// Returns the name under which a version of a file, identified by `key`, is stored on the local disk.
 pub(crate) fn name_of(key: &str) -> String {
     format!("{:016x}{:016x}", hash(key, 0xcbf2_9ce4_8422_2325), hash(key, 0x9e37_79b9_7f4a_7c15))
 }
 
-/// FNV-1a, from this start.
+/// Returns the FNV-1a hash of `text` with the given start value.
 fn hash(text: &str, start: u64) -> u64 {
     text.bytes().fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -1,9 +1,8 @@
-//! Copies of what was read on the local disk, for data that is read again: by this process, by others at the same time,
-//! and after a restart.
+//! A cache of file ranges on the local disk, shared between processes and kept across restarts.
 //!
-//! Every version of a file has a folder of its own with segments. A segment is a file to which one reader adds range
-//! after range as it fetches them. All bytes in it have checksums, so what a crash or a bad disk left behind is fetched
-//! again. Reading takes no lock: if a segment is removed meanwhile, its ranges are fetched again.
+//! Every version of a file has its own folder of segments. A segment is a file to which one reader appends each range
+//! that it fetches. All bytes have checksums, so data damaged by a crash or a bad disk is fetched again. Reading takes
+//! no lock: if another process removes a segment during a read, the ranges are fetched again.
 
 mod cached;
 mod content;

@@ -1,11 +1,12 @@
-//! A segment: ranges of a file one after the other, as they were fetched, each with its checksums.
+//! Segments of the cache. A segment contains ranges of a file with their checksums, in the order of fetching.
 //!
 //! ```text
-//! head:    magic [8], length of the key u64, crc32c of the key u32, of the 20 bytes before u32; then the key
-//! record:  magic [8], offset u64, length u64, crc32c of the sums u32, of the 28 bytes before u32;
-//!          then the crc32c u32 of each piece of 64 KiB, then the bytes
+//! header:  magic [8], length of the key u64, crc32c of the key u32, crc32c of the previous 20 bytes u32; then the key
+//! record:  magic [8], offset u64, length u64, crc32c of the checksums u32, crc32c of the previous 28 bytes u32;
+//!          then the checksums (a crc32c u32 for each piece of 64 KiB), then the bytes
 //! ```
-//! All numbers are little-endian. It may end anywhere, as when its writer was killed: the records before are whole.
+//! All numbers are little-endian. A segment may end anywhere, for example if its writer was killed; the complete
+//! records remain valid.
 
 use std::fs::File;
 use std::io;
@@ -24,23 +25,23 @@ const MAGIC: [u8; 8] = *b"BLCACHE1";
 const RECORD_MAGIC: [u8; 8] = *b"BLRECORD";
 const HEAD_BYTES: usize = 24;
 const RECORD_BYTES: usize = 32;
-/// A key is a path and some numbers.
+/// Maximum length of a key. A key consists of a path and a few numbers.
 const KEY_BYTES_MAX: u64 = 64 * 1024;
 
-/// A file of the cache.
+/// A file of cached ranges.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     touched_s: AtomicU64,
 }
 
-/// A range of the file that was cached, and where its bytes lie.
+/// A cached range of the file, and where its bytes are in the segment.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) range: ByteRange,
     pub(super) segment: Arc<Segment>,
     position: u64,
-    /// A checksum for each piece of the range.
+    /// Checksums of the range, one for each piece of 64 KiB.
     sums: Vec<u32>,
 }
 
@@ -49,19 +50,20 @@ impl Segment {
         Arc::new(Self { path: path.to_owned(), touched_s: AtomicU64::new(0) })
     }
 
-    /// Updates the time of the last use, but not each time. The segment that was not used for longest is removed first.
+    /// Updates the time of the segment's last use, which decides the order of eviction. Updates at most once per
+    /// `CACHE_TOUCH_PAUSE`.
     fn touch(&self, file: &File) {
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         if now_s.abs_diff(self.touched_s.load(Ordering::Relaxed)) >= CACHE_TOUCH_PAUSE.as_secs() {
             self.touched_s.store(now_s, Ordering::Relaxed);
-            // Another user's cache cannot be touched, and serves all the same.
+            // Errors are ignored: another user's cache can be read although its timestamp cannot be changed.
             let _ = file.set_modified(now);
         }
     }
 }
 
-/// How far a segment was looked through.
+/// A segment, and how far it has been scanned for records.
 #[derive(Debug)]
 pub(super) struct Scan {
     segment: Arc<Segment>,
@@ -73,7 +75,7 @@ impl Scan {
         Self { segment: Segment::new(path), at: 0 }
     }
 
-    /// The records that have come since the last time. One that is not whole yet is left for the next.
+    /// Returns the records that were added since the last call. An incomplete record is left for the next call.
     pub(super) fn go_on(&mut self, key: &str) -> io::Result<Vec<Record>> {
         let mut records = Vec::new();
         if std::fs::metadata(&self.segment.path)?.len() <= self.at {
@@ -95,7 +97,7 @@ impl Scan {
     }
 }
 
-/// Where the first record begins, once the head is whole.
+/// Returns the offset of the first record, or None if the header is still incomplete.
 fn check_head(file: &File, size: u64, key: &str) -> io::Result<Option<u64>> {
     if size < HEAD_BYTES as u64 {
         return Ok(None);
@@ -145,8 +147,8 @@ fn record_at(file: &File, at: u64, size: u64, segment: &Arc<Segment>) -> io::Res
 }
 
 impl Record {
-    /// Fills `into` with the bytes from `offset` on, which must lie in the record. Bytes that are not those that were
-    /// cached are an error.
+    /// Fills `into` with the record's bytes, starting at `offset` in the file. All requested bytes must lie within the
+    /// record. Fails on a checksum mismatch.
     pub(super) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let file = File::open(&self.segment.path)?;
         let start = offset.checked_sub(self.range.offset).ok_or_else(damaged)?;
@@ -186,7 +188,7 @@ impl Record {
     }
 }
 
-/// Writes a segment.
+/// Writes records to a new segment.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     file: File,
@@ -208,12 +210,13 @@ impl SegmentWriter {
         Ok(Self { file, segment: Segment::new(path), process, size_bytes })
     }
 
-    /// Whether the segment is still there, and this process began it. After a fork only the parent writes to it.
+    /// Returns whether the segment still exists and belongs to this process. After a fork, only the parent writes to
+    /// the segment.
     pub(super) fn is_usable(&self) -> bool {
         self.process == std::process::id() && self.file.metadata().is_ok_and(|about| about.nlink() > 0)
     }
 
-    /// Adds the bytes at `offset` of the file.
+    /// Appends a record with `bytes`, which start at `offset` in the file.
     pub(super) fn add(&mut self, offset: u64, bytes: &[u8]) -> io::Result<Record> {
         let range = ByteRange::new(offset, bytes.len() as u64);
         let sums: Vec<u32> = bytes.chunks(CACHE_PIECE_BYTES as usize).map(crc32c).collect();

@@ -1,4 +1,4 @@
-//! Examples, and what holds for any wanted ranges.
+//! Tests `coalesce` with examples, and checks properties that hold for any requested ranges.
 
 use super::*;
 
@@ -53,11 +53,11 @@ fn ranges_behind_the_largest_offset_overflow_nothing() {
     check(&wanted, &plan, u64::MAX, u64::MAX).unwrap();
 }
 
-/// What every plan must keep, whatever was wanted.
+/// Checks the properties that every plan must have.
 fn check(wanted: &[ByteRange], plan: &Plan, gap_bytes: u64, max_bytes: u64) -> Result<(), String> {
     let end = |range: &ByteRange| u128::from(range.offset) + u128::from(range.length);
     if plan.placements.len() != wanted.len() {
-        return Err("not every wanted range has a place".into());
+        return Err("not every requested range has a placement".into());
     }
     for (range, placement) in wanted.iter().zip(&plan.placements) {
         let joined = &plan.ranges[placement.range];
@@ -87,7 +87,7 @@ fn check(wanted: &[ByteRange], plan: &Plan, gap_bytes: u64, max_bytes: u64) -> R
             covered = covered.max(end(&range));
         }
         if covered != end(joined) {
-            return Err(format!("{joined:?} ends behind what is wanted"));
+            return Err(format!("{joined:?} extends past the requested ranges"));
         }
     }
     if waste != u128::from(plan.gap_bytes) {
@@ -96,7 +96,7 @@ fn check(wanted: &[ByteRange], plan: &Plan, gap_bytes: u64, max_bytes: u64) -> R
     Ok(())
 }
 
-/// A small generator (xorshift64*), so that a failure is repeated by its seed.
+/// A simple random number generator (xorshift64*), which reproduces a failure from its seed.
 struct Random(u64);
 
 impl Random {
@@ -113,7 +113,7 @@ fn any_wanted_ranges_give_a_plan_that_covers_them_within_the_limits() {
     for seed in 1..=20_000_u64 {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let count = random.below(12);
-        // Crowded or sparse, near the start or the end of all offsets.
+        // The ranges are dense or sparse, and near offset 0 or near the largest offset.
         let spread = 1 << random.below(10);
         let base = if random.below(4) == 0 { u64::MAX - spread } else { 0 };
         let longest = 1 + random.below(60);

@@ -1,4 +1,4 @@
-//! Bytes in flight: each piece comes out at its time, in order.
+//! Bytes in flight on an emulated link. Each piece is delivered at its due time, in the order of sending.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::shared_link::sleep_until;
 
-/// Bytes at the start of a buffer, which is used again: touching new memory costs as much as receiving to it.
+/// Received bytes, at the start of a reused buffer. Buffers are reused because touching new memory would cost as much
+/// as receiving the bytes.
 #[derive(Debug)]
 pub(super) struct Load {
     pub(super) buffer: Vec<u8>,
@@ -19,13 +20,13 @@ impl Load {
     }
 }
 
-/// A piece of bytes in flight.
+/// A piece of the data that is in flight, or an event.
 #[derive(Debug)]
 pub(super) enum Piece {
     Bytes(Load),
-    /// No more bytes follow.
+    /// The stream ends.
     End,
-    /// The connection is to be cut.
+    /// The connection is cut.
     Cut,
 }
 
@@ -36,17 +37,18 @@ struct Travelling {
     is_closed: bool,
 }
 
-/// One direction of a connection.
+/// One direction of an emulated connection.
 #[derive(Debug, Default)]
 pub(super) struct DelayLine {
     travelling: Mutex<Travelling>,
     changed: Condvar,
 }
 
-/// Bytes in flight in one direction of a connection: 1.3 GB/s at a round trip of 100 ms.
+/// Maximum number of bytes in flight in each direction: enough for 1.3 GB/s at a round trip of 100 ms, which is 50 ms
+/// per direction.
 const BYTES_MAX: usize = 64 << 20;
 
-/// A wait without a limit checks again after this time.
+/// Interval after which a wait without a deadline checks again whether the line is closed.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 impl DelayLine {
@@ -54,7 +56,7 @@ impl DelayLine {
         self.travelling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a piece that comes out at that time; false if the receiver is gone.
+    /// Queues a piece for delivery at `due`; returns false if the line is closed.
     pub(super) fn put(&self, due: Instant, piece: Piece) -> bool {
         let mut travelling = self.lock();
         while travelling.bytes >= BYTES_MAX && !travelling.is_closed {
@@ -72,7 +74,7 @@ impl DelayLine {
         true
     }
 
-    /// The next piece, when it is due; none when the line was closed.
+    /// Waits until the next piece is due, and returns the piece; returns None once the line is closed.
     pub(super) fn take(&self) -> Option<Piece> {
         let mut travelling = self.lock();
         let (due, piece) = loop {
@@ -86,7 +88,7 @@ impl DelayLine {
         };
         drop(travelling);
         sleep_until(due);
-        // Written bytes take up room until then: more bytes wait for it.
+        // Bytes count as in flight until they are due. The sender is blocked while too many bytes are in flight.
         if let Piece::Bytes(load) = &piece {
             self.lock().bytes -= load.length;
             self.changed.notify_all();
@@ -94,7 +96,7 @@ impl DelayLine {
         Some(piece)
     }
 
-    /// Waits until the line is closed, but not longer than this.
+    /// Waits until the line is closed, but at most for the time `most`.
     pub(super) fn wait_until_closed(&self, most: Option<Duration>) {
         let deadline = most.map(|most| Instant::now() + most);
         let mut travelling = self.lock();
@@ -107,7 +109,7 @@ impl DelayLine {
         }
     }
 
-    /// Ends both sides.
+    /// Closes the line for the sender and the receiver.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

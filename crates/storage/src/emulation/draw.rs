@@ -1,16 +1,16 @@
-//! Numbers drawn from a seed: the same seed and place give the same number, in whatever order threads come.
+//! Reproducible random numbers. A seed and a key always give the same number, regardless of the order of threads.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A number that depends on nothing but what is given.
+/// Returns a random number that depends only on `seed` and the key `place`.
 pub(super) fn drawn(seed: u64, place: impl Hash) -> u64 {
-    // The keys of `new` are fixed, so that a seed means the same in every process.
+    // `new` uses fixed keys, so a seed gives the same number in every process.
     let mut hasher = DefaultHasher::new();
     (seed, place).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The same as a part of one: from 0 to below 1.
+/// Returns a random fraction in [0, 1) that depends only on `seed` and the key `place`.
 pub(super) fn drawn_share(seed: u64, place: impl Hash) -> f64 {
     (drawn(seed, place) >> 11) as f64 / (1_u64 << 53) as f64
 }

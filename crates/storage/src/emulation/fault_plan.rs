@@ -1,4 +1,4 @@
-//! Which faults a storage injects, and when: `stall,reset,every=50,seed=4`.
+//! Parses fault plans such as `stall,reset,every=50,seed=4`, and decides according to a plan which requests fail.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -9,28 +9,28 @@ use std::time::Duration;
 use super::draw::drawn;
 use super::quantities::time;
 
-/// How a request fails.
+/// Kind of an injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
-    /// Nothing comes for a time, and then the end of the wait.
+    /// The response is delayed, by default until the request times out.
     Stall,
-    /// Nothing comes ever, as from a dead mount.
+    /// The response never arrives, as from a dead mount.
     Hang,
     /// The connection is cut.
     Reset,
-    /// The answer ends too early.
+    /// The response is truncated.
     Short,
-    /// One byte of the answer is changed without an error.
+    /// One byte of the response is changed without an error.
     Wrong,
-    /// The file is gone.
+    /// The file does not exist.
     Missing,
 }
 
 impl FaultKind {
-    /// Every kind.
+    /// All kinds of faults.
     pub const ALL: [Self; 6] = [Self::Stall, Self::Hang, Self::Reset, Self::Short, Self::Wrong, Self::Missing];
 
-    /// The word for it.
+    /// Name of the kind in a fault plan.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stall => "stall",
@@ -43,18 +43,18 @@ impl FaultKind {
     }
 }
 
-/// The kinds of faults, how often they happen, and the seed.
+/// Which faults are injected, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FaultPlan {
-    /// One of these is drawn each time.
+    /// Kinds of faults; one kind is drawn for each failing request.
     pub kinds: Vec<FaultKind>,
-    /// One of this number of requests fails; which one is random.
+    /// Size of a block of consecutive requests. One request of each block fails, chosen at random.
     pub every: u64,
-    /// This number of requests succeeds first.
+    /// Number of requests that succeed before the first fault.
     pub after: u64,
-    /// How long a stall lasts, if not as long as a server may be silent.
+    /// Duration of a stall; None for the server's silence timeout.
     pub stall: Option<Duration>,
-    /// The seed of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -84,16 +84,17 @@ impl FromStr for FaultPlan {
 fn wrong(what: &str) -> String {
     let kinds = FaultKind::ALL.map(FaultKind::name).join(", ");
     format!(
-        "a fault {what}; it is written like stall,every=50,seed=4: one or several of {kinds}, and every=N, after=N, \
-         for=TIME and seed=N, each of which may be left out"
+        "a fault {what}; it is written like stall,every=50,seed=4: one or more of {kinds}, and optionally every=N, \
+         after=N, for=TIME and seed=N"
     )
 }
 
 impl FaultPlan {
-    /// The fault of a request of this number, counted from 0, for this file or connection. Of each `every` requests
-    /// exactly one is hit.
+    /// Returns the fault of a request to a file or connection, if the request fails. `number` is the index of the
+    /// request, starting at 0. Exactly one request fails in each block of `every` requests.
     pub(super) fn hit(&self, place: &str, number: u64) -> Option<FaultKind> {
-        // Name and folder of a file: where these are does not matter to a seed.
+        // Only the file name and its parent folder are used, so that a seed gives the same faults wherever the files
+        // are.
         let place = place.rmatch_indices('/').nth(1).map_or(place, |(slash, _)| &place[slash + 1..]);
         let number = number.checked_sub(self.after)?;
         let (round, position) = (number / self.every, number % self.every);
@@ -105,29 +106,29 @@ impl FaultPlan {
     }
 }
 
-/// How many requests each file has seen under one plan. They go on where they were when a file is opened again: else
-/// what failed once would fail for ever.
+/// Request counters of all files under one plan. The counters continue when a file is reopened; otherwise a request
+/// that failed once would fail again on every retry.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     by_place: Mutex<HashMap<String, Arc<AtomicU64>>>,
 }
 
 impl Requests {
-    /// The requests of this process under a plan in these words.
+    /// Returns this process's request counters for the fault plan `words`.
     pub(super) fn of(words: &str) -> Arc<Self> {
         static ALL: Mutex<Option<HashMap<String, Arc<Requests>>>> = Mutex::new(None);
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(all.get_or_insert_default().entry(words.to_owned()).or_default())
     }
 
-    /// The counter of a file or connection.
+    /// Returns the request counter of a file or connection.
     pub(super) fn at(&self, place: &str) -> Arc<AtomicU64> {
         let mut places = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(places.entry(place.to_owned()).or_default())
     }
 }
 
-/// The number of the next request.
+/// Returns the index of the next request, and increments the counter.
 pub(super) fn next(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! A wrapper around a store that fails as a plan says.
+//! A wrapper around a store that injects faults.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::servers::failure::Fault;
 use crate::settings::Settings;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, StorageErrorKind, Store};
 
-/// Opening the file and every call are requests, of which some fail.
+/// A store in which opening and reading fail according to a fault plan.
 pub struct Faulty {
     inner: Arc<dyn Store>,
     plan: FaultPlan,
@@ -21,7 +21,7 @@ pub struct Faulty {
 }
 
 impl Faulty {
-    /// Makes the store that `open` gives fail, and the opening too: `words` say how.
+    /// Opens a store with `open` and wraps it. Opening may fail too. `words` is the fault plan as a string.
     pub fn around(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
         Self::open(words, path, &Settings::from_environment()?, open)
     }
@@ -34,23 +34,23 @@ impl Faulty {
     ) -> Result<Self> {
         let plan: FaultPlan = words.parse().map_err(|reason| StorageError::option(path, reason))?;
         let requests = Requests::of(words).at(path);
-        if let Some(kind) = plan.hit(path, next(&requests)) {
-            if kind != FaultKind::Wrong {
-                return Err(fails(kind, &plan, settings, &FaultyRequest { path, server: "the storage", reads: &[] }));
-            }
+        if let Some(kind) = plan.hit(path, next(&requests))
+            && kind != FaultKind::Wrong
+        {
+            return Err(fails(kind, &plan, settings, &FaultyRequest { path, server: "the storage", reads: &[] }));
         }
         Ok(Self { inner: open()?, plan, requests, settings: settings.clone() })
     }
 }
 
-/// A request that fails: a file at a server, and its ranges.
+/// A request that fails, with the file's path, the server and the requested ranges.
 struct FaultyRequest<'a> {
     path: &'a str,
     server: &'a str,
     reads: &'a [RangeRead],
 }
 
-/// Makes a request fail and returns its error. A trace has the request, too, with its duration.
+/// Waits as long as this kind of fault takes, records the request in the trace, and returns the request's error.
 fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, request: &FaultyRequest<'_>) -> StorageError {
     let path = without_secrets(request.path);
     let spans = request.reads.iter().map(|read| (read.range.offset, read.range.length));
@@ -62,23 +62,25 @@ fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, request: &Fault
     fault.at(&path, request.reads.first().map(|read| read.range))
 }
 
-/// Waits as long as this kind of fault does, and returns its error.
+/// Waits as long as this kind of fault takes, and returns the failure.
 fn fault_of(kind: FaultKind, plan: &FaultPlan, settings: &Settings, server: &str) -> Fault {
     use StorageErrorKind::{NotFound, Protocol, Timeout, Unreachable};
     match kind {
         FaultKind::Stall => {
             std::thread::sleep(plan.stall.unwrap_or(settings.silence));
-            Fault::new(Timeout, format!("{server} did not answer in time, as the fault plan says"))
+            Fault::new(Timeout, format!("{server} did not answer in time (injected by the fault plan)"))
         }
         FaultKind::Hang => loop {
             std::thread::park();
         },
-        FaultKind::Reset => Fault::new(Unreachable, format!("{server} closed the connection, as the fault plan says")),
+        FaultKind::Reset => {
+            Fault::new(Unreachable, format!("{server} closed the connection (injected by the fault plan)"))
+        }
         FaultKind::Short | FaultKind::Wrong => {
-            Fault::new(Protocol, format!("{server} answered with fewer bytes than requested, as the fault plan says"))
+            Fault::new(Protocol, format!("{server} sent fewer bytes than requested (injected by the fault plan)"))
         }
         FaultKind::Missing => {
-            Fault::new(NotFound, format!("there is no such file at {server}, as the fault plan says"))
+            Fault::new(NotFound, format!("there is no such file at {server} (injected by the fault plan)"))
         }
     }
 }
@@ -111,7 +113,7 @@ impl Around for Faulty {
     }
 }
 
-/// Changes one of all the bytes that were read.
+/// Flips one bit of the bytes that were read; `number` determines which bit.
 fn change_a_byte(reads: &mut [RangeRead], number: u64) {
     let all: u64 = reads.iter().map(|read| read.range.length).sum();
     let Some(mut position) = number.checked_rem(all) else { return };

@@ -1,4 +1,4 @@
-//! A storage made slow and unreliable on purpose: as wrappers around a store, and as a proxy for any client.
+//! Emulates slow and unreliable storage systems, with wrappers around a store and with a proxy for any client.
 
 mod delay_line;
 mod draw;

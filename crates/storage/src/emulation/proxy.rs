@@ -1,4 +1,4 @@
-//! A proxy that makes TCP connections of any client as slow as a given link, and fail by a plan.
+//! A TCP proxy that emulates a slow link and injects faults, usable with any client.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -18,28 +18,29 @@ use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::limits::CONNECT_TIMEOUT;
 
-/// A connection may send so much earlier than its bandwidth allows. It hides how late a thread wakes up, and is how
-/// long one connection sends before the others have their turn.
+/// Maximum time by which a connection may be ahead of the bandwidth limit. This compensates for threads that wake up
+/// late. It is also the time slice of a connection before other connections can send.
 const AHEAD: Duration = Duration::from_millis(2);
-/// Read at a time where nothing limits the bandwidth.
+/// Maximum size of a read buffer, used without a bandwidth limit.
 const PIECE_BYTES_MAX: usize = 256 << 10;
-/// A packet.
+/// Minimum size of a read buffer: the payload of one packet.
 const PIECE_BYTES_MIN: usize = 1460;
-/// Less than this is copied out of the buffer that it came to.
+/// Maximum number of received bytes that are copied to a smaller buffer, so that the large buffer can be reused
+/// immediately.
 const COPIED_BYTES_MAX: usize = 32 << 10;
-/// Buffers for reuse: what is in flight at 100 ms and 600 MB/s.
+/// Maximum number of buffers that are kept for reuse: enough for the data in flight at 100 ms and 600 MB/s.
 const FREE_BUFFERS_MAX: usize = (64 << 20) / PIECE_BYTES_MAX;
 
-/// Bytes and connections that went through a proxy.
+/// Traffic counters of a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProxyCounts {
-    /// Connections that were made.
+    /// Number of connections made.
     pub connections_count: u64,
-    /// Bytes from clients to the server.
+    /// Number of bytes from clients to the server.
     pub to_server_bytes: u64,
-    /// Bytes from the server to clients.
+    /// Number of bytes from the server to clients.
     pub to_client_bytes: u64,
-    /// Answers that were made to fail.
+    /// Number of responses that were replaced by a fault.
     pub faults_count: u64,
 }
 
@@ -52,12 +53,12 @@ struct Counted {
     faults: AtomicU64,
 }
 
-/// A running proxy. All its connections share one link; they end when it is dropped.
+/// A running proxy. All connections share one emulated link, and are closed when the proxy is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// While it is open, the acceptor waits for connections.
+    /// Socket whose closing stops the acceptor thread.
     is_open: Option<UnixStream>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -74,12 +75,12 @@ struct Shared {
 }
 
 impl Shared {
-    /// A buffer of this size in bytes.
+    /// Returns a free buffer, or a new buffer with `bytes` bytes if no buffer is free.
     fn buffer(&self, bytes: usize) -> Vec<u8> {
         lock(&self.free).pop().unwrap_or_else(|| vec![0; bytes])
     }
 
-    /// A buffer whose bytes were handed on.
+    /// Keeps a buffer for reuse, if it is large and not too many buffers are free.
     fn give_back(&self, buffer: Vec<u8>) {
         let mut free = lock(&self.free);
         if buffer.len() > COPIED_BYTES_MAX && free.len() < FREE_BUFFERS_MAX {
@@ -88,21 +89,22 @@ impl Shared {
     }
 }
 
-/// Both sides of one connection.
+/// A proxied connection, with its client side and its server side.
 #[derive(Debug)]
 struct Connection {
     client: TcpStream,
     server: TcpStream,
-    /// When a handshake over the link would be done.
+    /// Time at which the TCP handshake over the emulated link would be complete.
     ready: Instant,
     to_server: DelayLine,
     to_client: DelayLine,
-    /// The fault for the next bytes of the server.
+    /// Fault to inject into the next bytes from the server, if any.
     fault: Mutex<Option<FaultKind>>,
 }
 
 impl Proxy {
-    /// Listens at `listen` and hands every connection on to `target`, both written `host:port`. Port 0 is a free one.
+    /// Starts a proxy that listens at `listen` and forwards every connection to `target`. Both addresses have the form
+    /// `host:port`. Port 0 picks a free port.
     pub fn start(listen: &str, target: &str, throttle: Throttle, plan: Option<FaultPlan>) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
@@ -122,12 +124,12 @@ impl Proxy {
         Ok(Self { address, shared, is_open: Some(is_open), acceptor: Some(acceptor) })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its counts so far.
+    /// Returns the traffic counters.
     pub fn counts(&self) -> ProxyCounts {
         let counted = &self.shared.counted;
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -139,10 +141,11 @@ impl Proxy {
         }
     }
 
-    /// Ends all connections, and takes no more.
+    /// Closes all connections and stops listening.
     pub fn close(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
-        // Wakes up who waits for a connection; connecting to it may take long, where its address is gone.
+        // Dropping the socket wakes up the acceptor. Connecting to the proxy instead could block if its address is
+        // gone.
         self.is_open = None;
         let Some(acceptor) = self.acceptor.take() else { return };
         drop(acceptor.join());
@@ -165,10 +168,10 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("branchline-proxy".to_owned()).spawn(work)
 }
 
-/// Takes connections until the other side of `end` is closed.
+/// Accepts connections until the socket at the other end of `end` is closed.
 fn accept_all(listener: &TcpListener, end: &UnixStream, shared: &Arc<Shared>) {
     loop {
-        // An interrupted wait is begun again.
+        // Errors are ignored, because the loop repeats an interrupted poll.
         let _ = poll(&mut [PollFd::new(listener, PollFlags::IN), PollFd::new(end, PollFlags::IN)], None);
         if shared.is_closed.load(Ordering::Acquire) {
             return;
@@ -177,21 +180,21 @@ fn accept_all(listener: &TcpListener, end: &UnixStream, shared: &Arc<Shared>) {
             Ok((client, _)) => client,
             Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
             Err(_) => {
-                // Too many open files, for example: it passes when others are closed.
+                // Waits after an error that may be temporary, such as too many open files.
                 std::thread::sleep(AHEAD);
                 continue;
             }
         };
         let ready = Instant::now() + shared.link.throttle.latency;
         let shared = Arc::clone(shared);
-        // A client that cannot be served is closed by being dropped.
+        // If a connection to the target fails, the client's socket is dropped, which closes the connection.
         let _ = spawn(move || {
             let _ = serve(client, ready, &shared);
         });
     }
 }
 
-/// Connects to the target and starts to carry bytes in both directions.
+/// Connects to the target and starts forwarding in both directions.
 fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<()> {
     let mut server = Err(io::Error::from(ErrorKind::AddrNotAvailable));
     for address in &shared.target {
@@ -201,7 +204,7 @@ fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<
         }
     }
     let server = server?;
-    // Some systems have it from the listener.
+    // On some systems, an accepted socket inherits this flag from the listener.
     client.set_nonblocking(false)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -221,11 +224,11 @@ fn serve(client: TcpStream, ready: Instant, shared: &Arc<Shared>) -> io::Result<
         connection.close();
     }
     shared.counted.connections.fetch_add(1, Ordering::Relaxed);
-    // Without one of its threads the connection would hang.
+    // The connection is closed if a thread cannot be started, since it would hang without all its threads.
     carry(&connection, shared).inspect_err(|_| connection.close())
 }
 
-/// Starts the threads of a connection.
+/// Starts the threads that forward the bytes of a connection.
 fn carry(connection: &Arc<Connection>, shared: &Arc<Shared>) -> io::Result<()> {
     for direction in [Direction::ToServer, Direction::ToClient] {
         let (own, of) = (Arc::clone(connection), Arc::clone(shared));
@@ -244,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Forwards what comes from one end, no faster than the link takes it.
+    /// Receives bytes from one side at the rate of the link, and queues them for the other side.
     fn receive(&self, direction: Direction, shared: &Shared) {
         let link = &shared.link;
         let mut from = if direction == Direction::ToServer { &self.client } else { &self.server };
@@ -285,7 +288,7 @@ impl Connection {
         }
     }
 
-    /// Decides whether the answer to what a client just sent is to fail.
+    /// Counts a request, and decides whether its response will fail.
     fn count_request(&self, shared: &Shared) {
         let number = next(&shared.counted.requests);
         if let Some(kind) = shared.plan.as_ref().and_then(|plan| plan.hit("proxy", number)) {
@@ -293,7 +296,7 @@ impl Connection {
         }
     }
 
-    /// The bytes of a server, or what becomes of them.
+    /// Returns bytes from the server as pieces, after injecting the pending fault, if any.
     fn with_fault(&self, mut load: Load, shared: &Shared) -> Vec<Piece> {
         let (Some(kind), Some(plan)) = (lock(&self.fault).take(), &shared.plan) else {
             return vec![Piece::Bytes(load)];
@@ -321,7 +324,7 @@ impl Connection {
         }
     }
 
-    /// Gives the other end what has arrived.
+    /// Sends the bytes whose emulated delay has passed to the other side.
     fn send(&self, direction: Direction, shared: &Shared) {
         let (mut to, count) = match direction {
             Direction::ToServer => (&self.server, &shared.counted.to_server),
@@ -330,7 +333,8 @@ impl Connection {
         loop {
             match self.line(direction).take() {
                 Some(Piece::Bytes(load)) => {
-                    // Before they go: the receiver may look at the counts.
+                    // The bytes are counted before they are sent, because the receiver may read the counters
+                    // immediately afterwards.
                     count.fetch_add(load.length as u64, Ordering::Relaxed);
                     if to.write_all(load.bytes()).is_err() {
                         return self.close();
@@ -338,7 +342,7 @@ impl Connection {
                     shared.give_back(load.buffer);
                 }
                 Some(Piece::End) => {
-                    // The other direction may go on.
+                    // Only this direction ends, because the other direction may continue.
                     let _ = to.shutdown(Shutdown::Write);
                     return;
                 }
@@ -350,8 +354,8 @@ impl Connection {
         }
     }
 
-    /// The client sees a reset connection instead of an end of the stream: closing the socket does that, once no thread
-    /// waits at it any more.
+    /// Resets the connection, so that the client does not see a regular end of the stream. The system sends the reset
+    /// when the socket is closed, which happens only after all threads have stopped waiting on it.
     fn cut(&self) {
         let _ = set_socket_linger(&self.client, Some(Duration::ZERO));
         self.to_server.close();

@@ -1,11 +1,11 @@
-//! Times, rates and numbers as people write them: `63ms`, `7.4MB/s`, `100/s`.
+//! Parses times, rates and bandwidths: `63ms`, `100/s`, `7.4MB/s`.
 
 use std::time::Duration;
 
-/// The longest time that makes sense here.
+/// Maximum time that is accepted, in seconds.
 const SECONDS_MAX: f64 = 1e6;
 
-/// `63ms`, `1.5s`, `200us`, `2min`.
+/// Parses a time such as `63ms`, `1.5s`, `200us` or `2min`.
 pub(super) fn time(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let unit_s = match unit {
@@ -20,7 +20,7 @@ pub(super) fn time(text: &str) -> Option<Duration> {
     (seconds <= SECONDS_MAX).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Bytes a second: `7.4MB/s`, `1Gb/s` (bits), `500KiB/s`.
+/// Parses a bandwidth such as `7.4MB/s`, `1Gb/s` (bits) or `500KiB/s`, in bytes per second.
 pub(super) fn bytes_per_second(text: &str) -> Option<f64> {
     let (number, unit) = number_and_unit(text.strip_suffix("/s")?)?;
     let unit_bytes = match unit {
@@ -39,7 +39,7 @@ pub(super) fn bytes_per_second(text: &str) -> Option<f64> {
     Some(number * unit_bytes).filter(|rate| *rate >= 1.0)
 }
 
-/// `100/s` or `100`, and at least one in the longest time.
+/// Parses a rate such as `100/s` or `100`. The minimum rate is one per `SECONDS_MAX` seconds.
 pub(super) fn per_second(text: &str) -> Option<f64> {
     let (number, unit) = number_and_unit(text.strip_suffix("/s").unwrap_or(text))?;
     (unit.is_empty() && number >= 1.0 / SECONDS_MAX).then_some(number)
@@ -76,7 +76,7 @@ mod tests {
             assert_eq!(bytes_per_second(wrong), None, "{wrong}");
         }
         assert_eq!((per_second("0"), per_second("x/s"), per_second("5MB/s")), (None, None, None));
-        // One request in more than the longest time.
+        // These rates are too low: the time between two requests would exceed the maximum time.
         assert_eq!((per_second("0.0000001/s"), per_second(&format!("0.{}1", "0".repeat(100)))), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! A link that many connections share: when bytes that enter it now have passed.
+//! Models a link that many connections share: computes when bytes that enter the link now will have passed it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::draw::drawn_share;
 use super::throttle::Throttle;
 
-/// The direction of bytes.
+/// Direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToServer,
     ToClient,
 }
 
-/// When the link is free again: in each direction, and for a request.
+/// Times at which the link is free again, for each direction and for requests.
 #[derive(Debug, Default)]
 struct Free {
     to_server: Option<Instant>,
@@ -23,7 +23,7 @@ struct Free {
     draws_count: u64,
 }
 
-/// A link. Bytes pass it one after the other, in the order in which they come to it.
+/// A link that transmits bytes in the order in which they arrive.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) throttle: Throttle,
@@ -35,7 +35,7 @@ impl Link {
         Self { throttle, free: Mutex::default() }
     }
 
-    /// The link that all stores of this process share whose throttle is written in these words.
+    /// Returns the link for the throttle `words`. All stores of this process with the same string share one link.
     pub(super) fn shared(throttle: Throttle, words: &str) -> Arc<Self> {
         static LINKS: Mutex<Option<HashMap<String, Arc<Link>>>> = Mutex::new(None);
         let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,12 +47,12 @@ impl Link {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long a byte travels in one direction, of a link without jitter.
+    /// Returns the one-way latency without jitter.
     pub(super) fn one_way(&self) -> Duration {
         self.throttle.latency / 2
     }
 
-    /// A random delay on top of the latency, for one request.
+    /// Draws the random extra latency of one request.
     pub(super) fn jitter(&self) -> Duration {
         if self.throttle.jitter.is_zero() {
             return Duration::ZERO;
@@ -62,7 +62,7 @@ impl Link {
         self.throttle.jitter.mul_f64(drawn_share(self.throttle.seed, free.draws_count))
     }
 
-    /// When a request is taken that comes at `arrival`.
+    /// Returns the time at which a request that arrives at `arrival` is accepted, according to the request rate.
     pub(super) fn take_request(&self, arrival: Instant) -> Instant {
         let Some(rate) = self.throttle.requests_per_second else { return arrival };
         let mut free = self.lock();
@@ -71,7 +71,8 @@ impl Link {
         taken
     }
 
-    /// When the last of these bytes has passed the narrowest part, if they come there at `arrival`.
+    /// Returns the time at which the last of `bytes` bytes has passed the bottleneck, if the first byte arrives there
+    /// at `arrival`.
     pub(super) fn pass(&self, direction: Direction, arrival: Instant, bytes: u64) -> Instant {
         let Some(rate) = self.throttle.bytes_per_second else { return arrival };
         let mut free = self.lock();
@@ -86,7 +87,7 @@ impl Link {
     }
 }
 
-/// Sleeps until then.
+/// Sleeps until the time `when`; returns at once if that time has passed.
 pub(super) fn sleep_until(when: Instant) {
     let left = when.saturating_duration_since(Instant::now());
     if !left.is_zero() {

@@ -1,22 +1,22 @@
-//! How slow a storage is to be: `latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4`.
+//! Parses throttles such as `latency=63ms,bandwidth=7.4MB/s,requests=100/s,jitter=5ms,seed=4`.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::quantities::{bytes_per_second, per_second, time};
 
-/// The properties of a link to a storage.
+/// Properties of an emulated link to a storage system.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Throttle {
-    /// From a request to the first byte of its answer and back: the round trip.
+    /// Round-trip time.
     pub latency: Duration,
-    /// Up to so much more, drawn for every request.
+    /// Maximum random extra latency, drawn for every request.
     pub jitter: Duration,
-    /// Bytes a second that pass in each direction, of all connections together. None is without a limit.
+    /// Bandwidth in each direction, in bytes per second, shared by all connections; None for no limit.
     pub bytes_per_second: Option<f64>,
-    /// Requests a second that are taken.
+    /// Maximum number of requests per second; None for no limit.
     pub requests_per_second: Option<f64>,
-    /// The seed of the random numbers.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for Throttle {
 fn wrong(part: &str) -> String {
     format!(
         "a throttle cannot have {part:?}; it is written like latency=63ms,bandwidth=7.4MB/s,requests=100/s,\
-         jitter=5ms,seed=4, each of which may be left out"
+         jitter=5ms,seed=4, where each part is optional"
     )
 }
 

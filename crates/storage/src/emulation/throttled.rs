@@ -1,4 +1,4 @@
-//! A wrapper around a store that makes it as slow as a given link.
+//! A wrapper around a store that emulates a slow link.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,15 +9,15 @@ use super::shared_link::{sleep_until, Direction, Link};
 use super::throttle::Throttle;
 use crate::{Around, RangeRead, ReadEffort, Result, StorageError, Store};
 
-/// Every call costs a round trip, and its bytes pass one link with those of all stores that are throttled alike in this
-/// process. The ranges of a call are requested together, so that they cost one round trip.
+/// A store behind an emulated link. Every call takes one round trip, regardless of the number of ranges, and shares the
+/// bandwidth with all stores of this process that have the same throttle.
 pub struct Throttled {
     inner: Arc<dyn Store>,
     link: Arc<Link>,
 }
 
 impl Throttled {
-    /// Makes the stores that `open` gives slow, and the opening too: `words` say how slow.
+    /// Opens a store with `open` and wraps it. Opening is delayed too. `words` is the throttle as a string.
     pub fn open(words: &str, path: &str, open: impl FnOnce() -> Result<Arc<dyn Store>>) -> Result<Self> {
         let throttle: Throttle = words.parse().map_err(|reason| StorageError::option(path, reason))?;
         let link = Link::shared(throttle, words);
@@ -38,12 +38,12 @@ impl Around for Throttled {
     }
 
     fn read_ranges(&self, reads: &mut [RangeRead]) -> Result<ReadEffort> {
-        // Dropped when the bytes have passed the link, so that its time is in the record of the requests.
+        // This guard is held until the bytes have passed the link, so that traced requests include the delay.
         let _throttling = journal::throttling();
         let taken = self.link.take_request(Instant::now() + self.link.one_way() + self.link.jitter());
         let started = Instant::now();
         let effort = self.inner.read_ranges(reads)?;
-        // The storage behind the link begins to read when the request has arrived.
+        // The emulated storage system starts reading when the request arrives there.
         let answered = taken + started.elapsed();
         let bytes = reads.iter().map(|read| read.range.length).sum();
         sleep_until(self.link.pass(Direction::ToClient, answered, bytes) + self.link.one_way());

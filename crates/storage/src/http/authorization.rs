@@ -1,30 +1,30 @@
-//! How a request shows who the user is: with a token, or with a signature of S3.
+//! Authorizes requests with a token or with an S3 signature.
 
 use crate::servers::failure::Result;
 use crate::servers::token;
 use crate::servers::url::Url;
 
-/// The user's credentials in requests for one file.
+/// Adds the user's credentials to requests for one file.
 pub(crate) trait Authorization: Send + Sync {
-    /// The header lines for a request of `url` that has these `others` already.
+    /// Returns the authorization headers for a request to `url`. The request already has the headers `others`.
     fn headers(&self, method: &str, url: &str, others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>>;
 
-    /// Whether another server than the one in the URL may answer the request.
+    /// Returns whether the request may be redirected to a server other than the one in the URL.
     fn follows_redirects(&self) -> bool;
 
-    /// A hint for the error that a server refuses the user.
+    /// Returns a hint that is appended to the error when the server denies access.
     fn advice(&self) -> String;
 }
 
-/// The codes of S3 for keys that are wrong or too old. They come with statuses that mean something else.
+/// S3 error codes for invalid or expired keys. Servers may send these codes with an unrelated status code.
 const BAD_KEYS: &[&str] = &["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "RequestTimeTooSkewed"];
 
-/// Whether an error code in the body of an answer says that the user's keys or token are not valid.
+/// Returns whether an error code in the body of a response means that the user's keys or token are invalid.
 pub(super) fn means_bad_keys(code: &str) -> bool {
     BAD_KEYS.contains(&code)
 }
 
-/// The user's token, which is shown to one host and port alone.
+/// The user's bearer token, which is only sent to one host and port.
 pub(super) struct BearerToken {
     pub(super) server: String,
 }
@@ -32,7 +32,7 @@ pub(super) struct BearerToken {
 impl Authorization for BearerToken {
     fn headers(&self, _method: &str, url: &str, _others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>> {
         let parsed = Url::parse(url)?;
-        // Without TLS anybody on the network could read and use the token.
+        // The token is not sent without TLS, since anyone on the network could steal it.
         if parsed.address() != self.server || !(parsed.scheme == "https" || parsed.is_loopback()) {
             return Ok(Vec::new());
         }

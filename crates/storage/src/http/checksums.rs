@@ -1,17 +1,17 @@
-//! The checksums of a whole file that HTTP and S3 servers give in the headers of an answer to HEAD.
+//! Checksums of whole files that HTTP and S3 servers report in the headers of a HEAD response.
 
 use super::client::{Answer, Client};
 use super::location::{Location, Protocol};
 use crate::servers::checksum::checksum;
 use crate::settings::Settings;
 
-/// The checksums of a file and their kinds, as `adler32:a1b2c3d`: those of RFC 3230 (`Digest`) over
-/// HTTP, those that an object was stored with from S3. Empty if the server gives none.
+/// Returns the checksums of a file with their kinds, such as `adler32:a1b2c3d`; empty if the server reports none. HTTP
+/// servers report checksums in the `Digest` header (RFC 3230), S3 servers report the checksums stored with the object.
 pub(super) fn checksums(client: &Client, location: &Location, settings: &Settings) -> Vec<String> {
     let (header, read): (_, fn(&Answer) -> Vec<String>) = match location.protocol {
         Protocol::Http => (("Want-Digest", "adler32, crc32c;q=0.5, md5;q=0.3"), digests),
         Protocol::S3 => (("x-amz-checksum-mode", "ENABLED"), of_object),
-        // It has checksums of the checksums of blocks, which no other place knows.
+        // WebHDFS reports checksums of block checksums, which cannot be compared with any other storage system.
         Protocol::WebHdfs => return Vec::new(),
     };
     match location.request(client, "HEAD", &[header], settings) {
@@ -25,9 +25,10 @@ fn digests(answer: &Answer) -> Vec<String> {
     each.filter_map(|one| one.trim().split_once('=')).filter_map(|(kind, value)| checksum(kind, value)).collect()
 }
 
-/// The checksums of an object of S3. One that was stored in parts has checksums of the checksums of these, with their
-/// number behind a dash, and the entity tag of one that is encrypted by keys of the user's is no checksum ("Checking
-/// object integrity in Amazon S3").
+/// Returns the checksums of the whole S3 object. The checksums of a multipart object are omitted if they are computed
+/// from the checksums of its parts. The entity tag is an MD5 checksum unless the object is a multipart object, where
+/// the tag ends in a dash and the number of parts, or is encrypted with KMS or customer keys ("Checking object
+/// integrity in Amazon S3").
 fn of_object(answer: &Answer) -> Vec<String> {
     let is_whole = answer.header("x-amz-checksum-type").is_none_or(|kind| kind == "FULL_OBJECT");
     let kinds = if is_whole { &["crc32", "crc32c", "crc64nvme", "sha1", "sha256"][..] } else { &[] };

@@ -1,4 +1,4 @@
-//! Requests to HTTP servers over connections that are kept, with their redirects, tokens, certificates and deadlines.
+//! HTTP client with persistent connections, redirects, tokens, certificates and timeouts.
 
 use std::collections::HashSet;
 use std::io::{self, BufReader, Read};
@@ -30,17 +30,17 @@ use crate::servers::url::Url;
 use crate::settings::Settings;
 use crate::{limits, RangeRead, StorageErrorKind};
 
-/// The connections of this process.
+/// HTTP client with a connection pool, shared by all files of this process.
 pub(crate) struct Client {
     agent: Agent,
     proxies: Proxies,
-    /// Why the user's certificate is not shown, if there is one.
+    /// Reason why the user's certificate is not sent, if any.
     certificate_note: Option<String>,
-    /// Servers that answer a request for several ranges with something else.
+    /// Servers that do not support several ranges in one request.
     one_range_only: Mutex<HashSet<String>>,
 }
 
-/// The client, and what it was made for.
+/// The current client, with the process and the settings that the client was created for.
 struct CachedClient {
     process: u32,
     fingerprint: String,
@@ -49,7 +49,7 @@ struct CachedClient {
 
 static CACHED_CLIENT: Mutex<Option<CachedClient>> = Mutex::new(None);
 
-/// The client of this process. Another one is made when certificates or proxies have changed.
+/// Returns the client of this process. A new client is created when certificates or proxies have changed.
 pub(crate) fn client() -> Result<Arc<Client>> {
     let (process, fingerprint) = (std::process::id(), tls::fingerprint() + &proxies::fingerprint());
     let mut cached = CACHED_CLIENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,8 @@ pub(crate) fn client() -> Result<Arc<Client>> {
     });
     let new = CachedClient { process, fingerprint, client: Arc::clone(&client) };
     if let Some(old) = cached.replace(new).filter(|old| old.process != process) {
-        // After a fork its connections are the parent's: closing them here would end them at the servers.
+        // After a fork, the connections belong to the parent process. Dropping them here would close them on the
+        // servers.
         std::mem::forget(old);
     }
     Ok(client)
@@ -100,35 +101,35 @@ fn new_agent(identity: Option<tls::Identity>) -> Result<Agent> {
     Ok(Agent::with_parts(config, connector.chain(Numbering), DefaultResolver::default()))
 }
 
-/// The content of a request.
+/// A GET or HEAD request.
 pub(crate) struct DataRequest<'a> {
     pub(crate) url: &'a str,
-    /// The value of the header, if not all is wanted.
+    /// Value of the `Range` header, unless the whole file is requested.
     pub(crate) range: Option<&'a str>,
-    /// How many bytes the answer has at most; None if that is not known.
+    /// Maximum number of bytes in the response; None if the size is unknown.
     pub(crate) bytes: Option<u64>,
-    /// Whether the answer is to have no body.
+    /// Whether to send HEAD instead of GET.
     pub(crate) without_body: bool,
-    /// The request in the trace, where one is made.
+    /// Trace entry of the request; None if no trace is recorded.
     pub(crate) traced: Option<journal::Request>,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body has not been read yet.
 pub(crate) struct Answer {
     response: Response<Body>,
-    /// The URL that answered, after redirects.
+    /// URL of the response, after redirects.
     url: String,
-    /// Its host and port.
+    /// Host and port of the server that answered.
     host: String,
-    /// The same with the server that redirected there, for messages.
+    /// Host and port for messages, with the server that redirected the request, if any.
     server: String,
     certificate_note: Option<String>,
     traced: Option<journal::Request>,
-    /// The way to lend memory to the connection, if that receives the bytes of the answer as they are.
+    /// Loan of the connection, if it can receive the body directly into the reader's buffer.
     loan: Option<Loan>,
 }
 
-/// A request as it is made of the first server.
+/// A request as sent to the first server, before any redirect.
 struct Outgoing<'a> {
     method: &'static str,
     url: &'a str,
@@ -137,11 +138,11 @@ struct Outgoing<'a> {
 }
 
 impl Outgoing<'_> {
-    /// The same request of another URL, with the credentials that are for that.
+    /// Builds the same request for another URL, with the credentials for that URL.
     fn to(&self, method: &'static str, url: &str) -> Result<Builder> {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in self.headers {
-            // XRootD up to 5.5 at least knows the names of headers only as they are written here.
+            // Header names keep their case, because XRootD treats them as case-sensitive, at least up to version 5.5.
             request = header_raw(request, name, value.as_bytes());
         }
         for (name, value) in self.authorization.headers(method, url, self.headers)? {
@@ -156,8 +157,8 @@ fn is_redirect(status: StatusCode) -> bool {
 }
 
 impl Client {
-    /// Makes a GET or HEAD request. A token goes to its own host, and not to where that redirects to; a request
-    /// that is signed is for one host, and is not redirected.
+    /// Sends a GET or HEAD request for a file. A token is sent only to the host that the token belongs to, not to a
+    /// redirect target. A signed request is bound to one host and never redirected.
     pub(crate) fn fetch(
         &self,
         wanted: DataRequest<'_>,
@@ -171,7 +172,7 @@ impl Client {
         self.send(&outgoing, (), time_limit, wanted.traced, settings)
     }
 
-    /// Sends a request of a method other than GET and HEAD, with these header lines and no body.
+    /// Sends a request with these headers and no body. The response has the time limit of a response of unknown size.
     pub(crate) fn call(
         &self,
         method: &'static str,
@@ -185,7 +186,7 @@ impl Client {
         self.send(&outgoing, (), settings.time_limit_of_list(), traced, settings)
     }
 
-    /// Sends a form, of which no trace is made.
+    /// Sends a form with POST. The request is not traced.
     pub(crate) fn post(
         &self,
         url: &str,
@@ -198,7 +199,7 @@ impl Client {
         self.send(&outgoing, form, settings.time_limit_of_list(), None, settings)
     }
 
-    /// Sends a request, and again to wherever its answer redirects. All of it together may take `time_limit`.
+    /// Sends a request and follows redirects, all within `time_limit`.
     fn send(
         &self,
         outgoing: &Outgoing<'_>,
@@ -226,14 +227,15 @@ impl Client {
             let status = response.status();
             if is_redirect(status) && redirects_max > 0 {
                 if redirects_count == redirects_max {
-                    let reason = format!("{server} redirects again and again, to no end");
+                    let reason = format!("too many redirects from {server}");
                     return Err(Fault::new(StorageErrorKind::Refused, reason));
                 }
                 let location = response.headers().get("location").map_or(&[][..], HeaderValue::as_bytes);
                 let target = redirect_target(&url, location);
-                url = target.ok_or_else(|| Fault::protocol(&server, "a redirect that leads nowhere"))?;
+                url = target.ok_or_else(|| Fault::protocol(&server, "a redirect without a valid target"))?;
                 method = if status == StatusCode::SEE_OTHER && method != "HEAD" { "GET" } else { method };
-                // To its end, so that the connection is used again; one that has more to say is closed.
+                // A short body is read completely, so that the connection can be reused. A connection with a longer
+                // body is closed.
                 let short = response.body_mut().as_reader().take(limits::PART_LINE_BYTES_MAX as u64);
                 let _ = io::copy(&mut { short }, &mut io::sink());
                 continue;
@@ -248,7 +250,8 @@ impl Client {
         Err(Fault::new(StorageErrorKind::Internal, "a request was never sent"))
     }
 
-    /// Sends a request whose whole answer may take this long, with the other deadlines of the settings.
+    /// Sends a request without following redirects. The response must be complete within `time_limit`; the other
+    /// timeouts come from the settings.
     fn send_once<S: AsSendBody>(
         &self,
         request: Request<S>,
@@ -273,19 +276,19 @@ impl Client {
         self.agent.run(request)
     }
 
-    /// Whether this server answered a request for several ranges with one.
+    /// Returns whether this server is known to support only one range per request.
     pub(crate) fn takes_one_range_only(&self, server: &str) -> bool {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).contains(server)
     }
 
-    /// Remembers that it does.
+    /// Remembers that this server supports only one range per request.
     pub(crate) fn use_one_range_only(&self, server: &str) {
         self.one_range_only.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned());
     }
 }
 
 fn bad_url() -> Fault {
-    Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL")
+    Fault::new(StorageErrorKind::UnsupportedScheme, "this is not a valid URL")
 }
 
 impl Answer {
@@ -293,40 +296,40 @@ impl Answer {
         self.response.status().as_u16()
     }
 
-    /// A header as text.
+    /// Returns the value of a header; None if the header is missing or contains non-ASCII characters.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.response.headers().get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The length of the body, where the server says it.
+    /// Returns the length of the body, if the server reports it.
     pub(crate) fn length(&self) -> Option<u64> {
         self.header("content-length").and_then(|length| length.parse().ok())
     }
 
-    /// The strong entity tag, or the time of the last change.
+    /// Returns the strong entity tag, or the modification time if there is no strong entity tag.
     pub(crate) fn entity(&self) -> Option<String> {
         let tag = self.header("etag").filter(|tag| !tag.starts_with("W/"));
         tag.or_else(|| self.header("last-modified")).map(str::to_owned)
     }
 
-    /// Bytes of the file have come, for the trace.
+    /// Records the number of received bytes in the trace.
     pub(crate) fn got(&mut self, bytes: u64) {
         if let Some(traced) = &mut self.traced {
             traced.got(bytes);
         }
     }
 
-    /// The server that answered, for messages.
+    /// Returns the name of the server that answered, for messages.
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
 
-    /// The URL that answered, after redirects.
+    /// Returns the URL of the response, after redirects.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Host and port of the server that answered, after redirects.
+    /// Returns the host and port of the server that answered, after redirects.
     pub(crate) fn host(&self) -> &str {
         &self.host
     }
@@ -335,7 +338,7 @@ impl Answer {
         BufReader::with_capacity(64 << 10, self.response.body_mut().as_reader())
     }
 
-    /// Receives these bytes, which are the body, straight to their place where that is possible.
+    /// Receives the body into the read's buffer, without an intermediate copy where possible.
     pub(crate) fn receive(&mut self, read: &mut RangeRead) -> io::Result<()> {
         let bytes = self.header("content-length").and_then(|length| length.parse().ok());
         let is_plain = bytes == Some(read.range.length) && self.header("transfer-encoding").is_none();
@@ -348,23 +351,23 @@ impl Answer {
         }
     }
 
-    /// Bytes of the body, in the order in which they come; 0 at its end.
+    /// Reads the next bytes of the body; returns 0 at the end of the body.
     pub(crate) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         self.response.body_mut().as_reader().read(room)
     }
 
-    /// Receives the bytes of one range, and checks that nothing follows them.
+    /// Receives the bytes of one range, and checks that the body ends after these bytes.
     pub(crate) fn fill(&mut self, read: &mut RangeRead) -> Result<()> {
         read.room_for(read.range.length).ok_or_else(Fault::no_memory)?;
         let result = self.receive(read).and_then(|()| self.read(&mut [0; 1]));
         match result {
             Ok(0) => Ok(()),
-            Ok(_) => Err(self.protocol_fault("more bytes than were requested")),
+            Ok(_) => Err(self.protocol_fault("more bytes than requested")),
             Err(error) => Err(self.broken(&error)),
         }
     }
 
-    /// An error if the bytes of the body are compressed, which no request allows.
+    /// Fails if the body is compressed, since no request allows compression.
     pub(crate) fn check_encoding(&self) -> Result<()> {
         const COMPRESSED: [&str; 7] = ["gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress"];
         let encoding = self.header("content-encoding").unwrap_or_default().trim().to_ascii_lowercase();
@@ -372,8 +375,8 @@ impl Answer {
             None => Ok(()),
             Some(one) => {
                 let reason = format!(
-                    "{} sends the file compressed by {one}, although the request excludes that: the server's settings \
-                     must exempt these files (Content-Encoding), or copy the file to a local disk",
+                    "{} sent the file with Content-Encoding {one}, which the request excludes: disable compression for \
+                     these files on the server, or copy the file to a local disk",
                     self.server
                 );
                 Err(Fault::new(StorageErrorKind::Refused, reason))
@@ -381,7 +384,7 @@ impl Answer {
         }
     }
 
-    /// An error if this answer, whose body begins so, is a web page in place of a file.
+    /// Fails if this response is a web page instead of the file. `start` contains the first bytes of the body.
     pub(crate) fn check_web_page(&self, start: &[u8], authorization: &dyn Authorization) -> Result<()> {
         if is_web_page(self.header("content-type"), start) {
             return Err(self.web_page(start, authorization));
@@ -391,18 +394,18 @@ impl Answer {
 
     fn web_page(&self, start: &[u8], authorization: &dyn Authorization) -> Fault {
         let title = title_of(start).map(|title| format!(" ({title:?})")).unwrap_or_default();
-        // The query of a login page is long and may hold secrets.
+        // The query is omitted, because the query of a login page is long and may contain secrets.
         let url = without_secrets(self.url.split('?').next().unwrap_or_default());
         let reason = format!(
-            "{} sent a web page{title} instead of the file, from {url}: it may be a login, for which {}; or there is \
-             no such file: open the URL in a browser",
+            "{} sent a web page{title} instead of the file, from {url}: it may be a login page, for which {}; or the \
+             file does not exist: open the URL in a browser",
             self.server,
             authorization.advice()
         );
         Fault::new(StorageErrorKind::Permission, reason)
     }
 
-    /// The error for an answer with another status than the expected ones.
+    /// Builds the error for an unexpected status code.
     pub(crate) fn refusal(&mut self, authorization: &dyn Authorization) -> Fault {
         let status = self.response.status();
         let code = self.error_code();
@@ -420,14 +423,14 @@ impl Answer {
                 Fault::new(StorageErrorKind::Permission, self.forbidden(&said, authorization))
             }
             _ => {
-                // A file that comes from tape is accepted, and not there yet.
+                // Status 202 means that the file is being staged from tape.
                 let passes = status.is_server_error() || matches!(status.as_u16(), 202 | 408 | 425 | 429);
                 let kind = if passes { StorageErrorKind::Unreachable } else { StorageErrorKind::Refused };
                 let reason = status.canonical_reason().unwrap_or("a status without a name").to_owned();
                 let (number, words) = (status.as_u16(), code.unwrap_or(reason));
                 let note = self.certificate_note.as_ref().filter(|_| number == 400);
                 let note = note.map(|note| format!("; {note}")).unwrap_or_default();
-                let did = if status.is_success() { "did not send the file, but answered" } else { "refused" };
+                let did = if status.is_success() { "sent no file, but answered" } else { "refused the request" };
                 let reason = format!("{server} {did} with status {number} ({}){note}", quoted(words.as_bytes()));
                 let wait = self.retry_after(SystemTime::now()).filter(|_| passes);
                 Fault { wait, ..Fault::new(kind, reason) }
@@ -435,14 +438,15 @@ impl Answer {
         }
     }
 
-    /// How long the server asks to wait before the request is made again, in whole seconds: None for no time at all.
+    /// Returns how long the server asks the client to wait before a retry, in whole seconds; None if the server does
+    /// not ask.
     fn retry_after(&self, now: SystemTime) -> Option<Duration> {
         let value = self.header("retry-after")?.trim();
         let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
         let wait = if is_number {
             Duration::from_secs(value.parse().unwrap_or(u64::MAX))
         } else {
-            // By the clock of the server, which may be wrong.
+            // The date is relative to the server's clock, which may be wrong.
             let date = |text: &str| httpdate::parse_http_date(text.trim()).ok();
             let now = self.header("date").and_then(date).unwrap_or(now);
             Duration::from_secs(date(value)?.duration_since(now).ok()?.as_secs())
@@ -458,13 +462,14 @@ impl Answer {
         reason
     }
 
-    /// The word for what is wrong in an answer of S3, `<Error><Code>NoSuchBucket</Code>...`, if it has one.
+    /// Returns the error code of an S3 response, such as `NoSuchBucket` in `<Error><Code>NoSuchBucket</Code>...`; None
+    /// if the response has no error code.
     pub(crate) fn error_code(&mut self) -> Option<String> {
         if !self.header("content-type").is_some_and(|kind| kind.contains("xml")) {
             return None;
         }
         let mut text = Vec::new();
-        // A part of it is enough: it only makes the message better.
+        // A truncated body is sufficient, because the code only improves the message.
         let _ = self.body().take(limits::PART_LINE_BYTES_MAX as u64).read_to_end(&mut text);
         let text = String::from_utf8_lossy(&text).into_owned();
         let (_, rest) = text.split_once("<Code>")?;
@@ -473,18 +478,18 @@ impl Answer {
         is_word.then(|| code.to_owned())
     }
 
-    /// An answer that is not as the protocol wants it.
+    /// Builds the error for a response that violates the protocol.
     pub(crate) fn protocol_fault(&self, what: &str) -> Fault {
         Fault::protocol(&self.server, what)
     }
 
-    /// The file is another one than was opened.
+    /// Builds the error for a file that has changed since it was opened.
     pub(crate) fn changed(&self, how: &str) -> Fault {
         let reason = format!("the file at {} was changed since it was opened: {how}", self.server);
         Fault::new(StorageErrorKind::Changed, reason)
     }
 
-    /// Reading the body failed.
+    /// Builds the error for a failure while reading the body.
     pub(crate) fn broken(&mut self, error: &io::Error) -> Fault {
         if let Some(traced) = &mut self.traced {
             traced.ended("broken");
@@ -500,13 +505,13 @@ fn from_ureq(server: &str, error: ureq::Error) -> Fault {
     match error {
         Error::Io(error) => from_io(server, &error),
         Error::Timeout(_) => Fault::connection(server, DOING, &io::ErrorKind::TimedOut.into()),
-        Error::HostNotFound => Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is not known")),
+        Error::HostNotFound => Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is unknown")),
         Error::ConnectionFailed => Fault::connection(server, DOING, &io::ErrorKind::ConnectionRefused.into()),
         Error::Rustls(error) => tls::fault_of(server, &error),
         Error::Tls(what) => Fault::new(StorageErrorKind::Refused, format!("no secure connection to {server}: {what}")),
-        Error::BadUri(_) | Error::Http(_) => Fault::new(StorageErrorKind::UnsupportedScheme, "this is no valid URL"),
-        Error::LargeResponseHeader(..) => Fault::protocol(server, "header lines without end"),
-        Error::Protocol(error) => Fault::protocol(server, &format!("what is no HTTP: {}", quoted_error(&error))),
+        Error::BadUri(_) | Error::Http(_) => Fault::new(StorageErrorKind::UnsupportedScheme, "this is not a valid URL"),
+        Error::LargeResponseHeader(..) => Fault::protocol(server, "too many header lines"),
+        Error::Protocol(error) => Fault::protocol(server, &format!("invalid HTTP: {}", quoted_error(&error))),
         other => Fault::new(StorageErrorKind::Unreachable, format!("{server}: {}", quoted_error(&other))),
     }
 }

@@ -1,4 +1,4 @@
-//! Connects HTTP to the first address of a host that answers.
+//! Connects HTTP to the first reachable address of a host.
 
 use std::io;
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use ureq::Error;
 use super::tcp::Tcp;
 use crate::servers::addresses::reach;
 
-/// Tries the addresses of a host in the order of [`reach`], as all storages do.
+/// Connector that tries the addresses of a host in the order of [`reach`], as all network clients do.
 #[derive(Debug, Default)]
 pub(super) struct FirstReachable;
 
@@ -18,7 +18,7 @@ impl<T: Transport> Connector<T> for FirstReachable {
     type Out = Either<T, Tcp>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<T>) -> Result<Option<Self::Out>, Error> {
-        // A connection through a proxy is there already.
+        // With a proxy, a connection is already established.
         if let Some(chained) = chained {
             return Ok(Some(Either::A(chained)));
         }

@@ -1,4 +1,4 @@
-//! Numbers connections, so that a trace shows which of them carried a request.
+//! Assigns IDs to connections, so that a trace shows which connection carried a request.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,17 +14,17 @@ thread_local! {
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The connection over which this thread sent something last, since [`forget_last`]; 0 for none.
+/// Returns the ID of the connection on which this thread last sent data since [`forget_last`]; 0 if no data was sent.
 pub(super) fn last() -> u64 {
     LAST.with(Cell::get)
 }
 
-/// Forgets the last connection, before a new request.
+/// Forgets which connection was used last. Called before each new request.
 pub(super) fn forget_last() {
     LAST.with(|last| last.set(0));
 }
 
-/// Gives each connection that is made a number, from 1.
+/// Connector that assigns an ID to each new connection, starting at 1.
 #[derive(Debug)]
 pub(super) struct Numbering;
 
@@ -51,7 +51,7 @@ impl<T: Transport> Transport for Numbered<T> {
         LAST.with(|last| last.set(self.number));
         self.inner.transmit_output(amount, timeout)?;
         if self.is_tls() {
-            // What it receives has to be decrypted first.
+            // Received bytes must be decrypted first, so they cannot go directly into the reader's buffer.
             tcp::forget_last();
         }
         Ok(())

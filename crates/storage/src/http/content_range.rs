@@ -1,13 +1,13 @@
-//! The header lines that say which bytes of a file an answer has (RFC 9110, section 14.4).
+//! The `Content-Range` and `Range` headers (RFC 9110, section 14).
 
 use crate::ByteRange;
 
-/// `bytes 0-99/1000`: which bytes, and of how many. A server that refuses a range says `bytes */1000`.
+/// A parsed `Content-Range` header, such as `bytes 0-99/1000`, or `bytes */1000` from a server that refuses the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ContentRange {
-    /// None where the server has no bytes for us.
+    /// Range of the response; None if the server refused the range.
     pub(super) range: Option<ByteRange>,
-    /// None where the server does not know.
+    /// Size of the whole file; None if the server does not know the size.
     pub(super) size_bytes: Option<u64>,
 }
 
@@ -36,12 +36,12 @@ impl ContentRange {
     }
 }
 
-/// Digits alone: `+1` is a number for Rust, and none here.
+/// Parses a number of digits only. Rust's parser would also accept `+1`.
 fn whole_number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// The value of the header `Range` for these ranges, none of which is empty.
+/// Returns the value of a `Range` header for these ranges, none of which may be empty.
 pub(super) fn range_header<'a>(ranges: impl Iterator<Item = &'a ByteRange>) -> String {
     let one = |range: &ByteRange| {
         let last = range.offset.saturating_add(range.length).saturating_sub(1);
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(parsed("bytes 0-99/1000"), Some((Some(ByteRange::new(0, 100)), Some(1000))));
         assert_eq!(parsed("Bytes 999-999/*"), Some((Some(ByteRange::new(999, 1)), None)));
         assert_eq!(parsed("bytes */0"), Some((None, Some(0))));
-        // XRootD's answer for an empty file.
+        // XRootD sends this header for an empty file.
         assert_eq!(parsed("bytes 0-0/0"), Some((Some(ByteRange::new(0, 1)), Some(0))));
         for wrong in [
             "",

@@ -1,5 +1,5 @@
-//! A file at an HTTP or WebDAV server, read by ranges: several in one request where the server does that, and over
-//! several connections at a time.
+//! A file on an HTTP or WebDAV server. Reads use several connections in parallel, and request several ranges at a time
+//! if the server supports requests for several ranges.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,44 +27,45 @@ use crate::servers::retry::with_retries;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, Store};
 
-/// A file at a server.
+/// A file on an HTTP server, opened for reading.
 pub struct HttpFile {
     location: Location,
     size_bytes: u64,
-    /// The server's identity of this version of the file.
+    /// Entity tag or modification time of this version of the file.
     entity: Option<String>,
-    /// What each server that answered first called this version: two servers may name the same one differently.
+    /// Entity tag or modification time of this version of the file on each server that has answered, by host. Two
+    /// servers may use different values for the same version.
     entities: Mutex<HashMap<String, String>>,
-    /// The time of its last change, requested once where the server gives no entity tag.
+    /// Modification time of the file, requested once if the server sends no entity tag.
     modified: OnceLock<Option<String>>,
-    /// The URL that the server redirected us to for the bytes, until that fails.
+    /// URL to which the server redirected reads. The URL is used until a read from it fails.
     direct: Mutex<Option<String>>,
-    /// The same for each block of a file of HDFS.
+    /// URLs to which reads of each block were redirected, for an HDFS file.
     data_nodes: Option<DataNodes>,
-    /// The copy of the file, where the server sends no parts of it.
+    /// Copy of the whole file, used if the server does not support ranges.
     whole: WholeFile,
-    /// The first bytes, which came when the file was opened, until they are read.
+    /// First bytes of the file, if the response that opened the file contained them; None once they have been read.
     first: Mutex<Option<Vec<u8>>>,
     client: Arc<Client>,
     settings: Settings,
 }
 
 impl HttpFile {
-    /// Opens `path`, a URL of one of the schemes `http`, `https`, `dav` and `davs`.
+    /// Opens a URL with the scheme `http`, `https`, `dav` or `davs`.
     pub(crate) fn open(path: &str, settings: &Settings) -> crate::Result<Self> {
         let open = || Self::open_at(http_location(path)?, &client()?, settings.clone());
         open().map_err(|fault| fault.at(path, None))
     }
 
-    /// Opens `path`, a URL of the scheme `webhdfs`.
+    /// Opens a URL with the scheme `webhdfs`.
     pub(crate) fn open_webhdfs(path: &str, settings: &Settings) -> crate::Result<Self> {
         let open = || Self::open_at(webhdfs_location(path)?, &client()?, settings.clone());
         open().map_err(|fault| fault.at(path, None))
     }
 
-    /// Opens the file at a location.
+    /// Opens the file at an HTTP, WebDAV, S3 or WebHDFS location.
     pub(crate) fn open_at(location: Location, client: &Arc<Client>, settings: Settings) -> Result<Self> {
-        // Failures count for the server, as all that is read there does: a URL of S3 names only the bucket.
+        // Failures are counted for the server, as for all reads from it, because an S3 URL names only the bucket.
         let settings = settings.at(&location.element);
         let found = with_retries(&settings, |_| probe(client, &location, &settings))?;
         let Probed { size_bytes, entity, host, direct, data_nodes, first, whole } = found;
@@ -86,12 +87,13 @@ impl HttpFile {
         })
     }
 
-    /// Every server of S3 and WebHDFS answers one range at a time.
+    /// Returns whether a request may contain only one range, as for all S3 and WebHDFS servers.
     fn takes_one_range_only(&self) -> bool {
         self.location.protocol != Protocol::Http || self.client.takes_one_range_only(&self.location.server)
     }
 
-    /// The URL that a range was redirected to before.
+    /// Returns the URL to which an earlier request for the same file, or the same block of an HDFS file, was
+    /// redirected.
     fn direct(&self, range: ByteRange) -> Option<String> {
         match &self.data_nodes {
             Some(nodes) => nodes.url(range),
@@ -110,8 +112,8 @@ impl HttpFile {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Fills those reads that lie in the first bytes, which are given up then: the request that they came with counts
-    /// here.
+    /// Fills reads from the first bytes of the file, which arrived in the opening response, and then drops these bytes.
+    /// If any read was filled, the opening request is counted as one call.
     fn fill_from_first(&self, wanted: &mut Vec<&mut RangeRead>) -> ReadEffort {
         let mut effort = ReadEffort::default();
         let Some(first) = self.take_first() else { return effort };
@@ -126,7 +128,7 @@ impl HttpFile {
         effort
     }
 
-    /// The copy of the whole file, received now if it is not there.
+    /// Returns the copy of the whole file, after downloading the file if necessary.
     fn whole_file(&self) -> Result<Arc<File>> {
         self.whole.get_or(|| {
             let Location { path, element, url, authorization, .. } = &self.location;
@@ -148,7 +150,7 @@ impl HttpFile {
         })
     }
 
-    /// Fills these reads from the copy of the whole file.
+    /// Fills reads from the copy of the whole file.
     fn fill_from_whole(&self, wanted: &mut [&mut RangeRead]) -> crate::Result<ReadEffort> {
         let range = wanted.first().map(|read| read.range);
         let fill = || fill_from(&*with_retries(&self.settings, |_| self.whole_file())?, wanted);
@@ -156,10 +158,10 @@ impl HttpFile {
         Ok(effort + self.whole.take_effort())
     }
 
-    /// Requests these ranges, from where the server redirected us before, if it did.
+    /// Requests ranges, preferably from the URL to which an earlier request was redirected.
     fn get(&self, reads: &[&mut RangeRead]) -> Result<Answer> {
         let header = range_header(reads.iter().map(|read| &read.range));
-        // WebHDFS has the one range in its URL.
+        // In WebHDFS, the URL contains the range, so there is no `Range` header.
         let header = Some(&*header).filter(|_| self.data_nodes.is_none());
         let range = reads.first().map_or(ByteRange::new(0, 0), |read| read.range);
         let bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
@@ -172,7 +174,7 @@ impl HttpFile {
         if let Some(url) = &self.direct(range) {
             match fetch(url) {
                 Ok(answer) if matches!(answer.status(), 200 | 206) => return Ok(answer),
-                // A permission that has expired, or a server that is gone: the first server redirects us again.
+                // The permission has expired or the server is gone. The first server will redirect the request again.
                 _ => self.set_direct(range, None),
             }
         }
@@ -186,7 +188,7 @@ impl HttpFile {
         Ok(answer)
     }
 
-    /// Fills these reads from one request, or from one for each where the server cannot do several.
+    /// Fills reads with one request, or with one request per read if the server does not support several ranges.
     fn fill_group(&self, group: &mut [&mut RangeRead]) -> Result<ReadEffort> {
         let mut effort = ReadEffort::default();
         let mut filled = vec![false; group.len()];
@@ -206,20 +208,20 @@ impl HttpFile {
         effort.calls_count += 1;
         let result = self.fill_from_answer(read, &mut answer);
         if result.is_err() {
-            // The next try asks the first server, which may know a better place.
+            // The retry goes to the first server, which may redirect it to a working server.
             self.set_direct(read.range, None);
         }
         if result? {
             effort.read_bytes += read.range.length;
             return Ok(());
         }
-        // A large file takes longer than this answer may take.
+        // The response is dropped, because downloading a large file takes longer than the response's time limit.
         drop(answer);
         *effort = *effort + fill_from(&*self.whole_file()?, &mut [read])? + self.whole.take_effort();
         Ok(())
     }
 
-    /// Fills a read; false if the server has sent the whole file instead.
+    /// Fills a read from a response. Returns false if the server sent the whole file instead of the range.
     fn fill_from_answer(&self, read: &mut RangeRead, answer: &mut Answer) -> Result<bool> {
         let is_whole_file = read.range == ByteRange::new(0, self.size_bytes);
         let is_webhdfs = self.data_nodes.is_some();
@@ -227,7 +229,7 @@ impl HttpFile {
             answer.check_encoding()?;
         }
         match answer.status() {
-            // It says no more of the bytes than how many there are, and a gateway not even that.
+            // WebHDFS servers report only the number of bytes, and some gateways not even this number.
             200 if is_webhdfs && answer.length().is_none_or(|length| length == read.range.length) => {}
             200 | 206 if is_webhdfs => return Err(answer.changed("it has become shorter")),
             _ if is_webhdfs => return Err(refusal(answer, &self.location)),
@@ -245,7 +247,8 @@ impl HttpFile {
         Ok(true)
     }
 
-    /// Fills those reads for which the answer has a part, and notes which. The others are requested one by one.
+    /// Fills the reads that the response contains, and marks them in `filled`. The caller requests the other reads one
+    /// by one.
     fn fill_several(&self, group: &mut [&mut RangeRead], filled: &mut [bool], effort: &mut ReadEffort) -> Result<()> {
         filled.fill(false);
         let mut answer = self.get(group)?;
@@ -253,7 +256,8 @@ impl HttpFile {
         let boundary = answer.header("content-type").and_then(boundary_of);
         let (206, Some(boundary)) = (answer.status(), boundary) else {
             return match answer.status() {
-                // Refused, answered with the whole file, or with the first range alone: all these are allowed.
+                // The server refused several ranges, or sent the whole file or only the first range. Servers may do any
+                // of these.
                 200 | 206 | 400 | 413 | 414 | 416 | 431 | 501 => {
                     self.client.use_one_range_only(&self.location.server);
                     Ok(())
@@ -266,7 +270,8 @@ impl HttpFile {
         let (mut got, mut has_other_size) = (0, false);
         let result = (|| {
             let mut parts = Parts::new(answer.body(), &boundary);
-            // Overlapping ranges may come as one, so there may be fewer parts than ranges, but never more.
+            // The number of parts cannot exceed the number of ranges. It may be lower, since the server may merge
+            // overlapping ranges.
             for _ in 0..=group.len() {
                 let Some(PartRange { range, size_bytes }) = parts.next_part()? else { return Ok(()) };
                 has_other_size = size_bytes.is_some_and(|size| size != self.size_bytes);
@@ -281,46 +286,47 @@ impl HttpFile {
                     }
                     None => parts.skip(range.length)?,
                 }
-                // Not before they have come: a server may promise any number.
+                // Bytes are counted after they have arrived, since a server may announce any number.
                 got += range.length;
             }
-            Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than were requested"))
+            Err(io::Error::new(io::ErrorKind::InvalidData, "more parts than requested"))
         })();
         effort.read_bytes += got;
         answer.got(got);
         if has_other_size {
-            return Err(answer.changed("its size is another"));
+            return Err(answer.changed("its size differs"));
         }
         result.map_err(|error| answer.broken(&error))
     }
 
-    /// Checks that an answer is of the version of the file that was opened. A server that names versions is compared
-    /// with the name that it gave before; one that answers for the first time is known by the size alone.
+    /// Checks that a response belongs to the version of the file that was opened. The entity tag or modification time
+    /// must equal the value that the same server sent before. For the first response of a server, only the size is
+    /// checked.
     fn check_version(&self, answer: &Answer, size_bytes: Option<u64>) -> Result<()> {
         if size_bytes.is_some_and(|size| size != self.size_bytes) {
-            return Err(answer.changed("its size is another"));
+            return Err(answer.changed("its size differs"));
         }
         let Some(found) = answer.entity() else { return Ok(()) };
         let mut entities = self.entities.lock().unwrap_or_else(PoisonError::into_inner);
         if *entities.entry(answer.host().to_owned()).or_insert_with(|| found.clone()) != found {
-            return Err(answer.changed("the server says that it is another version"));
+            return Err(answer.changed("its entity tag or modification time differs"));
         }
         Ok(())
     }
 
-    /// Checks that an answer is of the file that was opened, and has the requested range.
+    /// Checks that a response belongs to the version of the file that was opened, and contains the requested range.
     fn check(&self, answer: &Answer, wanted: ByteRange) -> Result<()> {
         let found = answer.header("content-range").and_then(ContentRange::parse);
-        let found = found.ok_or_else(|| answer.protocol_fault("a part that does not say which bytes it has"))?;
+        let found = found.ok_or_else(|| answer.protocol_fault("a part without a valid Content-Range"))?;
         self.check_version(answer, found.size_bytes)?;
         if found.range != Some(wanted) {
-            return Err(answer.protocol_fault("other bytes than were requested"));
+            return Err(answer.protocol_fault("other bytes than requested"));
         }
         Ok(())
     }
 }
 
-/// Cuts the reads into groups, each for one request.
+/// Splits reads into groups, so that each group is one request.
 fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Vec<&'a mut RangeRead>> {
     let all_bytes = reads.iter().map(|read| read.range.length).fold(0, u64::saturating_add);
     let is_little = all_bytes <= HTTP_TOGETHER_BYTES;
@@ -348,7 +354,7 @@ fn groups<'a>(mut reads: Vec<&'a mut RangeRead>, one_range_only: bool) -> Vec<Ve
     groups
 }
 
-/// Groups that wait for a thread.
+/// Queue of groups that are waiting for a thread.
 type Queue<'a> = Mutex<IntoIter<Vec<&'a mut RangeRead>>>;
 
 impl Store for HttpFile {
@@ -418,7 +424,7 @@ impl Store for HttpFile {
                 .unwrap_or_else(|panic| Err(StorageError::panicked(&self.location.path, &panic)))
         };
         std::thread::scope(|scope| {
-            // The calling thread reads too, and alone where no other can be started.
+            // The calling thread reads too, on its own if no other thread can be started.
             let start =
                 |_| std::thread::Builder::new().name("branchline-read".to_owned()).spawn_scoped(scope, thread).ok();
             let others: Vec<_> = (1..threads).map_while(start).collect();
@@ -436,7 +442,8 @@ impl Store for HttpFile {
 }
 
 impl HttpFile {
-    /// Reads groups until there are none. After an error the other threads find the queue empty.
+    /// Reads groups from the queue until the queue is empty. After an error, the queue is emptied to stop the other
+    /// threads.
     fn read_queued(&self, queue: &Queue<'_>) -> crate::Result<ReadEffort> {
         let mut sum = ReadEffort::default();
         loop {

@@ -1,4 +1,4 @@
-//! Folders at HTTP and WebDAV servers, and what such servers know of a file besides its bytes.
+//! Folder listings and file metadata from HTTP and WebDAV servers.
 
 use std::io::Read;
 
@@ -12,7 +12,7 @@ use crate::servers::url::Url;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// Lists the folder at `url`: by WebDAV, or else what a browser would see.
+/// Lists the folder at `url` with WebDAV, or from the folder's web page if the server does not support WebDAV.
 pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
     let mut location = http_location(url)?;
     if Url::parse(&location.url)?.query.is_none() && !location.url.ends_with('/') {
@@ -23,7 +23,7 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
         let mut answer = location.request(&client, "PROPFIND", &[("Depth", "1")], settings)?;
         match answer.status() {
             207 => return Ok(Listing { form: ListingForm::Webdav, pages: vec![body_of(&mut answer)?] }),
-            // Servers without WebDAV answer 405 or 501, and the page of a login to which they redirect anything.
+            // Servers without WebDAV send status 405 or 501, or redirect to a login page.
             501 => {}
             401 | 403 | 404 | 410 | 500.. if answer.host() == location.server => {
                 return Err(answer.refusal(&*location.authorization));
@@ -39,32 +39,33 @@ pub(crate) fn list_http(url: &str, settings: &Settings) -> Result<Listing> {
             kind if kind.starts_with("application/json") => ListingForm::Json,
             kind if kind.starts_with("text/html") => ListingForm::Html,
             _ => {
-                let reason = format!("{} shows no list of what is in it", answer.server());
+                let reason = format!("{} does not list the contents of this folder", answer.server());
                 return Err(Fault::new(StorageErrorKind::Refused, reason));
             }
         };
         let page = body_of(&mut answer)?;
         if form == ListingForm::Html && answer.host() != location.server {
-            // Its links lead into no folder of the first server.
+            // After a redirect to another server, the page may be a login page, whose links do not lead to the folder's
+            // files.
             answer.check_web_page(&page, &*location.authorization)?;
         }
         Ok(Listing { form, pages: vec![page] })
     })
 }
 
-/// The whole body of an answer that is no data.
+/// Reads the whole body of a response that contains no file data.
 pub(crate) fn body_of(answer: &mut Answer) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     let result = answer.body().take(LISTING_BYTES_MAX + 1).read_to_end(&mut body);
     result.map_err(|error| answer.broken(&error))?;
     if body.len() as u64 > LISTING_BYTES_MAX {
-        return Err(answer.protocol_fault("a list without end"));
+        return Err(answer.protocol_fault("a list that is too long"));
     }
     answer.got(body.len() as u64);
     Ok(body)
 }
 
-/// The time of the last change of a file, from a server that gives it by WebDAV alone, as XRootD's does.
+/// Returns a file's modification time from a server that reports the time only over WebDAV, such as XRootD.
 pub(super) fn last_modified(client: &Client, location: &Location, settings: &Settings) -> Option<String> {
     let mut answer = location.request(client, "PROPFIND", &[("Depth", "0")], settings).ok()?;
     if answer.status() != 207 {
@@ -72,7 +73,7 @@ pub(super) fn last_modified(client: &Client, location: &Location, settings: &Set
     }
     let body = body_of(&mut answer).ok()?;
     let text = String::from_utf8_lossy(&body);
-    // `<lp1:getlastmodified>2026-11-21T08:00:00Z</lp1:getlastmodified>`, with whatever stands for its namespace.
+    // Example: `<lp1:getlastmodified>2026-11-21T08:00:00Z</lp1:getlastmodified>`. Any namespace prefix is accepted.
     let (_, rest) = text.split_once("getlastmodified")?;
     let (_, rest) = rest.split_once('>')?;
     let found = rest.split('<').next()?.trim();
@@ -98,7 +99,7 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(b"HTTP/1.1 207 Multi-Status\r\nContent-Length: 1000000\r\n\r\n");
-            // Never silent for long, and without an end for the test.
+            // The server is never silent for long, and does not finish within the test.
             (0..1000).take_while(|_| stream.write_all(b"x").is_ok()).for_each(|_| {
                 std::thread::sleep(Duration::from_millis(20));
             });

@@ -1,4 +1,4 @@
-//! Where a file is at an HTTP server, and the requests for it.
+//! Location of a file on an HTTP server, and requests for the file.
 
 use branchline_trace::journal;
 
@@ -11,7 +11,7 @@ use crate::servers::url::{escaped, Url};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// Which protocol a server speaks over HTTP: they differ in ranges and checksums.
+/// Protocol spoken over HTTP. The protocols differ in their support for ranges and checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
@@ -19,24 +19,24 @@ pub(crate) enum Protocol {
     WebHdfs,
 }
 
-/// A file or folder at a server.
+/// Location of a file or folder on a server.
 pub(crate) struct Location {
-    /// As the user gave it, without secrets.
+    /// Path as given by the user, without secrets.
     pub(crate) path: String,
-    /// The storage element, as reports name it.
+    /// Storage element's name in reports.
     pub(crate) element: String,
-    /// With `http` or `https` for the schemes of WebDAV, S3 and WebHDFS.
+    /// URL with the scheme `http` or `https`, for WebDAV, S3 and WebHDFS too.
     pub(crate) url: String,
     /// Host and port of `url`.
     pub(crate) server: String,
     pub(crate) authorization: Box<dyn Authorization>,
     pub(crate) protocol: Protocol,
-    /// The gap up to which two ranges are better read as one.
+    /// Largest gap across which two ranges of the file are read as one.
     pub(crate) gap_bytes: u64,
 }
 
 impl Location {
-    /// Makes a request without a body.
+    /// Sends a request without a body to this location.
     pub(super) fn request(
         &self,
         client: &Client,
@@ -49,11 +49,11 @@ impl Location {
     }
 }
 
-/// The place of a URL of HTTP or WebDAV.
+/// Returns the location of an HTTP or WebDAV URL.
 pub(super) fn http_location(path: &str) -> Result<Location> {
     let parsed = Url::parse(path)?;
     if parsed.user.is_some() {
-        let reason = "a name or password in the URL is not used; give a token or a certificate instead";
+        let reason = "a user name or password in the URL is not supported; use a token or a certificate instead";
         return Err(Fault::new(StorageErrorKind::UnsupportedScheme, reason));
     }
     let scheme = if matches!(parsed.scheme.as_str(), "https" | "davs") { "https" } else { "http" };
@@ -69,7 +69,7 @@ pub(super) fn http_location(path: &str) -> Result<Location> {
     })
 }
 
-/// Path and query as they stand in a request.
+/// Returns the escaped path and query of a URL, for use in a request.
 fn target(url: &Url) -> String {
     let path = if url.path.is_empty() { "/" } else { &url.path };
     let query = url.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Files behind HTTP, WebDAV and WebHDFS, and what S3 has of it.
+//! Files over HTTP, WebDAV and WebHDFS, and the HTTP client used for S3.
 
 mod authorization;
 mod checksums;

@@ -1,6 +1,8 @@
-//! Answers that hold several ranges (RFC 9110, section 14.6): each part says which bytes it has, and they follow.
+//! Responses with several ranges (RFC 9110, section 14.6). Each part has headers that state its range, followed by the
+//! bytes.
 //!
-//! Parts are taken apart by their lengths. The boundary between them may be in the bytes of a file by chance.
+//! Parts are delimited by their lengths, not by the boundary, since the bytes of a file may contain the boundary by
+//! chance.
 
 use std::io::{self, BufRead, Read};
 
@@ -8,17 +10,17 @@ use super::content_range::ContentRange;
 use crate::limits::{PART_LINES_MAX, PART_LINE_BYTES_MAX};
 use crate::ByteRange;
 
-/// Which bytes a part has, and of how many; None where the server does not know the size of the file.
+/// Range of a part, and size of the whole file, which is None if the server does not know the size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PartRange {
     pub(super) range: ByteRange,
     pub(super) size_bytes: Option<u64>,
 }
 
-/// Reads the parts of an answer, one after the other.
+/// Reader for the parts of a response, in order.
 pub(super) struct Parts<R> {
     body: R,
-    /// With the two dashes before it.
+    /// Boundary between the parts, including the two leading dashes.
     boundary: Vec<u8>,
     is_first: bool,
 }
@@ -28,7 +30,7 @@ impl<R: BufRead> Parts<R> {
         Self { body, boundary: [b"--", boundary.as_bytes()].concat(), is_first: true }
     }
 
-    /// The range of the next part, whose bytes come next in `body`; None after the last one.
+    /// Returns the range of the next part, whose bytes follow in `body`. Returns None after the last part.
     pub(super) fn next_part(&mut self) -> io::Result<Option<PartRange>> {
         let mut lines = 0;
         loop {
@@ -38,24 +40,24 @@ impl<R: BufRead> Parts<R> {
                 match rest.trim_ascii() {
                     b"" => break,
                     b"--" => return Ok(None),
-                    _ => return Err(wrong("a boundary that is not the one it named")),
+                    _ => return Err(wrong("a boundary other than the announced one")),
                 }
             }
-            // Before the first boundary a server may say what it likes, behind a part only end the line.
+            // Before the first boundary a server may send any text, but after a part only a line break.
             if !(self.is_first || line.is_empty()) || lines > PART_LINES_MAX {
-                return Err(wrong("no boundary where a part ends"));
+                return Err(wrong("no boundary at the end of a part"));
             }
         }
         self.is_first = false;
         self.headers().map(Some)
     }
 
-    /// Where the bytes of the part are.
+    /// Returns the reader from which the bytes of the current part are read.
     pub(super) fn body(&mut self) -> &mut R {
         &mut self.body
     }
 
-    /// Passes over the bytes of a part.
+    /// Skips `length` bytes of the current part.
     pub(super) fn skip(&mut self, length: u64) -> io::Result<()> {
         let skipped = io::copy(&mut self.body.by_ref().take(length), &mut io::sink())?;
         if skipped == length {
@@ -70,21 +72,20 @@ impl<R: BufRead> Parts<R> {
         for _ in 0..PART_LINES_MAX {
             let line = self.line()?;
             if line.is_empty() {
-                return part.ok_or_else(|| wrong("a part that does not say which bytes it has"));
+                return part.ok_or_else(|| wrong("a part without a valid Content-Range"));
             }
             let line = String::from_utf8_lossy(&line).into_owned();
-            if let Some((name, value)) = line.split_once(':') {
-                if name.trim().eq_ignore_ascii_case("content-range") {
-                    part = ContentRange::parse(value).and_then(|ContentRange { range, size_bytes }| {
-                        range.map(|range| PartRange { range, size_bytes })
-                    });
-                }
+            if let Some((name, value)) = line.split_once(':')
+                && name.trim().eq_ignore_ascii_case("content-range")
+            {
+                part = ContentRange::parse(value)
+                    .and_then(|ContentRange { range, size_bytes }| range.map(|range| PartRange { range, size_bytes }));
             }
         }
         Err(wrong("a part with too many header lines"))
     }
 
-    /// A line without its end.
+    /// Reads a line, and returns it without the line break.
     fn line(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         self.body.by_ref().take(PART_LINE_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
@@ -94,7 +95,7 @@ impl<R: BufRead> Parts<R> {
         if line.last() == Some(&b'\n') {
             line.pop();
         } else if line.len() >= PART_LINE_BYTES_MAX {
-            return Err(wrong("a line of a part that does not end"));
+            return Err(wrong("a line that is too long in the headers of a part"));
         }
         if line.last() == Some(&b'\r') {
             line.pop();
@@ -103,12 +104,12 @@ impl<R: BufRead> Parts<R> {
     }
 }
 
-/// Parts that are not as they have to be.
+/// Builds the error for a malformed part.
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
-/// The boundary that a `Content-Type: multipart/byteranges; boundary=...` names.
+/// Returns the boundary in a content type such as `multipart/byteranges; boundary=...`.
 pub(super) fn boundary_of(content_type: &str) -> Option<String> {
     let (kind, parameters) = content_type.split_once(';')?;
     if !kind.trim().eq_ignore_ascii_case("multipart/byteranges") {

@@ -1,4 +1,4 @@
-//! What a server says of a file when it is opened: its size and version, and whether it sends parts of it.
+//! Opens a file on a server: determines the file's size and version, and whether the server supports ranges.
 
 use std::io::Read;
 
@@ -14,16 +14,16 @@ use crate::servers::failure::Result;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead};
 
-/// The server's answer when the file was opened.
+/// Properties of a file, as reported by the server when it was opened.
 pub(super) struct Probed {
     pub(super) size_bytes: u64,
     pub(super) entity: Option<String>,
-    /// The server that answered.
+    /// Host and port of the server that answered.
     pub(super) host: String,
-    /// Where the first server redirected us to.
+    /// URL to which the first server redirected the request; None without a redirect.
     pub(super) direct: Option<String>,
     pub(super) data_nodes: Option<DataNodes>,
-    /// The first bytes, where they came with the answer.
+    /// First bytes of the file, if requested and contained in the response.
     pub(super) first: Option<Vec<u8>>,
     pub(super) whole: WholeFile,
 }
@@ -42,14 +42,15 @@ impl Probed {
     }
 }
 
-/// Who is asked about which file.
+/// Client, location and settings of the requests that open a file.
 struct Query<'a> {
     client: &'a Client,
     location: &'a Location,
     settings: &'a Settings,
 }
 
-/// Requests the first byte or some more: some servers answer HEAD without the size, and some refuse it.
+/// Opens a file by requesting its first bytes. HEAD is not enough, because some servers omit the size from its
+/// response, and some refuse HEAD.
 pub(super) fn probe(client: &Client, location: &Location, settings: &Settings) -> Result<Probed> {
     let query = Query { client, location, settings };
     if location.protocol == Protocol::WebHdfs {
@@ -62,7 +63,7 @@ pub(super) fn probe(client: &Client, location: &Location, settings: &Settings) -
     match answer.status() {
         206 => query.part(answer, range),
         416 if range.is_some_and(|range| range.size_bytes == Some(0)) => Ok(Probed::of(&answer, location, 0)),
-        // S3 does not say then that the object is empty, and other servers refuse every range.
+        // S3 omits the size if the object is empty, and other servers refuse every range.
         416 if range.is_none() => query.without_ranges(),
         200 | 203 => query.whole(answer),
         _ => Err(answer.refusal(&*location.authorization)),
@@ -78,11 +79,11 @@ impl Query<'_> {
         self.client.fetch(wanted, &**authorization, self.settings)
     }
 
-    /// The server sends parts of the file.
+    /// Handles a response that contains the requested part of the file.
     fn part(&self, mut answer: Answer, range: Option<ContentRange>) -> Result<Probed> {
         answer.check_encoding()?;
         let Some(ContentRange { range: Some(found), size_bytes }) = range else {
-            return Err(answer.protocol_fault("a part that does not say which bytes it has"));
+            return Err(answer.protocol_fault("a part without a valid Content-Range"));
         };
         let first_bytes = self.settings.first_bytes.max(1);
         let expected = ByteRange::new(0, size_bytes.map_or(found.length, |size| first_bytes.min(size)));
@@ -92,7 +93,7 @@ impl Query<'_> {
             answer.fill(&mut read)?;
             start.extend(read.bytes());
         } else if size_bytes != Some(0) {
-            // To its end, so that the connection is used again; up to a limit.
+            // The body is read completely, so that the connection can be reused, but only up to a limited length.
             let rest = answer.body().take(PART_LINE_BYTES_MAX as u64).read_to_end(&mut start);
             rest.map_err(|error| answer.broken(&error))?;
         }
@@ -104,13 +105,14 @@ impl Query<'_> {
             Some(size_bytes) => Probed::of(&answer, self.location, size_bytes),
             None => self.size_elsewhere(&answer, found)?,
         };
-        // A file of an unknown size may go on behind these bytes, so they may be fewer than were requested.
+        // The bytes may be fewer than requested, because a file of unknown size may continue after them.
         let is_first = self.settings.first_bytes > 0 && found == expected && start.len() as u64 == expected.length;
         probed.first = is_first.then_some(start);
         Ok(probed)
     }
 
-    /// The size of a file whose server does not say it with a part: from HEAD, or else from the whole file.
+    /// Determines the size of a file whose server omits it from partial responses: with HEAD, or else with a request
+    /// for the whole file.
     fn size_elsewhere(&self, part: &Answer, found: ByteRange) -> Result<Probed> {
         let is_possible = |size: &u64| found.end().is_some_and(|end| end <= *size);
         let head = self.request("HEAD", None, Some(0));
@@ -132,21 +134,21 @@ impl Query<'_> {
         Ok(Probed::of(part, self.location, size_bytes))
     }
 
-    /// The server refuses ranges.
+    /// Handles a server that does not support ranges: determines the size with HEAD, or else requests the whole file.
     fn without_ranges(&self) -> Result<Probed> {
         let head = self.request("HEAD", None, Some(0))?;
-        if head.status() == 200 {
-            if let Some(size_bytes) = head.length() {
-                let mut probed = Probed::of(&head, self.location, size_bytes);
-                probed.whole = WholeFile::needed(size_bytes > 0);
-                return Ok(probed);
-            }
+        if head.status() == 200
+            && let Some(size_bytes) = head.length()
+        {
+            let mut probed = Probed::of(&head, self.location, size_bytes);
+            probed.whole = WholeFile::needed(size_bytes > 0);
+            return Ok(probed);
         }
         self.whole(self.request("GET", None, Some(0))?)
     }
 
-    /// The server sends only the whole file. A small one is kept; a large one is requested again when it is read, with
-    /// as much time as its size needs.
+    /// Handles a response that contains the whole file. A small file is kept. A large file is requested again when it
+    /// is read, because that request has a time limit that depends on the file's size.
     fn whole(&self, mut answer: Answer) -> Result<Probed> {
         let authorization = &*self.location.authorization;
         if !matches!(answer.status(), 200 | 203) {
@@ -172,7 +174,7 @@ impl Query<'_> {
         }
         if length.is_none() {
             if is_size_only {
-                return Err(answer.protocol_fault("a file of a size that it does not say").final_for_now());
+                return Err(answer.protocol_fault("a file without its size").final_for_now());
             }
             answer = self.request("GET", None, None)?;
         }

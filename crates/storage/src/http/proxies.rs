@@ -1,15 +1,15 @@
-//! The proxies of the environment, as curl takes them: `http_proxy` and `https_proxy` for URLs of that scheme,
-//! `all_proxy` for both, and `no_proxy` for hosts and domains without a proxy.
+//! Proxies from the environment variables that curl uses: `http_proxy` and `https_proxy` for URLs of that scheme,
+//! `all_proxy` for both schemes, and `no_proxy` for hosts and domains that are contacted directly.
 
 use std::env;
 
 use ureq::Proxy;
 
 const VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
-/// Never through a proxy, for which these names mean its own machine.
+/// Names that always bypass proxies, because a proxy would resolve them to its own machine.
 const LOOPBACK: [&str; 4] = ["localhost", "127.*", "[::1]", "::1"];
 
-/// The proxies of this process.
+/// The proxies of this process, one for each scheme.
 #[derive(Debug)]
 pub(super) struct Proxies {
     http: Option<Proxy>,
@@ -17,7 +17,7 @@ pub(super) struct Proxies {
 }
 
 impl Proxies {
-    /// Those of the environment; what is no URL there is not taken.
+    /// Reads the proxies from the environment variables; invalid URLs are ignored.
     pub(super) fn from_environment() -> Self {
         let [http, https, all, without] = VARIABLES.map(value);
         let without = without.unwrap_or_default();
@@ -25,13 +25,13 @@ impl Proxies {
         Self { http: proxy(http), https: proxy(https) }
     }
 
-    /// The one for a URL; it knows the hosts for which it is none.
+    /// Returns the proxy for the scheme of a URL. Hosts that bypass the proxy are handled by the returned object.
     pub(super) fn of(&self, url: &str) -> Option<Proxy> {
         if url.starts_with("https:") { &self.https } else { &self.http }.clone()
     }
 }
 
-/// The environment variables that these depend on.
+/// Returns the values of the environment variables as one string, to detect changes.
 pub(super) fn fingerprint() -> String {
     VARIABLES.map(value).map(Option::unwrap_or_default).join("\n")
 }
@@ -55,7 +55,7 @@ fn proxy(url: &str, without: &str) -> Option<Proxy> {
     }
     for one in without.split([',', ' ']).map(|one| one.trim_start_matches('.')).filter(|one| !one.is_empty()) {
         made = made.no_proxy(one);
-        // A domain stands for all hosts in it.
+        // A domain in `no_proxy` includes all hosts of the domain.
         if !one.contains('*') {
             made = made.no_proxy(&format!(".{one}"));
         }

@@ -1,12 +1,13 @@
-//! The URL that a redirect leads to: RFC 3986, section 5, for what servers really send.
+//! Resolves redirects as specified in RFC 3986, section 5, including malformed redirects that servers send.
 
 use crate::servers::url::escaped;
 
-/// The URL in the header `Location` of an answer to a request of `base`; None if it leads to no HTTP server.
+/// Returns the target of a redirect, given the `Location` header in the response to a request for `base`. Returns None
+/// if the target is not an HTTP URL.
 ///
-/// Blanks, letters beyond ASCII and other bytes that a URL must escape are escaped: many servers do not.
+/// Spaces, non-ASCII characters and other bytes that need escaping are escaped, since many servers do not escape them.
 pub(super) fn redirect_target(base: &str, location: &[u8]) -> Option<String> {
-    // A fragment is for browsers.
+    // Fragments are never sent to servers.
     let location = location.split(|byte| *byte == b'#').next()?.trim_ascii();
     let reference = escaped(location.iter().copied());
     let (scheme, rest) = base.split_once("://")?;
@@ -33,7 +34,7 @@ fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(is_letter)
 }
 
-/// Resolves the segments `.` and `..` of a path, which may have a query.
+/// Resolves the segments `.` and `..` of a path that may have a query.
 fn without_dots(target: &str) -> String {
     let (path, query) = target.split_at(target.find('?').unwrap_or(target.len()));
     let mut kept: Vec<&str> = Vec::new();
@@ -45,7 +46,7 @@ fn without_dots(target: &str) -> String {
                 if segment == ".." {
                     kept.pop();
                 }
-                // A path that ends in dots names a folder.
+                // A path that ends in a dot segment refers to a folder.
                 kept.extend(is_last.then_some(""));
             }
             _ => kept.push(segment),

@@ -1,4 +1,4 @@
-//! TCP connections of HTTP, which can receive the body of an answer straight into the memory of its reader.
+//! TCP connections for HTTP. A connection can receive a response body directly into the reader's buffer.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -19,17 +19,18 @@ thread_local! {
     static LAST: RefCell<Option<Loan>> = const { RefCell::new(None) };
 }
 
-/// The way to lend memory to the connection over which this thread sent something last, since [`forget_last`].
+/// Returns the loan of the connection on which this thread last sent data since [`forget_last`]; None if no data was
+/// sent.
 pub(super) fn last() -> Option<Loan> {
     LAST.with_borrow(Clone::clone)
 }
 
-/// Forgets the last connection: before a new request, and where bytes are not received as they are read.
+/// Forgets which connection was used last. Called before each request, and for connections with TLS.
 pub(super) fn forget_last() {
     LAST.take();
 }
 
-/// Memory, and which part of it was received and not yet consumed.
+/// A buffer, and the range in the buffer of received bytes that have not been consumed.
 #[derive(Debug, Default)]
 struct Window {
     memory: Vec<u8>,
@@ -48,18 +49,18 @@ impl Window {
     }
 }
 
-/// A connection.
+/// A TCP connection to a server or proxy.
 #[derive(Debug)]
 pub(super) struct Tcp {
     stream: Arc<TcpStream>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     own: Window,
-    /// The memory of a reader, all of which is to be filled.
+    /// Buffer lent by a reader; must be filled completely before it is given back.
     lent: Option<Window>,
     loan: Loan,
     output: Vec<u8>,
-    /// Whether the last that was received was of use.
+    /// Whether the last call to consume input consumed any bytes.
     is_progress: bool,
 }
 
@@ -82,7 +83,7 @@ impl Tcp {
         self.lent.as_mut().unwrap_or(&mut self.own)
     }
 
-    /// Makes room in our own memory for at least so many bytes, in one piece behind what it holds.
+    /// Makes contiguous space for at least `bytes_min` bytes after the unconsumed bytes in the connection's own buffer.
     fn make_room(&mut self, bytes_min: usize) {
         let own = &mut self.own;
         if own.came.is_empty() {
@@ -114,7 +115,7 @@ impl Buffers for Tcp {
         if self.lent.is_some() {
             return self.window().room(HTTP_STRAIGHT_BYTES);
         }
-        // An answer with more header lines than fit is refused: no room for them ends it.
+        // The buffer must not grow further: when it is full, ureq refuses a response with too many header lines.
         if self.own.came.len() < HTTP_BUFFER_BYTES {
             self.make_room(HTTP_BUFFER_BYTES / 2);
         }
@@ -188,7 +189,8 @@ impl Transport for Tcp {
         Ok(count > 0)
     }
 
-    /// A server that has closed the connection, or sent something that nobody asked for, is connected to anew.
+    /// Returns false if the server has closed the connection or sent unsolicited bytes. ureq then opens a new
+    /// connection.
     fn is_open(&mut self) -> bool {
         let peeked = recv(&*self.stream, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK);
         matches!(peeked, Err(Errno::AGAIN)) && self.own.came.is_empty() && self.lent.is_none()

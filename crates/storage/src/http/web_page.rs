@@ -1,14 +1,14 @@
-//! Web pages that servers send in place of a file: for a login, or to say that there is no such file.
+//! Detects web pages that servers send instead of a file, such as login and error pages.
 
 use crate::secrets::quoted;
 
-/// How web pages begin, in small letters.
+/// First characters of web pages, in lower case.
 const BEGINNINGS: [&[u8]; 3] = [b"<!doctype html", b"<html", b"<head"];
-/// The longest title that is shown.
+/// Maximum number of letters of a page title in messages.
 const TITLE_LETTERS_MAX: usize = 80;
 
-/// Whether an answer of this type that begins with these bytes is a web page. The type alone does not tell: some
-/// servers name every file that they do not know `text/html`.
+/// Returns whether a response is a web page, based on its content type and first bytes. The type alone is not enough,
+/// since some servers label every unknown file `text/html`.
 pub(super) fn is_web_page(content_type: Option<&str>, start: &[u8]) -> bool {
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
     let begins_with =
@@ -16,16 +16,16 @@ pub(super) fn is_web_page(content_type: Option<&str>, start: &[u8]) -> bool {
     is_html(content_type) && start.first().is_none_or(|first| *first == b'<') || BEGINNINGS.iter().any(begins_with)
 }
 
-/// Whether this is the type of web pages.
+/// Returns whether a content type is that of a web page.
 pub(super) fn is_html(content_type: Option<&str>) -> bool {
     let kind = content_type.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
     kind.eq_ignore_ascii_case("text/html") || kind.eq_ignore_ascii_case("application/xhtml+xml")
 }
 
-/// The title in the beginning of a web page.
+/// Returns the title in the first bytes of a web page.
 pub(super) fn title_of(start: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(start);
-    // As many bytes as `text`, so that places in one are places in the other.
+    // Lowercasing only ASCII letters preserves the length, so that offsets are valid in `text` too.
     let lower = text.to_ascii_lowercase();
     let opened = lower.find("<title")?;
     let begin = opened + lower.get(opened..)?.find('>')? + 1;

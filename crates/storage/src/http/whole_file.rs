@@ -1,4 +1,5 @@
-//! Files of servers that send no parts of them: received once as a whole into a file without a name on a local disk.
+//! Files from servers without support for ranges. Each file is downloaded once, into an unnamed temporary file on a
+//! local disk.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,13 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::authorization::Authorization;
 use super::client::Answer;
-use crate::limits::{UNKNOWN_SIZE_ROOM_SHARE, WEB_PAGE_BYTES, WHOLE_FILE_PIECE_BYTES};
+use crate::limits::{UNKNOWN_SIZE_ROOM_DIVISOR, WEB_PAGE_BYTES, WHOLE_FILE_PIECE_BYTES};
 use crate::progress::Progress;
 use crate::room::{free_bytes, reserve};
 use crate::servers::failure::{Fault, Result};
 use crate::{RangeRead, ReadEffort, StorageErrorKind};
 
-/// A file that was received as a whole.
+/// A downloaded file, and its size.
 pub(super) struct Received {
     file: File,
     pub(super) size_bytes: u64,
@@ -28,28 +29,29 @@ impl Received {
     }
 }
 
-/// The copy of a file whose server sends no parts.
+/// The local copy of a file whose server does not support ranges.
 #[derive(Default)]
 pub(super) struct WholeFile {
     is_needed: AtomicBool,
     file: Mutex<Option<Arc<File>>>,
-    /// What receiving it took, until a read has reported it.
+    /// Effort of the download; zero once a read has reported the effort.
     effort: Mutex<ReadEffort>,
 }
 
 impl WholeFile {
-    /// Nothing is received yet.
+    /// Creates the state of a file that has not been downloaded. `is_needed` states that the server does not support
+    /// ranges.
     pub(super) fn needed(is_needed: bool) -> Self {
         Self { is_needed: AtomicBool::new(is_needed), ..Self::default() }
     }
 
-    /// The file was received with the answer to the opening.
+    /// Creates the state of a file that was downloaded when it was opened.
     pub(super) fn received(received: Received) -> Self {
         let (file, effort) = received.parts();
         Self { is_needed: AtomicBool::new(true), file: Mutex::new(Some(file)), effort: Mutex::new(effort) }
     }
 
-    /// The copy, received by `receive` if it is not there. Other threads wait for it.
+    /// Returns the copy, after downloading the file with `receive` if necessary. Other threads wait for the download.
     pub(super) fn get_or(&self, receive: impl FnOnce() -> Result<Received>) -> Result<Arc<File>> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = &*file {
@@ -62,33 +64,33 @@ impl WholeFile {
         Ok(received)
     }
 
-    /// What receiving it took, for the first read alone.
+    /// Returns the effort of the download, and resets the effort to zero.
     pub(super) fn take_effort(&self) -> ReadEffort {
         std::mem::take(&mut *self.effort.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on only the whole file is requested.
+    /// Remembers that the server does not support ranges for this file.
     pub(super) fn need(&self) {
         self.is_needed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the server sends no parts of the file.
+    /// Returns whether the server does not support ranges for this file.
     pub(super) fn is_needed(&self) -> bool {
         self.is_needed.load(Ordering::Relaxed)
     }
 
-    /// Whether the next read receives it. While another thread receives it, it is due.
+    /// Returns whether the file must still be downloaded, or is being downloaded.
     pub(super) fn is_due(&self) -> bool {
         self.is_needed() && self.file.try_lock().map_or(true, |file| file.is_none())
     }
 
-    /// Drops the copy, whose bytes are wrong.
+    /// Drops the copy, because its bytes turned out to be wrong.
     pub(super) fn forget(&self) {
         *self.file.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// Fills these reads from a copy.
+/// Fills reads from the local copy.
 pub(super) fn fill_from(file: &File, reads: &mut [&mut RangeRead]) -> Result<ReadEffort> {
     let mut cached_bytes = 0;
     for read in reads {
@@ -100,15 +102,15 @@ pub(super) fn fill_from(file: &File, reads: &mut [&mut RangeRead]) -> Result<Rea
     Ok(ReadEffort { cached_bytes, ..ReadEffort::default() })
 }
 
-/// Receives the body of an answer, a whole file, into a file without a name in `folder`. Only where the server did not
-/// say how large it is may it have any size.
+/// Downloads a whole file, the body of a response, into an unnamed temporary file in `folder`. If the response
+/// announces a length, the size must match.
 pub(super) fn receive(answer: &mut Answer, authorization: &dyn Authorization, folder: &Path) -> Result<Received> {
     let length = answer.length();
     let mut file = tempfile::tempfile_in(folder).map_err(|error| no_room(folder, &error))?;
     let no_room_for = |size: &str, free: u64| {
         let reason = format!(
-            "the server sends the file only as a whole, {size}, and {} has room for {free} bytes: name a folder with \
-             more room by TMPDIR or --stage-dir, or copy the file to a local disk",
+            "the server sends the file only as a whole, {size}, and {} has only {free} bytes free: choose another \
+             folder with TMPDIR or --stage-dir, or copy the file to a local disk",
             folder.display()
         );
         Fault::new(StorageErrorKind::Refused, reason)
@@ -116,7 +118,7 @@ pub(super) fn receive(answer: &mut Answer, authorization: &dyn Authorization, fo
     if let Some(length) = length {
         reserve(&file, length).map_err(|free| no_room_for(&format!("{length} bytes"), free))?;
     }
-    let bytes_max = length.unwrap_or_else(|| free_bytes(&file) / UNKNOWN_SIZE_ROOM_SHARE);
+    let bytes_max = length.unwrap_or_else(|| free_bytes(&file) / UNKNOWN_SIZE_ROOM_DIVISOR);
     let progress = Progress::of_this_thread();
     let mut piece = vec![0; WHOLE_FILE_PIECE_BYTES];
     let mut size_bytes = 0;
@@ -128,7 +130,7 @@ pub(super) fn receive(answer: &mut Answer, authorization: &dyn Authorization, fo
         }
         size_bytes += count as u64;
         if size_bytes > bytes_max {
-            return Err(no_room_for("of a size that it does not say", bytes_max));
+            return Err(no_room_for("of unknown size", bytes_max));
         }
         file.write_all(came).map_err(|error| no_room(folder, &error))?;
         answer.got(count as u64);
@@ -145,14 +147,14 @@ pub(super) fn receive(answer: &mut Answer, authorization: &dyn Authorization, fo
 
 fn no_room(folder: &Path, error: &io::Error) -> Fault {
     let reason = format!(
-        "the server sends the file only as a whole, and it cannot be written to {}: {error}; name another folder by \
-         TMPDIR or --stage-dir, or copy the file to a local disk",
+        "the server sends the file only as a whole, and it cannot be written to {}: {error}; choose another folder \
+         with TMPDIR or --stage-dir, or copy the file to a local disk",
         folder.display()
     );
     Fault::new(StorageErrorKind::Refused, reason)
 }
 
-/// Receives bytes until the piece is full, or the body ends.
+/// Fills a piece with bytes of the body; stops early at the end of the body.
 fn fill_piece(answer: &mut Answer, piece: &mut [u8]) -> Result<usize> {
     let mut count = 0;
     while let Some(room) = piece.get_mut(count..).filter(|room| !room.is_empty()) {

@@ -1,4 +1,4 @@
-//! A read to memory that was never written, which costs as much to clear as to read to.
+//! Reads into uninitialized memory, because zeroing the memory first would cost as much as reading.
 
 #![allow(unsafe_code)]
 
@@ -6,13 +6,13 @@ use std::fs::File;
 
 use rustix::io::{pread, Errno};
 
-/// Appends at most this number of bytes of a file to a buffer that has room for them; returns how many were read.
+/// Appends up to `length` bytes of a file to a buffer with enough capacity; returns the number of bytes read.
 pub(super) fn append_from(file: &File, buffer: &mut Vec<u8>, length: usize, at: u64) -> Result<usize, Errno> {
     let end = buffer.len();
     let room = buffer.spare_capacity_mut().get_mut(..length).ok_or(Errno::FAULT)?;
     let (filled, _) = pread(file, room, at)?;
     let count = filled.len();
-    // SAFETY: the kernel wrote this number of bytes after the end, and they lie within the capacity.
+    // SAFETY: the kernel wrote `count` bytes after the end of the buffer, all of them within the capacity.
     unsafe { buffer.set_len(end + count) };
     Ok(count)
 }

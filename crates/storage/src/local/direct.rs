@@ -1,4 +1,4 @@
-//! Reading past the kernel's cache: whole sectors into buffers that begin where sectors do.
+//! Reads that bypass the kernel's cache (O_DIRECT). Such reads transfer whole sectors into aligned buffers.
 
 use std::fs::File;
 use std::io;
@@ -8,30 +8,30 @@ use rustix::io::{pread, Errno};
 use crate::limits::{DIRECT_ALIGNMENT, DIRECT_PIECE_BYTES};
 use crate::ByteRange;
 
-/// A part of a range, with the sectors that it lies in.
+/// A part of a range, and the sectors that contain the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Offset of the first sector.
     pub(super) start: u64,
-    /// Bytes of all sectors.
+    /// Total size of the sectors.
     pub(super) sectors_bytes: usize,
-    /// Where the part begins in the sectors.
+    /// Offset of the part within the sectors, in bytes.
     pub(super) skip: usize,
-    /// Bytes of the part.
+    /// Length of the part.
     pub(super) length: usize,
 }
 
-/// The outcome of a read of several pieces.
+/// Outcome of reading several pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PiecesRead {
-    /// All of them were read.
+    /// All pieces were read.
     All { calls_count: u64 },
-    /// The file ends before this one does.
+    /// The file ends within the piece with this index.
     #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only io_uring reads several pieces"))]
     CutAt { number: usize },
 }
 
-/// The pieces of a range, in their order.
+/// Splits a range into pieces, ordered by offset.
 pub(super) fn pieces(range: ByteRange) -> impl Iterator<Item = Piece> {
     let alignment = DIRECT_ALIGNMENT as u64;
     let end = range.offset + range.length;
@@ -53,21 +53,21 @@ pub(super) fn pieces(range: ByteRange) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// A buffer for the sectors of a piece.
+/// An aligned buffer for the sectors of a piece.
 pub(super) struct Sectors {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl Sectors {
-    /// Space for pieces with this number of bytes in their sectors.
+    /// Allocates an aligned buffer of `sectors_bytes` bytes, but at most the maximum size of a piece.
     pub(super) fn new(sectors_bytes: usize) -> Self {
         let bytes = vec![0; sectors_bytes.min(DIRECT_PIECE_BYTES) + DIRECT_ALIGNMENT];
         let start = (bytes.as_ptr() as usize).wrapping_neg() % DIRECT_ALIGNMENT;
         Self { bytes, start }
     }
 
-    /// Room for the sectors of a piece.
+    /// Returns the part of the buffer into which the sectors of a piece are read.
     pub(super) fn room(&mut self, piece: &Piece) -> &mut [u8] {
         if self.bytes.len() < self.start + piece.sectors_bytes {
             *self = Self::new(piece.sectors_bytes);
@@ -75,17 +75,17 @@ impl Sectors {
         &mut self.bytes[self.start..self.start + piece.sectors_bytes]
     }
 
-    /// The bytes of the piece in them.
+    /// Returns the bytes of a piece that has been read, without the rest of its sectors.
     pub(super) fn of(&self, piece: &Piece) -> &[u8] {
         &self.bytes[self.start + piece.skip..self.start + piece.skip + piece.length]
     }
 }
 
-/// Reads a piece and returns how many calls it took, or None if the file ends before the piece does.
+/// Reads a piece, and returns the number of system calls; returns None if the file ends within the piece.
 pub(super) fn read_piece(file: &File, piece: &Piece, sectors: &mut Sectors) -> io::Result<Option<u64>> {
     let room = sectors.room(piece);
     let (mut filled, mut calls_count) = (0, 0);
-    // The last sectors of a file are cut where it ends.
+    // The last sector may be incomplete, because it ends at the end of the file.
     while filled < piece.skip + piece.length {
         calls_count += 1;
         match pread(file, &mut room[filled..], piece.start + filled as u64) {
@@ -94,7 +94,7 @@ pub(super) fn read_piece(file: &File, piece: &Piece, sectors: &mut Sectors) -> i
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        // The rest must begin at a sector, or the kernel refuses the next call.
+        // After a read that does not end at a sector boundary, the kernel would refuse the next read.
         if filled < piece.skip + piece.length && filled % DIRECT_ALIGNMENT != 0 {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Files that the operating system opens by their paths: on disks and on everything that is mounted.
+//! Files that are opened by path, on local disks and on mounted file systems.
 
 mod advice;
 mod append;

@@ -1,4 +1,4 @@
-//! Local paths on mounted file systems, which may not answer any more: every wait for them has a deadline.
+//! Files on mounted file systems, which may stop responding. All waits for such a file system have a deadline.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::servers::failure::Fault;
 use crate::settings::Settings;
 use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Result, StorageErrorKind, Store};
 
-/// Folders on this machine, and when that was seen.
+/// Folders that are known to be on local disks, with the time of the last check.
 static FOLDERS: Mutex<Option<HashMap<PathBuf, Instant>>> = Mutex::new(None);
 
 fn is_known_here(folder: &Path) -> bool {
@@ -21,7 +21,7 @@ fn is_known_here(folder: &Path) -> bool {
     seen.is_some_and(|seen| seen.elapsed() < FOLDER_KNOWN)
 }
 
-/// Whether a file that was opened just now is on a disk of this machine.
+/// Returns whether a file that was just opened is known to be on a local disk.
 pub(crate) fn is_here(location: &Path) -> bool {
     is_known_here(folder_of(location))
 }
@@ -37,7 +37,8 @@ fn remember(folder: &Path) {
     folders.insert(folder.to_owned(), Instant::now());
 }
 
-/// Opens the file at `location`, called `path`; in a thread of its own where that may take for ever.
+/// Opens the file at `location`; messages call it `path`. A separate thread opens the file if its folder is not known
+/// to be on a local disk, because opening might block forever.
 pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Settings) -> Result<Arc<dyn Store>> {
     let folder = folder_of(location);
     if is_known_here(folder) {
@@ -50,7 +51,7 @@ pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Sett
         Ok((Arc::new(file), is_here))
     });
     let opened: Result<(Arc<LocalFile>, bool)> = opened.unwrap_or_else(|error| {
-        let fault = no_answer(&error, settings.silence, "the file system that it lies on");
+        let fault = no_answer(&error, settings.silence, "its file system");
         Err(fault.at(path, None))
     });
     let (file, is_here) = opened?;
@@ -63,13 +64,13 @@ pub(crate) fn open(path: &str, location: &Path, mode: LocalMode, settings: &Sett
 
 fn no_answer(error: &std::io::Error, waited: Duration, who: &str) -> Fault {
     if error.kind() == std::io::ErrorKind::TimedOut {
-        let reason = format!("{who} did not answer within {:.0} s; is its server away?", waited.as_secs_f64());
+        let reason = format!("{who} did not answer within {:.0} s; is its server down?", waited.as_secs_f64());
         return Fault::new(StorageErrorKind::Timeout, reason).final_for_now();
     }
     Fault::io(error)
 }
 
-/// A file on a mounted file system, whose reads are waited for in a thread of their own.
+/// A file on a mounted file system. Reads run in a separate thread and have a deadline.
 struct Mounted {
     file: Arc<LocalFile>,
     settings: Settings,
@@ -90,13 +91,13 @@ impl Around for Mounted {
         let file: Arc<dyn Store> = self.file.clone();
         read_within(limit, &file, reads).unwrap_or_else(|error| {
             let first: Option<ByteRange> = reads.first().map(|read| read.range);
-            let fault = no_answer(&error, limit, "the file system that it lies on");
+            let fault = no_answer(&error, limit, "its file system");
             Err(fault.at(self.path(), first))
         })
     }
 }
 
-/// Reads in a thread of its own, which is abandoned after so much time.
+/// Reads from a store in a separate thread, which is abandoned when the time limit is exceeded.
 pub(crate) fn read_within(
     limit: Duration,
     store: &Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! What Linux and macOS do differently with local files: one file for each system, with the same functions.
+//! Differences between Linux and macOS for local files. Each system has a module with the same functions.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,4 +1,4 @@
-//! Many reads of one file at a time through io_uring: submitted by one call, completed in any order.
+//! Parallel reads of one file through io_uring. Reads are submitted together and complete in any order.
 
 #![allow(unsafe_code)]
 
@@ -11,12 +11,12 @@ use io_uring::{opcode, types, IoUring};
 use super::direct::{Piece, PiecesRead, Sectors};
 use crate::limits::URING_READS;
 
-/// Whether the kernel allows this process a ring. Containers often forbid it.
+/// Returns whether the kernel lets this process use io_uring. Containers often forbid it.
 pub(super) fn is_allowed() -> bool {
     IoUring::new(2).is_ok()
 }
 
-/// Buffers that the kernel may be writing to. They outlive a failure of the ring, whatever it is.
+/// Buffers that the kernel may be writing to. They must not be freed while a read is pending, even if the ring fails.
 struct Slots {
     sectors: Vec<Sectors>,
     busy_count: usize,
@@ -25,13 +25,13 @@ struct Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         if self.busy_count > 0 {
-            // The kernel still has them: losing memory is better than memory that changes unexpectedly.
+            // The kernel may still write to these buffers: leaking memory is better than corrupting memory.
             std::mem::forget(std::mem::take(&mut self.sectors));
         }
     }
 }
 
-/// Reads all pieces and gives each, with its number and its bytes, to `take`.
+/// Reads all pieces, and calls `take` with the index and the bytes of each piece.
 pub(super) fn read_pieces(file: &File, pieces: &[Piece], mut take: impl FnMut(usize, &[u8])) -> io::Result<PiecesRead> {
     let slots_count = pieces.len().min(URING_READS);
     let largest = pieces.iter().map(|piece| piece.sectors_bytes).max().unwrap_or(0);
@@ -48,8 +48,8 @@ pub(super) fn read_pieces(file: &File, pieces: &[Piece], mut take: impl FnMut(us
                 .offset(pieces[next].start)
                 .build()
                 .user_data(slot as u64);
-            // SAFETY: the room is a part of a slot that no other read has until this one is completed, and slots are
-            // not freed while a read is busy. The file is open for as long as this function runs.
+            // SAFETY: no other read uses this slot until this read is completed, and slots are not freed while a read
+            // is pending. The file is open for as long as this function runs.
             if unsafe { ring.submission().push(&entry) }.is_err() {
                 break;
             }
@@ -78,7 +78,7 @@ pub(super) fn read_pieces(file: &File, pieces: &[Piece], mut take: impl FnMut(us
             let (number, piece) = (of_slot[slot], &pieces[of_slot[slot]]);
             match usize::try_from(completed.result()) {
                 Err(_) => failure = Some(io::Error::from_raw_os_error(-completed.result())),
-                // A read of a local file is cut short by its end alone.
+                // A local file returns fewer bytes than requested only at its end.
                 Ok(count) if count < piece.skip + piece.length => {
                     first_cut = Some(first_cut.map_or(number, |first| first.min(number)));
                 }

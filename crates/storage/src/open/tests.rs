@@ -1,4 +1,4 @@
-//! Paths and URLs, right and wrong.
+//! Tests of opening valid and invalid paths and URLs.
 
 use std::path::Path;
 

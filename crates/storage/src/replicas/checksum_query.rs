@@ -1,4 +1,4 @@
-//! Queries the checksums of a file in the background.
+//! Queries a file's checksums in the background.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::limits::CHECKSUM_AGAIN;
 use crate::Store;
 
-/// One question for the checksums of a file, and the answer when it has come.
+/// A query for a file's checksums, and the result once it has arrived.
 #[derive(Debug, Default)]
 pub(super) struct ChecksumQuery {
     last_sent: Mutex<Option<Instant>>,
@@ -14,8 +14,8 @@ pub(super) struct ChecksumQuery {
 }
 
 impl ChecksumQuery {
-    /// Queries this store, unless it has answered or was queried lately. A server that has to read the whole file first
-    /// says so and is queried again later. The answer may never come.
+    /// Queries the store in the background, unless the checksums are known or were queried recently. A server that must
+    /// first read the whole file reports no checksum, and is queried again later. The checksums may never arrive.
     pub(super) fn send(&self, store: &Arc<dyn Store>) {
         let mut last = self.last_sent.lock().unwrap_or_else(PoisonError::into_inner);
         if self.answer.get().is_some() || last.is_some_and(|last| last.elapsed() < CHECKSUM_AGAIN) {
@@ -26,15 +26,15 @@ impl ChecksumQuery {
         let query = move || {
             let checksums = store.checksums();
             if !checksums.is_empty() {
-                // Another thread may have set the same answer.
+                // This has no effect if another thread has already stored the same checksums.
                 let _ = answer.set(checksums);
             }
         };
-        // Without a thread there is no answer, which is allowed.
+        // Checksums are optional, so a failure to start the thread is ignored.
         let _ = std::thread::Builder::new().name("branchline-checksum".to_owned()).spawn(query);
     }
 
-    /// The checksums, empty before they have come.
+    /// Returns the checksums; empty until they have arrived.
     pub(super) fn answer(&self) -> &[String] {
         self.answer.get().map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Several replicas of a file as one file: where one fails or stalls, another goes on.
+//! Presents several replicas as one file: if a replica fails or stalls, another replica takes over.
 
 mod checksum_query;
 mod health;

@@ -1,15 +1,15 @@
-//! How long reads from a replica take, and from when on one is stalled.
+//! Measures how long reads from a replica take, to detect stalls.
 
 use std::time::Duration;
 
 use crate::limits::{BYTES_PER_SECOND_EXPECTED, STALL_FACTOR, STALL_MIN};
 
-/// Reads of fewer bytes measure the round trip, others the bandwidth.
+/// Minimum size of a read that measures the bandwidth. A smaller read measures the round-trip time.
 const SMALL_BYTES: u64 = 64 * 1024;
-/// How much the last read counts against all before.
+/// Weight of the newest measurement in the moving average.
 const NEWEST_SHARE: f64 = 0.3;
 
-/// The measurements of one replica.
+/// Measured round-trip time and bandwidth of one replica.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Pace {
     call_s: Option<f64>,
@@ -17,7 +17,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Records how long a read of this size took.
+    /// Records the duration `took` of a read of `bytes` bytes.
     pub(super) fn measure(&mut self, bytes: u64, took: Duration) {
         let took_s = took.as_secs_f64();
         let mixed =
@@ -30,8 +30,8 @@ impl Pace {
         }
     }
 
-    /// After how long such a read has stalled, if another replica could do it; `silence` is how long a server may
-    /// be silent that was never measured.
+    /// Returns how long a read of `bytes` bytes may take before it counts as stalled, if another replica is available.
+    /// `silence` is the silence timeout, which applies to a server whose round trip has not been measured yet.
     pub(super) fn stalls_after(&self, bytes: u64, silence: Duration) -> Duration {
         let rate = self.bytes_per_second.unwrap_or(BYTES_PER_SECOND_EXPECTED);
         let moving_s = bytes as f64 / rate.max(1.0);
@@ -60,7 +60,7 @@ mod tests {
         }
         let limit = pace.stalls_after(10_000_000, silence);
         assert!(limit > Duration::from_secs(9) && limit < Duration::from_secs(12), "{limit:?}");
-        // A shorter limit that the user set holds for a small read, too.
+        // A user's shorter timeout also applies to small reads.
         assert!(pace.stalls_after(1000, Duration::from_millis(100)) < Duration::from_millis(210));
     }
 }

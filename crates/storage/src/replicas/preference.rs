@@ -1,26 +1,27 @@
-//! Which replicas this process reads first: its caller ranks them by their distance.
+//! Ranks replicas by distance, as determined by the caller. The nearest replica is read first.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The rank of all locations that begin with the same text, up to a slash: those at a storage element, or in a folder.
+/// Rank of all locations with a common prefix, such as a storage element or a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplicaRank {
-    /// How the locations begin.
+    /// Common prefix of the locations, which ends before or after a slash.
     pub beginning: String,
-    /// The lowest is read first.
+    /// Rank of the locations. The replica with the lowest rank is read first.
     pub rank: u32,
 }
 
 static RANKS: Mutex<Vec<ReplicaRank>> = Mutex::new(Vec::new());
 
-/// From now on files are opened at the replica with the lowest rank. Of several ranks for a location that with the
-/// longest beginning holds. Replicas without a rank come last, in the order in which they are listed.
+/// Sets the ranks, so that files opened from now on are read from the replica with the lowest rank. If several prefixes
+/// match a location, the longest prefix applies. Replicas without a rank come last, in the order in which they are
+/// listed.
 pub fn prefer_replicas(mut ranks: Vec<ReplicaRank>) {
     ranks.sort_by_key(|one| std::cmp::Reverse(one.beginning.len()));
     *RANKS.lock().unwrap_or_else(PoisonError::into_inner) = ranks;
 }
 
-/// The rank of a location; ``element`` is its storage element.
+/// Returns the rank of a location on the storage element `element`.
 pub(super) fn rank_of(location: &str, element: &str) -> u32 {
     let ranks = RANKS.lock().unwrap_or_else(PoisonError::into_inner);
     let holds = |beginning: &str| beginning == element || is_below(location, beginning);

@@ -1,5 +1,5 @@
-//! The store of a file with one or several replicas: opens the first that answers, and goes on with another in
-//! mid-file.
+//! A file with one or more replicas. Opens the first replica that answers, and switches to another replica when reading
+//! fails.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,45 +24,46 @@ use crate::servers::url::element_of;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, ReplicaRead, Result, StorageError, StorageErrorKind, Store};
 
-/// The separator of a file's replicas in a path.
+/// Separator between the replicas in a path.
 const SEPARATOR: &str = " | ";
 
-/// The replicas that are named in one text.
+/// Splits a path into its replicas.
 pub(crate) fn replicas_in(path: &str) -> Vec<&str> {
     path.split(SEPARATOR).map(str::trim).filter(|one| !one.is_empty()).collect()
 }
 
-/// The replicas as they are tried: the nearest first.
+/// Sorts replicas by distance, nearest first.
 fn by_nearness<'a>(locations: &[&'a str]) -> Vec<&'a str> {
     let mut sorted = locations.to_vec();
     sorted.sort_by_key(|location| rank_of(location, &element_of(location)));
     sorted
 }
 
-/// The replica in a path that is tried first.
+/// Returns the replica in `path` that is nearest, and therefore tried first.
 pub(crate) fn nearest_in(path: &str) -> &str {
     by_nearness(&replicas_in(path)).first().copied().unwrap_or(path)
 }
 
-/// Opens a replica.
+/// Function that opens a replica.
 type OpenOne = Arc<dyn Fn(&str, &Settings) -> Result<Arc<dyn Store>> + Send + Sync>;
 
-/// A file that is at one or several places.
+/// A file with one or more replicas.
 pub(crate) struct Replicated {
-    /// The first replica, as it may be shown.
+    /// Path of the first replica that the user listed, without secrets.
     path: String,
     name: String,
-    /// The identity of the replica that was opened, once it was requested.
+    /// Identity of the replica that was opened first; empty until requested.
     identity: OnceLock<Option<String>>,
-    /// The checksums of the whole file at the replica that was opened. No other replica waits for them.
+    /// Query for the checksums of the replica that was opened first. Reading other replicas does not wait for the
+    /// query.
     checksums: ChecksumQuery,
     gap_bytes: u64,
     is_near: bool,
     size_bytes: u64,
     replicas: Vec<Replica>,
-    /// The store that was opened first, where there are others.
+    /// Store of the replica that was opened first; None if the file has only one replica.
     first: Option<Arc<dyn Store>>,
-    /// The replica that is read.
+    /// Index of the replica that is being read.
     current: AtomicUsize,
     samples: Samples,
     settings: Settings,
@@ -80,7 +81,7 @@ struct Replica {
 enum State {
     Closed,
     Open(Arc<dyn Store>),
-    /// It is another file, and why.
+    /// The replica was rejected because its content differs; contains the error with the reason.
     Refused(StorageError),
 }
 
@@ -89,7 +90,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Replicated {
-    /// Opens the nearest replica that answers; those of storage elements that failed lately come last.
+    /// Opens the nearest replica that answers. Replicas on storage elements that failed recently are tried last.
     pub(crate) fn open(locations: &[&str], settings: &Settings, open_one: OpenOne) -> Result<Self> {
         let replica = |location: &&str| Replica {
             location: (*location).to_owned(),
@@ -132,7 +133,7 @@ impl Replicated {
         Ok(own)
     }
 
-    /// The one that is read from, if it is open.
+    /// Returns the store of the current replica, if it is open.
     fn current_store(&self) -> Option<Arc<dyn Store>> {
         match &*lock(&self.replicas[self.current.load(Ordering::Relaxed)].state) {
             State::Open(store) => Some(Arc::clone(store)),
@@ -146,7 +147,7 @@ impl Replicated {
         Ok(store)
     }
 
-    /// Opens a replica; one of several is left if it does not answer.
+    /// Opens a replica. If the file has several replicas, fails when the time limit is exceeded.
     fn open_in_time(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
         let replica = &self.replicas[index];
         if self.replicas.len() == 1 {
@@ -159,15 +160,16 @@ impl Replicated {
             .unwrap_or_else(|error| Err(self.silence_error(index, &error, limit, None)))
     }
 
-    /// The time after which a call of a store has missed its own deadlines. In the last round it has the waits that
-    /// servers announce, too.
+    /// Returns the time after which a store must have failed because of its own timeouts. In the last round, this time
+    /// includes waits requested by servers.
     fn last_limit(&self, bytes: u64, round: u32) -> Duration {
         let wait = self.wait_max(round);
         let one = self.settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
         one * self.settings.tries_max + wait
     }
 
-    /// How long a server may make us wait: no longer than one may be silent, while another could answer.
+    /// Returns the maximum wait that a server may request. Before the last round the maximum is the silence timeout,
+    /// because another replica may answer.
     fn wait_max(&self, round: u32) -> Duration {
         let Settings { wait_max, silence, .. } = self.settings;
         if round + 1 == self.rounds_max() {
@@ -177,7 +179,7 @@ impl Replicated {
         }
     }
 
-    /// The error of a replica from which nothing came.
+    /// Builds the error for a replica that did not answer in time.
     fn silence_error(
         &self,
         index: usize,
@@ -188,7 +190,7 @@ impl Replicated {
         let Replica { element, location, .. } = &self.replicas[index];
         let fault = if error.kind() == io::ErrorKind::TimedOut {
             let reason = format!(
-                "{element} sent nothing for {:.1} s, longer than expected; another replica is read instead",
+                "{element} sent nothing for {:.1} s, longer than expected; reading from another replica",
                 limit.as_secs_f64()
             );
             Fault::new(StorageErrorKind::Timeout, reason)
@@ -198,12 +200,13 @@ impl Replicated {
         fault.at(&without_secrets(location), range)
     }
 
-    /// How often all replicas are tried in turn.
+    /// Returns the maximum number of rounds in which all replicas are tried.
     fn rounds_max(&self) -> u32 {
         self.settings.tries_max.max(1)
     }
 
-    /// Does `work` with the first of these replicas where it succeeds. Its argument is how often all were tried before.
+    /// Calls `work` with these replicas in order until a call succeeds. The last argument of `work` is the number of
+    /// completed rounds.
     fn first_of<T>(
         &self,
         order: &[usize],
@@ -232,7 +235,7 @@ impl Replicated {
                 self.note_failed(replica, &error, started);
                 errors.push(error);
             }
-            // The last round takes waits that the others do not.
+            // A timeout is worth another round, since only the last round accepts the full waits that servers request.
             let is_late = |error: &StorageError| error.kind == StorageErrorKind::Timeout && self.replicas.len() > 1;
             let again = errors.iter().any(|error| error.retry_may_help() || is_late(error));
             if !again || round + 1 == self.rounds_max() {
@@ -257,23 +260,23 @@ impl Replicated {
         read.failures_count += 1;
         read.error.clone_from(&error.message);
         drop(read);
-        // It is opened again, on another connection, if it comes to its turn again.
+        // Closed, so that the next attempt opens the replica again on a new connection.
         let mut state = lock(&replica.state);
         if let State::Open(_) = *state {
             *state = State::Closed;
         }
     }
 
-    /// The error when no replica succeeded.
+    /// Builds the error for a file whose replicas all failed.
     fn none_left(&self, mut errors: Vec<StorageError>, range: Option<ByteRange>, rounds: u32) -> StorageError {
         let tries = if rounds > 1 { format!(" ({rounds} tries)") } else { String::new() };
-        if errors.len() == 1 {
-            if let Some(mut error) = errors.pop() {
-                if !error.is_counted {
-                    error.message = format!("{}{tries}.", error.message.trim_end_matches('.'));
-                }
-                return StorageError { is_counted: true, ..error };
+        if errors.len() == 1
+            && let Some(mut error) = errors.pop()
+        {
+            if !error.is_counted {
+                error.message = format!("{}{tries}.", error.message.trim_end_matches('.'));
             }
+            return StorageError { is_counted: true, ..error };
         }
         let retry_may_help = errors.iter().any(StorageError::retry_may_help);
         let kind = errors.iter().find(|error| error.retry_may_help()).or(errors.first());
@@ -284,7 +287,8 @@ impl Replicated {
         fault.at(&self.path, range)
     }
 
-    /// The store of a replica; opened now if it is not yet, and compared with what was read before.
+    /// Returns the store of a replica. A newly opened replica is compared with the bytes read earlier, and rejected if
+    /// they differ.
     fn store(&self, index: usize, round: u32) -> Result<Arc<dyn Store>> {
         let replica = &self.replicas[index];
         let mut state = lock(&replica.state);
@@ -296,7 +300,7 @@ impl Replicated {
         let store = self.open_in_time(index, round)?;
         if let Some(how) = self.differs(index, &store, round)? {
             let shown = without_secrets(&replica.location);
-            let reason = format!("it is another file than the one that was opened: {how}");
+            let reason = format!("it differs from the file that was opened first: {how}");
             let error = Fault::new(StorageErrorKind::Changed, reason).at(&shown, None);
             note(&replica.element, |troubles| troubles.replicas_refused_count += 1);
             *state = State::Refused(error.clone());
@@ -306,7 +310,7 @@ impl Replicated {
         Ok(store)
     }
 
-    /// How this store's file differs from the file that was opened; None if it does not.
+    /// Describes how this store's file differs from the file that was opened first; None if no difference is found.
     fn differs(&self, index: usize, store: &Arc<dyn Store>, round: u32) -> Result<Option<String>> {
         let size_bytes = store.size_bytes()?;
         if size_bytes != self.size_bytes {
@@ -314,7 +318,7 @@ impl Replicated {
         }
         if self.replicas.len() == 1 {
             let changed = self.identity.get().is_some_and(|identity| store.identity() != *identity);
-            return Ok(changed.then(|| "it was written since".to_owned()));
+            return Ok(changed.then(|| "it was modified since".to_owned()));
         }
         if let Some(how) = self.has_another_checksum(store) {
             return Ok(Some(how));
@@ -325,7 +329,8 @@ impl Replicated {
         Ok(offset.map(|offset| format!("its bytes at offset {offset} differ from those read at {}", self.name)))
     }
 
-    /// Whether both places have a checksum of the same kind, with different values.
+    /// Describes the difference if both replicas have a checksum of the same kind with different values; None
+    /// otherwise.
     fn has_another_checksum(&self, store: &Arc<dyn Store>) -> Option<String> {
         let ours = self.checksums.answer();
         if ours.is_empty() {
@@ -336,10 +341,10 @@ impl Replicated {
         let kind = |checksum: &str| checksum.split(':').next().map(str::to_owned);
         let pairs = theirs.iter().flat_map(|their| ours.iter().map(move |our| (their, our)));
         let (their, our) = pairs.into_iter().find(|(their, our)| kind(their) == kind(our) && their != our)?;
-        Some(format!("its checksum is {their}, that of the one at {} is {our}", self.name))
+        Some(format!("its checksum is {their}, but that of the replica at {} is {our}", self.name))
     }
 
-    /// Reads from one replica, and gives it up where another could do better.
+    /// Reads from one replica. If the file has other replicas, fails early when this replica stalls.
     fn read_from(&self, index: usize, reads: &mut [RangeRead], round: u32) -> Result<ReadEffort> {
         let store = self.store(index, round)?;
         if self.replicas.len() == 1 {
@@ -348,8 +353,8 @@ impl Replicated {
         let replica = &self.replicas[index];
         let bytes = reads.iter().map(|read| read.range.length).fold(store.due_bytes(), u64::saturating_add);
         let limit = lock(&replica.pace).stalls_after(bytes, self.settings.silence);
-        // A replica that was left too early gets more time in each round, and in the last one as much as its own
-        // deadlines allow.
+        // Each round allows a replica more time, in case it was abandoned too early. The last round allows at least the
+        // time that the replica's own timeouts may take.
         let limit = limit.saturating_mul(1 << (2 * round).min(16));
         let started = Instant::now();
         let limit = if round + 1 == self.rounds_max() { limit.max(self.last_limit(bytes, round)) } else { limit };
@@ -359,14 +364,14 @@ impl Replicated {
         lock(&replica.pace).measure(bytes, started.elapsed());
         lock(&replica.read).read_bytes += effort.read_bytes;
         self.samples.add(reads);
-        // In the background, for a later change of the replica.
+        // The query runs in the background, in case reading switches to another replica.
         if let Some(first) = &self.first {
             self.checksums.send(first);
         }
         Ok(effort)
     }
 
-    /// Reads, beginning with the replica of this index.
+    /// Reads from the replica `first`, or from the replicas after it if reading fails.
     fn read_beginning_with(&self, first: usize, reads: &mut [RangeRead]) -> Result<ReadEffort> {
         if let Some(read) = reads.iter().find(|read| read.range.end().is_none_or(|end| end > self.size_bytes)) {
             return Err(StorageError::truncated(&self.path, read.range, self.size_bytes));

@@ -1,4 +1,4 @@
-//! Checksums of some of what was read, to see whether another replica has the same bytes.
+//! Checksums of samples of the bytes that were read, for comparison with other replicas.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +14,12 @@ struct SampleList {
     seen_count: usize,
 }
 
-/// The first samples of a file, and its last.
+/// The first and the latest samples of a file, as ranges with their checksums.
 #[derive(Debug, Default)]
 pub(super) struct Samples(Mutex<SampleList>);
 
 impl Samples {
-    /// Remembers the beginning of each of these reads, or of the last of them.
+    /// Adds the first bytes of each read as a sample. If there are too many samples, new ones replace older ones.
     pub(super) fn add(&self, reads: &[RangeRead]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for read in reads.iter().filter(|read| read.range.length > 0) {
@@ -34,14 +34,16 @@ impl Samples {
             if kept.samples.len() < SAMPLES_MAX {
                 kept.samples.push(sample);
             } else {
-                // The head of the file stays, what was read last replaces what was read before it.
+                // The first half of the samples, from the head of the file, is kept; new samples replace the second
+                // half in turn.
                 let index = SAMPLES_MAX / 2 + kept.seen_count % (SAMPLES_MAX / 2);
                 kept.samples[index] = sample;
             }
         }
     }
 
-    /// Where this store has other bytes than were read before, None if it has the same; unless it takes too long.
+    /// Returns an offset at which the bytes of `store` differ from the samples, or None if all agree. Fails if reading
+    /// takes longer than `limit`.
     pub(super) fn differs(&self, store: &Arc<dyn Store>, limit: Duration) -> io::Result<Result<Option<u64>>> {
         let samples = self.0.lock().unwrap_or_else(PoisonError::into_inner).samples.clone();
         if samples.is_empty() {

@@ -1,37 +1,36 @@
-//! The URL of an object of S3, from `s3://bucket/key` and the user's settings.
+//! Builds URLs of S3 objects from `s3://bucket/key` and the user's settings.
 
 use super::profile::Profile;
-use super::sign::encoded;
 use crate::servers::failure::{Fault, Result};
-use crate::servers::url::Url;
+use crate::servers::url::{percent_encoded, Url};
 use crate::StorageErrorKind;
 
-/// The parts of `s3://profile@bucket/key?versionId=...`. A key is taken as it stands: `%20` in it are three letters.
+/// Parts of a URL `s3://profile@bucket/key?versionId=...`. The key is taken literally: `%20` is not decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Object {
-    /// The user's profile, if the URL names one.
+    /// Name of the profile in the URL, if any.
     pub(super) profile: Option<String>,
     pub(super) bucket: String,
     pub(super) key: String,
-    /// One version of the object, not its newest.
+    /// Version of the object; None for the newest version.
     pub(super) version: Option<String>,
 }
 
 impl Object {
     pub(super) fn parse(text: &str) -> Result<Self> {
-        let (_, rest) = text.split_once("://").ok_or_else(|| wrong("it is no URL"))?;
+        let (_, rest) = text.split_once("://").ok_or_else(|| wrong("it is not a URL"))?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let (profile, bucket) = match bucket.rsplit_once('@') {
             Some((profile, bucket)) => (Some(profile.to_owned()), bucket),
             None => (None, bucket),
         };
         if profile.as_ref().is_some_and(|profile| profile.is_empty() || profile.contains(':')) {
-            return Err(wrong("keys do not stand in the URL, but in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"));
+            return Err(wrong("a URL must not contain keys; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"));
         }
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         if bucket.is_empty() || !bucket.bytes().all(is_letter) {
-            let port = "the server is not named here, but in AWS_ENDPOINT_URL";
-            return Err(wrong(&format!("it does not begin with the name of a bucket, as s3://bucket/key; {port}")));
+            let port = "set the server with AWS_ENDPOINT_URL";
+            return Err(wrong(&format!("it must start with the name of a bucket, as in s3://bucket/key; {port}")));
         }
         let (key, version) = match key.split_once("?versionId=") {
             Some((key, version)) => (key, Some(version.to_owned())),
@@ -45,13 +44,13 @@ fn wrong(reason: &str) -> Fault {
     Fault::new(StorageErrorKind::UnsupportedScheme, reason)
 }
 
-/// The server of a bucket, and where on it the bucket is.
+/// Location of a bucket: the server, and the path of the bucket on that server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bucket {
     pub(super) scheme: String,
-    /// The value of the header `Host`.
+    /// Value of the `Host` header.
     pub(super) host: String,
-    /// The path before every key, from the slash after the host to the slash before the key.
+    /// Path before the key, including the slashes at both ends.
     pub(super) base: String,
 }
 
@@ -63,16 +62,16 @@ impl Bucket {
             None if region.starts_with("cn-") => (format!("https://s3.{region}.amazonaws.com.cn"), true),
             None => (format!("https://s3.{region}.amazonaws.com"), true),
         };
-        let unusable = || wrong("the endpoint is no URL as http://host:port or https://host");
+        let unusable = || wrong("the endpoint must be a URL such as http://host:port or https://host");
         let url = Url::parse(&endpoint).map_err(|_| unusable())?;
         if !matches!(url.scheme.as_str(), "http" | "https") || url.user.is_some() || url.query.is_some() {
             return Err(unusable());
         }
-        // Certificates are for one label before the server's name, and hosts have no capital letters.
+        // Certificates cover only one label before the server's name, and host names are in lower case.
         let fits_host = !bucket.contains(['.', '_']) && !bucket.bytes().any(|byte| byte.is_ascii_uppercase());
         let has_path_style = profile.has_path_style.unwrap_or(!(is_amazon && fits_host));
         let address = without_usual_port(&url);
-        let before = encoded(url.path.trim_end_matches('/'), "/%");
+        let before = percent_encoded(url.path.trim_end_matches('/'), b"/%");
         Ok(if has_path_style {
             Self { scheme: url.scheme, host: address, base: format!("{before}/{bucket}/") }
         } else {
@@ -80,13 +79,17 @@ impl Bucket {
         })
     }
 
-    /// The path of an object in a request.
-    pub(super) fn path_of(&self, key: &str) -> String {
-        format!("{}{}", self.base, encoded(key, "/"))
+    /// Returns the URL of an object with query parameters. If the key is empty, returns the URL of the bucket.
+    pub(super) fn url_of(&self, key: &str, query: &[(&str, &str)]) -> String {
+        let Self { scheme, host, base } = self;
+        let pair = |(name, value): &(&str, &str)| percent_encoded(name, b"") + "=" + &percent_encoded(value, b"");
+        let pairs: Vec<String> = query.iter().map(pair).collect();
+        let mark = if pairs.is_empty() { "" } else { "?" };
+        format!("{scheme}://{host}{base}{}{mark}{}", percent_encoded(key, b"/"), pairs.join("&"))
     }
 }
 
-/// A host as clients write it in the header `Host`.
+/// Returns the host and port as clients write them in the `Host` header, without the default port of the scheme.
 fn without_usual_port(url: &Url) -> String {
     let usual = if url.scheme == "https" { 443 } else { 80 };
     let address = url.address().to_ascii_lowercase();
@@ -103,7 +106,7 @@ mod tests {
 
     fn profile(endpoint: Option<&str>, has_path_style: Option<bool>) -> Profile {
         let endpoint = endpoint.map(str::to_owned);
-        Profile { keys: None, region: "eu-west-1".to_owned(), endpoint, has_path_style, identity: None }
+        Profile { credentials: None, region: "eu-west-1".to_owned(), endpoint, has_path_style }
     }
 
     #[test]
@@ -131,7 +134,8 @@ mod tests {
             assert_eq!(format!("{} {} {}", found.scheme, found.host, found.base), expected);
         }
         let bucket = Bucket::of("b", &profile(Some("http://h:1"), None)).unwrap();
-        assert_eq!(bucket.path_of("a b/c%.root"), "/b/a%20b/c%25.root");
+        assert_eq!(bucket.url_of("a b/c%+\u{e4}.root", &[]), "http://h:1/b/a%20b/c%25%2B%C3%A4.root");
+        assert_eq!(bucket.url_of("", &[("a", "x=/"), ("b", "")]), "http://h:1/b/?a=x%3D%2F&b=");
         for wrong in ["h:9000", "ftp://h", "http://id:secret@h", "http://h?x=1", "http://"] {
             let fault = Bucket::of("b", &profile(Some(wrong), None)).err().unwrap();
             assert!(!fault.reason.contains("secret"), "{wrong}");

@@ -1,9 +1,8 @@
-//! Opens objects of S3 and lists what is below a prefix.
+//! Opens S3 objects and lists the objects below a prefix.
 
 use super::address::{Bucket, Object};
 use super::profile::{profile, Profile};
 use super::signer::Signer;
-use super::web_identity::add_temporary_keys;
 use crate::http::{body_of, client, Client, DataRequest, HttpFile, Location, Protocol};
 use crate::limits::{LISTING_PAGES_BYTES_MAX, LISTING_PAGES_MAX, S3_GAP_BYTES};
 use crate::secrets::without_secrets;
@@ -20,51 +19,50 @@ pub(crate) fn open_s3(path: &str, settings: &Settings) -> crate::Result<HttpFile
 fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
     let object = Object::parse(path)?;
     if object.key.is_empty() {
-        return Err(Fault::new(StorageErrorKind::NotAFile, "it names a bucket and no object in it"));
+        return Err(Fault::new(StorageErrorKind::NotAFile, "it names a bucket but no object"));
     }
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
-    add_temporary_keys(&client, &mut profile, settings)?;
-    let refused = match HttpFile::open_at(location_of(path, &object, &profile)?, &client, settings.clone()) {
+    let location = location_of(path, &object, &profile, settings)?;
+    let refused = match HttpFile::open_at(location, &client, settings.clone()) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => fault,
         done => return done,
     };
-    // A request that is signed for another region than the bucket's is refused, in one of several ways.
+    // The region may be wrong: servers refuse requests that are signed for the wrong region in different ways.
     match true_region(&client, &object, &profile, settings)? {
         Some(region) if region != profile.region => {
             profile.region = region;
-            HttpFile::open_at(location_of(path, &object, &profile)?, &client, settings.clone())
+            HttpFile::open_at(location_of(path, &object, &profile, settings)?, &client, settings.clone())
         }
         _ => Err(refused),
     }
 }
 
-/// The storage element of a bucket, as reports name it.
+/// Returns the name in reports of a bucket's storage element.
 fn element_of(bucket: &Bucket) -> String {
     format!("s3://{}/{}", bucket.host, bucket.base.trim_matches('/')).trim_end_matches('/').to_owned()
 }
 
-fn location_of(path: &str, object: &Object, profile: &Profile) -> Result<Location> {
+fn location_of(path: &str, object: &Object, profile: &Profile, settings: &Settings) -> Result<Location> {
     let bucket = Bucket::of(&object.bucket, profile)?;
-    let query: Vec<_> = object.version.iter().map(|version| ("versionId".to_owned(), version.clone())).collect();
-    let signer = Signer::new(profile, &bucket, bucket.path_of(&object.key), query);
+    let query: Vec<_> = object.version.iter().map(|version| ("versionId", version.as_str())).collect();
     Ok(Location {
         path: without_secrets(path),
         element: element_of(&bucket),
-        url: signer.url(&bucket),
+        url: bucket.url_of(&object.key, &query),
         server: bucket.host,
-        authorization: Box::new(signer),
+        authorization: Box::new(Signer::new(profile, settings)),
         protocol: Protocol::S3,
         gap_bytes: S3_GAP_BYTES,
     })
 }
 
-/// Lists what is directly below the prefix of `s3://bucket/prefix`: answers to ListObjectsV2 of 1000 names each.
+/// Lists objects and folders directly below `s3://bucket/prefix`. Returns the unparsed ListObjectsV2 responses, which
+/// contain up to 1000 names each.
 pub(crate) fn list_s3(path: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let object = Object::parse(path)?;
     let client = client()?;
     let mut profile = profile(object.profile.as_deref())?;
-    add_temporary_keys(&client, &mut profile, settings)?;
     match list_pages(&client, &object, &profile, settings) {
         Err(fault) if fault.kind == StorageErrorKind::Refused => {
             match true_region(&client, &object, &profile, settings)? {
@@ -85,14 +83,12 @@ fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Se
     let prefix = object.key.trim_end_matches('/');
     let prefix = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
     let (mut pages, mut token): (Vec<Vec<u8>>, Option<String>) = (Vec::new(), None);
+    let signer = Signer::new(profile, &settings);
     let mut bytes = 0;
     for _ in 0..LISTING_PAGES_MAX {
-        let mut query = vec![("delimiter", "/".to_owned()), ("encoding-type", "url".to_owned())];
-        query.extend([("list-type", "2".to_owned()), ("prefix", prefix.clone())]);
-        query.extend(token.take().map(|token| ("continuation-token", token)));
-        let query = query.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let signer = Signer::new(profile, &bucket, bucket.path_of(""), query);
-        let url = signer.url(&bucket);
+        let mut query = vec![("delimiter", "/"), ("encoding-type", "url"), ("list-type", "2"), ("prefix", &prefix)];
+        query.extend(token.as_deref().map(|token| ("continuation-token", token)));
+        let url = bucket.url_of("", &query);
         let page = with_retries(&settings, |_| {
             let traced = branchline_trace::journal::request("GET", &url, &settings.element, std::iter::empty());
             let mut answer = client.call("GET", &url, &[], &signer, traced, &settings)?;
@@ -111,28 +107,29 @@ fn list_pages(client: &Client, object: &Object, profile: &Profile, settings: &Se
             break;
         }
     }
-    Err(Fault::new(StorageErrorKind::Refused, "there are more objects below this prefix than are listed here"))
+    Err(Fault::new(StorageErrorKind::Refused, "there are too many objects below this prefix to list"))
 }
 
-/// The token with which the next page of a listing begins; None for the last page.
+/// Returns the continuation token for the next page of a listing; None for the last page.
 fn next_token(page: &[u8], server: &str) -> Result<Option<String>> {
     let text = String::from_utf8_lossy(page);
     let named = text.split_once("<NextContinuationToken>").and_then(|(_, rest)| rest.split('<').next());
     let decoded =
         |token: &str| token.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&");
-    // Servers that know only the first version of listings cut them without a token.
+    // Servers that only support version 1 of the listing API truncate a listing without a continuation token.
     if named.is_none() && text.contains("<IsTruncated>true<") {
-        return Err(Fault::protocol(server, "a part of a list, and does not say how to get the rest").final_for_now());
+        return Err(Fault::protocol(server, "a truncated list without a continuation token").final_for_now());
     }
     Ok(named.map(decoded))
 }
 
-/// The region of a bucket, which servers name in every answer.
+/// Queries the region of a bucket, which servers report in the header of every response; None if the server reports no
+/// region.
 fn true_region(client: &Client, object: &Object, profile: &Profile, settings: &Settings) -> Result<Option<String>> {
     let bucket = Bucket::of(&object.bucket, profile)?;
-    let signer = Signer::new(profile, &bucket, bucket.path_of(""), Vec::new());
-    let url = signer.url(&bucket);
+    let url = bucket.url_of("", &[]);
     let settings = settings.clone().at(&element_of(&bucket));
+    let signer = Signer::new(profile, &settings);
     let answer = with_retries(&settings, |_| {
         let traced = branchline_trace::journal::request("HEAD", &url, &settings.element, std::iter::empty());
         client.fetch(

@@ -1,49 +1,38 @@
-//! The user's settings for S3: keys, region and endpoint, in the environment and in the files of Amazon's command
-//! line (`~/.aws/credentials`, `~/.aws/config`), by the names that all its users know.
+//! The user's settings for S3 (keys, region and endpoint), from the standard environment variables and from the files
+//! of the AWS command line (`~/.aws/credentials`, `~/.aws/config`).
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::sign::Keys;
+use super::credentials::{Keys, Source, Sso, WebIdentity};
 use crate::limits::AWS_FILE_BYTES_MAX;
 use crate::servers::failure::{Fault, Result};
 use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
-/// The user's settings.
+/// S3 settings of a user.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Profile {
-    /// None: requests are not signed, which is enough for what is open to all.
-    pub(super) keys: Option<Keys>,
+    /// Source of the user's credentials; None for unsigned requests, which are sufficient for public objects.
+    pub(super) credentials: Option<Source>,
     pub(super) region: String,
-    /// The URL of the server; None for Amazon's own.
+    /// URL of the server; None for Amazon's servers.
     pub(super) endpoint: Option<String>,
-    /// Whether the bucket stands in the path of a URL, and not before the host; None if that is left to us.
+    /// Whether URLs contain the bucket in the path instead of the host name; None for the default.
     pub(super) has_path_style: Option<bool>,
-    /// Credentials for requesting temporary keys, where there are no others.
-    pub(super) identity: Option<WebIdentity>,
 }
 
-/// The file of the token, and the role that it is for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct WebIdentity {
-    pub(super) token_file: String,
-    pub(super) role: String,
-    pub(super) session: String,
-    /// The URL of the service; None for Amazon's own.
-    pub(super) endpoint: Option<String>,
-}
-
-/// The sections of the files.
+/// Sections of a settings file by name, each with its values by key.
 type Sections = HashMap<String, HashMap<String, String>>;
 
-/// The default region; servers that are not Amazon's accept it, too.
+/// Default region, which servers other than Amazon's accept too.
 const USUAL_REGION: &str = "us-east-1";
-/// Sources of keys that a profile may name instead of keys.
-const OTHER_SOURCES: &[&str] =
-    &["credential_process", "sso_session", "sso_start_url", "role_arn", "credential_source", "web_identity_token_file"];
+/// Settings of a profile that name a source of keys. Branchline does not support these sources, except for a web
+/// identity.
+const OTHER_SOURCES: &[&str] = &["role_arn", "credential_source", "web_identity_token_file"];
 
-/// Reads the settings: those of the profile `named`, or of the environment and the profile that it names.
+/// Reads the user's settings from the profile `named`, or else from the environment variables and the profile that they
+/// name.
 pub(super) fn profile(named: Option<&str>) -> Result<Profile> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -69,7 +58,7 @@ fn profile_from(named: Option<&str>, set: &dyn Fn(&str) -> Option<String>, home:
         let found = in_credentials.and_then(|section| section.get(key));
         found.or_else(|| in_config.and_then(|section| section.get(key))).cloned()
     };
-    // A profile that the URL names comes before the environment, which is for all others.
+    // With a profile named in the URL, environment variables are ignored.
     let variable = |name: &str| if named.is_some() { None } else { set(name) };
     let services = of_profile("services").and_then(|name| config.get(&format!("services {name}")));
     let endpoint = variable("AWS_ENDPOINT_URL_S3")
@@ -88,13 +77,34 @@ fn profile_from(named: Option<&str>, set: &dyn Fn(&str) -> Option<String>, home:
         ["AWS_NO_SIGN_REQUEST", "AWS_SKIP_SIGNATURE"].iter().any(|name| set(name).is_some_and(|value| is_true(&value)));
     let sts = variable("AWS_ENDPOINT_URL_STS").or_else(|| variable("AWS_ENDPOINT_URL"));
     let identity = web_identity(&variable, &of_profile, sts.or_else(|| of_profile("endpoint_url")));
-    let keys = if is_anonymous { None } else { keys(&variable, &of_profile, &name, identity.is_some())? };
-    let identity = identity.filter(|_| keys.is_none() && !is_anonymous);
+    let in_session = |key: &str| {
+        let session = of_profile("sso_session").and_then(|session| config.get(&format!("sso-session {session}")));
+        session.and_then(|section| section.get(key).cloned()).or_else(|| of_profile(key))
+    };
+    let credentials = if is_anonymous {
+        None
+    } else if let Some(keys) = keys_in_environment(&variable)? {
+        Some(Source::Keys(keys))
+    } else if let (None, Some(source)) = (&identity, unsupported_source(&of_profile)) {
+        // The profile's keys are not used: they only serve to obtain the keys of the role.
+        return Err(wrong(&format!(
+            "the profile {name} gets its keys from {source}, which Branchline does not support; export them to the \
+             environment with: eval \"$(aws configure export-credentials --profile {name} --format env)\""
+        )));
+    } else if let Some(keys) = keys_in_profile(&of_profile)? {
+        Some(Source::Keys(keys))
+    } else if let Some(identity) = identity {
+        Some(Source::WebIdentity(identity))
+    } else if let Some(sso) = sso(&of_profile, &in_session, &name)? {
+        Some(Source::Sso(sso))
+    } else {
+        of_profile("credential_process").map(Source::Process)
+    };
     let region = checked("the region", region.unwrap_or_else(|| USUAL_REGION.to_owned()))?;
-    Ok(Profile { keys, region, endpoint, has_path_style: by_host.map(|by_host| !by_host).or(by_config), identity })
+    Ok(Profile { credentials, region, endpoint, has_path_style: by_host.map(|by_host| !by_host).or(by_config) })
 }
 
-/// The token and the role of the environment, or of the profile.
+/// Returns the web identity from the environment variables or the profile, if set.
 fn web_identity(
     variable: &dyn Fn(&str) -> Option<String>,
     of_profile: &dyn Fn(&str) -> Option<String>,
@@ -107,39 +117,43 @@ fn web_identity(
     Some(WebIdentity { token_file, role, session, endpoint })
 }
 
-fn keys(
-    variable: &dyn Fn(&str) -> Option<String>,
+/// Returns the profile's single sign-on role, if the profile has such a role.
+fn sso(
     of_profile: &dyn Fn(&str) -> Option<String>,
+    in_session: &dyn Fn(&str) -> Option<String>,
     name: &str,
-    has_web_identity: bool,
-) -> Result<Option<Keys>> {
-    let pair = |find: &dyn Fn(&str) -> Option<String>, id: &str, secret: &str, token: &str| {
-        let checked_token = || find(token).map(|value| checked("the session's token", value)).transpose();
-        match (find(id), find(secret)) {
-            (Some(id), Some(secret)) => {
-                let (id, secret) = (checked("the access key", id)?, checked("the secret key", secret)?);
-                Ok(Some(Keys { id, secret, session_token: checked_token()? }))
-            }
-            (None, None) => Ok(None),
-            (Some(_), None) => Err(wrong(&format!("there is {id}, but no {secret}"))),
-            (None, Some(_)) => Err(wrong(&format!("there is {secret}, but no {id}"))),
-        }
+) -> Result<Option<Sso>> {
+    let Some(cache_key) = of_profile("sso_session").or_else(|| of_profile("sso_start_url")) else { return Ok(None) };
+    let needed = |key: &str| {
+        in_session(key).ok_or_else(|| wrong(&format!("the profile {name} has single sign-on, but no {key}")))
     };
-    if let Some(keys) = pair(variable, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")? {
-        return Ok(Some(keys));
-    }
-    if let Some(keys) = pair(of_profile, "aws_access_key_id", "aws_secret_access_key", "aws_session_token")? {
-        return Ok(Some(keys));
-    }
-    if has_web_identity {
-        return Ok(None);
-    }
-    match OTHER_SOURCES.iter().find(|source| of_profile(source).is_some()) {
-        None => Ok(None),
-        Some(source) => Err(wrong(&format!(
-            "the profile {name} has its keys from {source}, which Branchline does not read: `eval \
-             \"$(aws configure export-credentials --profile {name} --format env)\"` puts them into the environment"
-        ))),
+    let (account, role) = (needed("sso_account_id")?, needed("sso_role_name")?);
+    let region = checked("the region of single sign-on", needed("sso_region")?)?;
+    Ok(Some(Sso { account, role, region, cache_key }))
+}
+
+fn unsupported_source(of_profile: &dyn Fn(&str) -> Option<String>) -> Option<&'static str> {
+    OTHER_SOURCES.iter().copied().find(|source| of_profile(source).is_some())
+}
+
+fn keys_in_environment(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Keys>> {
+    keys(variable, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+}
+
+fn keys_in_profile(of_profile: &dyn Fn(&str) -> Option<String>) -> Result<Option<Keys>> {
+    keys(of_profile, "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+}
+
+fn keys(find: &dyn Fn(&str) -> Option<String>, id: &str, secret: &str, token: &str) -> Result<Option<Keys>> {
+    match (find(id), find(secret)) {
+        (Some(id), Some(secret)) => {
+            let (id, secret) = (checked("the access key", id)?, checked("the secret key", secret)?);
+            let session_token = find(token).map(|value| checked("the session's token", value)).transpose()?;
+            Ok(Some(Keys { id, secret, session_token }))
+        }
+        (None, None) => Ok(None),
+        (Some(_), None) => Err(wrong(&format!("there is {id}, but no {secret}"))),
+        (None, Some(_)) => Err(wrong(&format!("there is {secret}, but no {id}"))),
     }
 }
 
@@ -151,15 +165,15 @@ fn is_true(value: &str) -> bool {
     matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
-/// The value, or an error if it is not valid in a header line and in a host's name.
+/// Returns the value, or an error if the value is not valid in a header or host name.
 fn checked(what: &str, value: String) -> Result<String> {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(value);
     }
-    Err(wrong(&format!("{what} has blanks or letters that none has")))
+    Err(wrong(&format!("{what} has blanks or invalid characters")))
 }
 
-/// The sections of a file; none of one that is not there.
+/// Reads the sections of a settings file; empty if the file does not exist.
 fn sections(file: Option<&Path>) -> Result<Sections> {
     let Some(file) = file else { return Ok(Sections::new()) };
     match read_small(file, AWS_FILE_BYTES_MAX) {
@@ -169,8 +183,8 @@ fn sections(file: Option<&Path>) -> Result<Sections> {
     }
 }
 
-/// `[section]`, `key = value`, and lines further in that belong to the key before them, here as `key.inner`. What is
-/// none of these is passed over.
+/// Parses lines of the form `[section]` and `key = value`. Indented lines after a key without a value belong to that
+/// key, and are returned as `key.inner`. Other lines are ignored.
 fn parsed(text: &str) -> Sections {
     let mut sections = Sections::new();
     let (mut section, mut outer) = (String::new(), String::new());

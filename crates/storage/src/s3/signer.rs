@@ -1,64 +1,63 @@
-//! Signs the requests for one address of S3.
+//! Signs requests to S3 with reqsign.
 
-use std::time::SystemTime;
+use http::Request;
+use pollster::block_on;
+use reqsign_aws_v4::{Credential, EMPTY_STRING_SHA256};
 
-use super::address::Bucket;
+use super::credentials::{fault_of, signer_of, Source};
 use super::profile::Profile;
-use super::sign::{encoded_query, signed, Keys, Request};
 use crate::http::Authorization;
-use crate::servers::failure::Result;
+use crate::servers::failure::{Fault, Result};
+use crate::settings::Settings;
+use crate::StorageErrorKind;
 
-/// Signs the requests for one address.
+/// Names of the headers that a signature adds to a request.
+const SIGNATURE_HEADERS: [&str; 4] = ["x-amz-content-sha256", "x-amz-date", "x-amz-security-token", "authorization"];
+
+/// Signs requests with the credentials of a profile, or leaves them unsigned if there are no credentials.
 pub(super) struct Signer {
-    keys: Option<Keys>,
-    region: String,
-    host: String,
-    path: String,
-    query: Vec<(String, String)>,
+    signer: Option<reqsign_core::Signer<Credential>>,
+    /// Description of where the keys come from, for messages; None without keys.
+    origin: Option<&'static str>,
 }
 
 impl Signer {
-    /// Signs requests for `path` in a bucket, with the parameters of `query`.
-    pub(super) fn new(profile: &Profile, bucket: &Bucket, path: String, query: Vec<(String, String)>) -> Self {
-        Self { keys: profile.keys.clone(), region: profile.region.clone(), host: bucket.host.clone(), path, query }
-    }
-
-    /// Signs nothing: for requests of the first keys.
-    pub(super) fn unsigned() -> Self {
-        let (region, host, path) = Default::default();
-        Self { keys: None, region, host, path, query: Vec::new() }
-    }
-
-    pub(super) fn url(&self, bucket: &Bucket) -> String {
-        let query = encoded_query(&self.pairs());
-        let mark = if query.is_empty() { "" } else { "?" };
-        format!("{}://{}{}{mark}{query}", bucket.scheme, self.host, self.path)
-    }
-
-    fn pairs(&self) -> Vec<(&str, &str)> {
-        self.query.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+    pub(super) fn new(profile: &Profile, settings: &Settings) -> Self {
+        let source = profile.credentials.as_ref();
+        Self {
+            signer: source.map(|source| signer_of(source, &profile.region, settings)),
+            origin: source.map(Source::origin),
+        }
     }
 }
 
 impl Authorization for Signer {
-    fn headers(&self, method: &str, _url: &str, others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>> {
-        let Some(keys) = &self.keys else { return Ok(Vec::new()) };
-        let request = Request { method, host: &self.host, path: &self.path, query: &self.pairs(), headers: others };
-        Ok(signed(&request, keys, &self.region, SystemTime::now()))
+    fn headers(&self, method: &str, url: &str, others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>> {
+        let Some(signer) = &self.signer else { return Ok(Vec::new()) };
+        // The hash is that of an empty body, because requests to S3 have no body.
+        let mut request = Request::builder().method(method).uri(url).header(SIGNATURE_HEADERS[0], EMPTY_STRING_SHA256);
+        for (name, value) in others.iter().filter(|(name, _)| name.starts_with("x-amz-")) {
+            request = request.header(*name, *value);
+        }
+        let unusable =
+            |error| Fault::new(StorageErrorKind::UnsupportedScheme, format!("this is not a valid URL: {error}"));
+        let (mut parts, ()) = request.body(()).map_err(unusable)?.into_parts();
+        block_on(signer.sign(&mut parts, None)).map_err(|error| fault_of(&error))?;
+        let value = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        Ok(SIGNATURE_HEADERS.iter().filter_map(|name| Some((*name, value(*name)?.to_owned()))).collect())
     }
 
-    /// A signature is for one host.
+    /// Returns false, because a signature is valid for one host only.
     fn follows_redirects(&self) -> bool {
         false
     }
 
     fn advice(&self) -> String {
-        match &self.keys {
-            Some(_) => {
-                "the keys are those of AWS_ACCESS_KEY_ID, or of AWS_PROFILE in ~/.aws/credentials; the region and \
-                        the server those of AWS_REGION and AWS_ENDPOINT_URL, or of ~/.aws/config"
-                    .to_owned()
-            }
+        match self.origin {
+            Some(origin) => format!(
+                "the keys are those of {origin}; region and server come from AWS_REGION and AWS_ENDPOINT_URL, or from \
+                 ~/.aws/config"
+            ),
             None => "the request was not signed, because there are no keys in AWS_ACCESS_KEY_ID and \
                      AWS_SECRET_ACCESS_KEY or in ~/.aws/credentials"
                 .to_owned(),

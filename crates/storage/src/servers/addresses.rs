@@ -1,4 +1,4 @@
-//! Connections to hosts that have several addresses, some of which may be dead.
+//! Connects to hosts that have several addresses, some of which may be dead.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use crate::limits::{ADDRESS_WAIT, SILENT_FOR};
 
-/// Addresses that did not answer, and when.
+/// Addresses that did not answer, with the time of the failed attempt.
 static SILENT: Mutex<Vec<(SocketAddr, Instant)>> = Mutex::new(Vec::new());
 
-/// Connects to the first of these addresses that answers in time. Addresses that were silent lately come last, so that
-/// a dead machine costs one wait, and not one for each connection. Returns the last error where none answers, None
-/// without addresses.
+/// Connects to the first of these addresses that answers in time. Addresses that were recently silent are tried last,
+/// so that a dead machine costs one timeout instead of one timeout per connection. Returns the last error if no address
+/// answers, and None if there are no addresses.
 pub(crate) fn reach<T, E>(
     addresses: &[SocketAddr],
     time_limit: Duration,

@@ -1,7 +1,8 @@
-//! Checksums of whole files, in the one form in which they are compared.
+//! Checksums of whole files, in a normalized form for comparison.
 
-/// A checksum as `kind:digits`: in lower case and hexadecimal, whether the server sent it so or in base 64, and without
-/// leading zeros, which some servers leave out.
+/// Normalizes a checksum, which a server may send in hexadecimal or base 64, to `kind:digits` in lower-case
+/// hexadecimal. Short checksums lose their leading zeros, because some servers omit them. Returns None if the kind or
+/// the value is invalid.
 pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
     let (kind, value) = (kind.trim().to_ascii_lowercase(), value.trim());
     let length = match kind.as_str() {
@@ -31,7 +32,7 @@ pub(crate) fn checksum(kind: &str, value: &str) -> Option<String> {
     Some(format!("{kind}:{digits}"))
 }
 
-/// The bytes of a text of RFC 4648, 4.
+/// Decodes base 64 as specified in RFC 4648, section 4; returns None if the string is invalid.
 fn from_base64(text: &str) -> Option<Vec<u8>> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if !text.len().is_multiple_of(4) || text.len() > 64 {

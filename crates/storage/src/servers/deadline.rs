@@ -1,4 +1,5 @@
-//! Calls that may never return, like a read from a dead mount: they run in a thread, which is abandoned at a deadline.
+//! Runs calls that may never return, such as a read from a dead mount. Each call has its own thread, which is abandoned
+//! at a deadline.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,23 +8,23 @@ use std::time::Duration;
 
 use branchline_trace::panics::guarded;
 
-/// The largest number of abandoned threads: what more than these wait for is dead, and no more are started.
+/// Maximum number of abandoned threads. When this number is reached, no more calls are started.
 const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// An error if this many threads are too many to abandon one more. It is none of the place that is read now: nobody
-/// waited for that.
+/// Fails if too many threads have been abandoned to start another thread. The error is not a timeout, because the
+/// storage element of the next call is not the cause.
 fn check_room(abandoned: usize) -> io::Result<()> {
     if abandoned < ABANDONED_MAX {
         return Ok(());
     }
-    let reason = format!("{abandoned} calls of this process to other storages never returned, and no more are made");
+    let reason = format!("{abandoned} calls of this process to storage never returned; no more calls are made");
     Err(io::Error::other(reason))
 }
 
-/// The result of `work` if it returns in time, else `TimedOut`; its thread then goes on alone. A panic of `work` is an
-/// error with a `Panic` in it.
+/// Runs `work` in its own thread and returns the result. After the time `limit`, the thread is abandoned and the error
+/// is `TimedOut`. If `work` panics, the error contains the `Panic`.
 pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
     check_room(ABANDONED.load(Ordering::Relaxed))?;
     let (done, answer) = channel();
@@ -35,10 +36,10 @@ pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> 
     std::thread::Builder::new().name("branchline-watched".to_owned()).spawn(run)?;
     match answer.recv_timeout(limit) {
         Ok(answer) => answer.map_err(io::Error::other),
-        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its thread ended without an answer")),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("its thread ended without a result")),
         Err(RecvTimeoutError::Timeout) => {
             ABANDONED.fetch_add(1, Ordering::Relaxed);
-            // It may have returned just now, before it was counted.
+            // The result may have arrived just before the thread was counted as abandoned.
             match answer.try_recv() {
                 Ok(answer) => {
                     ABANDONED.fetch_sub(1, Ordering::Relaxed);

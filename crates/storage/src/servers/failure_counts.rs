@@ -1,4 +1,4 @@
-//! Counts of failures at each storage element, for the report of a job.
+//! Counts the failures of each storage element, for the report of a job.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,62 +6,62 @@ use std::time::Duration;
 
 use crate::StorageErrorKind;
 
-/// The troubles with one storage element.
+/// Counts of the failures of one storage element.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Troubles {
-    /// Requests that were made again.
+    /// Number of requests that were retried.
     pub retries_count: u64,
-    /// Requests that were not answered in time.
+    /// Number of requests that timed out.
     pub timeouts_count: u64,
-    /// Connections that were not made, or lost.
+    /// Number of connections that failed or were lost.
     pub resets_count: u64,
-    /// Answers to something else than the request, or whose bytes cannot be right.
+    /// Number of responses that violated the protocol or contained wrong bytes.
     pub wrong_answers_count: u64,
-    /// Requests that failed in another way.
+    /// Number of requests that failed in other ways.
     pub other_errors_count: u64,
-    /// Files that were read on from another replica.
+    /// Number of files for which reading switched to another replica.
     pub replicas_left_count: u64,
-    /// Replicas that were not used because they differ.
+    /// Number of replicas that were rejected because their contents differ.
     pub replicas_refused_count: u64,
-    /// Waits that a server asked for.
+    /// Number of waits requested by a server.
     pub waits_count: u64,
-    /// Time in these waits.
+    /// Total duration of the waits requested by a server.
     pub waited: Duration,
-    /// Time in requests that failed, and in the pauses after them.
+    /// Total duration of failed requests, and of the pauses after them.
     pub lost: Duration,
 }
 
-/// A storage element, and the troubles with it.
+/// A storage element, and the counts of its failures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElementTroubles {
-    /// The storage element, as reports name it.
+    /// Name of the storage element in reports.
     pub element: String,
-    /// Its counts.
+    /// Counts of the element's failures.
     pub troubles: Troubles,
 }
 
-/// The process that counts, and the troubles by storage element.
+/// ID of the counting process, and counts by storage element.
 type Counted = (u32, BTreeMap<String, Troubles>);
 
 static COUNTED: Mutex<Option<Counted>> = Mutex::new(None);
 
 fn counted() -> MutexGuard<'static, Option<Counted>> {
     let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
-    // After a fork the parent reports what was counted before.
+    // A forked process starts with new counts, because the parent reports the counts from before the fork.
     if counted.as_ref().is_none_or(|(owner, _)| *owner != std::process::id()) {
         *counted = Some((std::process::id(), BTreeMap::new()));
     }
     counted
 }
 
-/// Adds to the troubles with a storage element.
+/// Updates the counts of a storage element with `add`.
 pub(crate) fn note(element: &str, add: impl FnOnce(&mut Troubles)) {
     if let Some((_, by_element)) = counted().as_mut() {
         add(by_element.entry(element.to_owned()).or_default());
     }
 }
 
-/// Adds a request that failed in so much time.
+/// Counts a failed request whose duration was `lost`.
 pub(crate) fn note_failure(element: &str, kind: StorageErrorKind, lost: Duration) {
     use StorageErrorKind::{Protocol, Timeout, Unreachable};
     note(element, |troubles| {
@@ -75,7 +75,7 @@ pub(crate) fn note_failure(element: &str, kind: StorageErrorKind, lost: Duration
     });
 }
 
-/// Adds a wait that a server asked for.
+/// Counts a wait requested by a server.
 pub(crate) fn note_wait(element: &str, wait: Duration) {
     note(element, |troubles| {
         troubles.waits_count += 1;
@@ -83,18 +83,18 @@ pub(crate) fn note_wait(element: &str, wait: Duration) {
     });
 }
 
-/// Adds a read whose bytes could not be right: read again they were others.
+/// Counts a read whose bytes were wrong, because a second read returned different bytes.
 pub fn note_wrong_bytes(element: &str) {
     note(element, |troubles| troubles.wrong_answers_count += 1);
 }
 
-/// The counts of this process since the last call, by storage element.
+/// Returns the counts of this process by storage element, and resets them.
 pub fn take_troubles() -> Vec<ElementTroubles> {
     let by_element = counted().take().map(|(_, by_element)| by_element).unwrap_or_default();
     by_element.into_iter().map(|(element, troubles)| ElementTroubles { element, troubles }).collect()
 }
 
-/// The counts of one storage element, for tests that run in parallel.
+/// Returns the counts of one storage element, for tests that run in parallel.
 #[cfg(test)]
 pub(crate) fn troubles_with(element: &str) -> Troubles {
     counted().as_ref().and_then(|(_, by_element)| by_element.get(element).copied()).unwrap_or_default()

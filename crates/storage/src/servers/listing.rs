@@ -1,25 +1,25 @@
-//! Listings of folders, as servers write them.
+//! Folder listings in the formats of different servers.
 
-/// The form of a listing.
+/// Format of a folder listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListingForm {
-    /// XRootD's answer to `kXR_dirlist`: lines of names, each followed by one with `id size flags time`.
+    /// XRootD's response to `kXR_dirlist`: each name is on a line, followed by a line with `id size flags time`.
     Xrootd,
-    /// The answer to WebDAV's `PROPFIND`.
+    /// The response to WebDAV's `PROPFIND`.
     Webdav,
-    /// The list of JSON that nginx makes of a folder.
+    /// The JSON list that nginx generates for a folder.
     Json,
-    /// A page with links.
+    /// A web page that contains links to the entries.
     Html,
-    /// The answer to S3's `ListObjectsV2`.
+    /// The response to S3's `ListObjectsV2`.
     S3,
 }
 
-/// A folder as its server or servers list it: one page after the other.
+/// A folder listing, which consists of pages from one or more servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// How the pages are to be read.
+    /// Format of all pages.
     pub form: ListingForm,
-    /// Answers, as they came.
+    /// Pages of the listing, as unparsed responses.
     pub pages: Vec<Vec<u8>>,
 }

@@ -1,4 +1,4 @@
-//! What all clients of servers share: addresses, TLS, tokens, retries, deadlines, checksums.
+//! Code shared by all network clients: addresses, TLS, tokens, retries, deadlines, checksums.
 
 pub(crate) mod addresses;
 pub(crate) mod checksum;

@@ -1,8 +1,9 @@
-//! Retries: a few, after growing pauses that differ between clients.
+//! Retries requests with exponential backoff and jitter.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use branchline_trace::environment::STORAGE_WAIT;
 use branchline_trace::journal;
 
 use crate::limits::RETRY_PAUSE_MAX;
@@ -11,8 +12,9 @@ use crate::servers::failure_counts::{note, note_failure, note_wait};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// Does `work` until it succeeds, fails for good, or was tried as often as the settings allow. It gets the number of
-/// the try, from 0. Waits that a server asks for are no tries; all of them together are limited by the settings.
+/// Calls `work` until a call succeeds, fails permanently, or reaches the maximum number of attempts. The argument of
+/// `work` is the index of the attempt. A wait requested by a server does not count as an attempt; the total duration of
+/// such waits is limited by the settings.
 pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> Result<T>) -> Result<T> {
     let (mut tries, mut timed_out) = (0, 0);
     let mut waited = Duration::ZERO;
@@ -31,7 +33,7 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
                 return Err(asks_for_too_long(error, wait, settings.wait_max));
             }
             note_wait(&settings.element, wait);
-            // Clients that were told the same time do not come back together.
+            // The pause is randomized, so that clients with the same wait do not all return at once.
             std::thread::sleep(wait + pause(settings.pause, 1));
             continue;
         }
@@ -55,8 +57,8 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
 fn asks_for_too_long(error: Fault, wait: Duration, wait_max: Duration) -> Fault {
     let (reason, wait_s, most_s) = (error.reason.trim_end_matches('.'), wait.as_secs(), wait_max.as_secs());
     let reason = format!(
-        "{reason}; it asks to wait {wait_s} s, and all waits together may take {most_s} s: try later, or set \
-         BRANCHLINE_STORAGE_WAIT to the seconds that you would wait"
+        "{reason}; it asks to wait {wait_s} s, but waits are limited to {most_s} s in total: try again later, or set \
+         {STORAGE_WAIT} or --server-wait to a longer time in seconds"
     );
     Fault::new(StorageErrorKind::Timeout, reason).final_for_now()
 }
@@ -68,9 +70,10 @@ fn with_tries_named(mut error: Fault, tries: u32) -> Fault {
     error
 }
 
-/// Doubles from try to try. Half of it is random, so that clients which failed together do not come back together.
+/// Returns the pause after `tries` attempts, which doubles with every attempt. Half of the pause is random, so that
+/// clients that failed together do not retry together.
 pub(crate) fn pause(first: Duration, tries: u32) -> Duration {
-    let whole = first.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX);
+    let whole = first.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX.max(first));
     let random = RandomState::new().hash_one(tries) % 1000;
     whole / 2 + (whole / 2).mul_f64(random as f64 / 1000.0)
 }
@@ -107,6 +110,15 @@ mod tests {
         assert_eq!(result.unwrap_err().reason, "late (2 tries)");
         let result: Result<()> = with_retries(&settings(), |_| Err(Fault::new(StorageErrorKind::Unreachable, "off")));
         assert_eq!(result.unwrap_err().reason, "off (4 tries)");
+    }
+
+    #[test]
+    fn pauses_double_up_to_a_limit_that_is_no_less_than_the_first() {
+        let second = Duration::from_secs(1);
+        assert!((second / 2..second).contains(&pause(second, 1)));
+        assert!((second * 2..second * 4).contains(&pause(second, 3)));
+        assert!((RETRY_PAUSE_MAX / 2..RETRY_PAUSE_MAX).contains(&pause(second, 9)));
+        assert!((second * 30..second * 60).contains(&pause(second * 60, 2)));
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! Files of users with credentials or settings. They are small, and anybody may have put something else in their place,
-//! such as a pipe in `/tmp`.
+//! Reads small files of users, such as credentials or settings. Another user may have replaced such a file by something
+//! else, such as a pipe in `/tmp`.
 
 use std::fs::{self, File};
 use std::io::{Error, Read, Result};
 use std::path::Path;
 
-/// The bytes of a file. A pipe or a device, which might never end, is an error, as is a file of more than `bytes_max`
-/// bytes.
+/// Returns the bytes of a file. Fails for a pipe or a device, because reading might never end. Fails for a file larger
+/// than `bytes_max` bytes.
 pub(crate) fn read_small(path: &Path, bytes_max: u64) -> Result<Vec<u8>> {
-    // So users name no file at all.
+    // `/dev/null` is the conventional path for an empty file.
     if path == Path::new("/dev/null") {
         return Ok(Vec::new());
     }
-    // The metadata are read first, because opening a pipe would wait for a writer.
+    // The metadata is checked first, because opening a pipe would wait for a writer.
     if !fs::metadata(path)?.is_file() {
         return Err(Error::other("it is not a file"));
     }

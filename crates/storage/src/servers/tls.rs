@@ -1,4 +1,5 @@
-//! Trust and identity in TLS: the system's authorities and the grid's, certificates and proxies of users.
+//! TLS certificates: those of system and grid authorities, which are trusted, and the certificates and proxies of
+//! users.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,29 +17,30 @@ use crate::servers::failure::{Fault, Result};
 use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
-/// Where grids keep the certificates of their authorities.
+/// Default folder of grid authorities' certificates.
 const GRID_AUTHORITIES: &str = "/etc/grid-security/certificates";
-/// The settings that decide which certificates are used.
+/// Environment variables that determine which certificates are used.
 const VARIABLES: &[&str] =
     &["X509_CERT_DIR", "SSL_CERT_FILE", "SSL_CERT_DIR", "X509_USER_PROXY", "X509_USER_CERT", "X509_USER_KEY"];
 
-/// A certificate, those that vouch for it, and its key.
+/// A certificate with its chain and private key.
 pub(crate) struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
-    /// The text of the file.
+    /// Contents of the key file.
     pub(crate) key_pem: Vec<u8>,
 }
 
-/// The implementation of the algorithms. With it a certificate of the user's own is shown as it is.
+/// Returns a crypto provider that does not validate the user's certificate before sending it, because validation is the
+/// server's task.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.key_provider = &KeysAsTheyAre;
     Arc::new(provider)
 }
 
-/// Reads keys, and does not say which public key belongs to them. If it did, rustls would compare that with the
-/// certificate's, for which it would take the certificate apart, and refuse proxies of grids (RFC 3820): they have an
-/// extension that is critical and unknown to it. But it is the server that has to understand our certificate.
+/// Loads private keys, and hides the corresponding public keys from rustls. Otherwise rustls would parse the user's
+/// certificate to compare the public keys, and reject a grid proxy (RFC 3820) because of an unknown critical extension.
+/// Only the server needs to understand that extension.
 #[derive(Debug)]
 struct KeysAsTheyAre;
 
@@ -62,7 +64,7 @@ impl SigningKey for KeyAsItIs {
     }
 }
 
-/// Changes when other certificates would be found, as when a proxy or a certificate was renewed.
+/// Returns a string that changes when the certificates to use change, for example after a proxy was renewed.
 pub(crate) fn fingerprint() -> String {
     let mut fingerprint = String::new();
     for name in VARIABLES {
@@ -78,8 +80,8 @@ pub(crate) fn fingerprint() -> String {
     fingerprint
 }
 
-/// The certificates of the authorities: the system's (or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`) and the grid's,
-/// of `X509_CERT_DIR`. Files there that are no certificates are skipped.
+/// Returns the certificates of trusted authorities: the system's (or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`), and
+/// the grid authorities' in `X509_CERT_DIR`. Files without certificates are skipped.
 pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     let mut found = rustls_native_certs::load_native_certs().certs;
     let folder = std::env::var_os("X509_CERT_DIR").map_or_else(|| PathBuf::from(GRID_AUTHORITIES), PathBuf::from);
@@ -93,7 +95,7 @@ pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     found
 }
 
-/// Named as OpenSSL looks them up, `<hash>.0`, or as people do.
+/// Returns whether a file has the name of a certificate: `<hash>.0` as in OpenSSL, `.pem` or `.crt`.
 fn is_certificate(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     matches!(ending, "pem" | "crt") || (!ending.is_empty() && ending.bytes().all(|byte| byte.is_ascii_digit()))
@@ -103,15 +105,15 @@ fn default_proxy() -> PathBuf {
     Path::new("/tmp").join(format!("x509up_u{}", rustix::process::geteuid().as_raw()))
 }
 
-/// The certificate of the user, and a note for the error where a server refuses: why it is not sent, for instance. Most
-/// servers do not ask for one.
+/// The user's certificate, if any, and a note for the error message if a server refuses access. For example, the note
+/// tells why the certificate was not sent. Most servers do not ask for a certificate.
 pub(crate) struct Own {
     pub(crate) identity: Option<Identity>,
     pub(crate) note: Option<String>,
 }
 
-/// The user's proxy or certificate: of `X509_USER_PROXY`, of `X509_USER_CERT` and `X509_USER_KEY`, or the proxy at its
-/// usual place.
+/// Finds the user's proxy or certificate. Uses the proxy in `X509_USER_PROXY`, the certificate in `X509_USER_CERT` with
+/// the key in `X509_USER_KEY`, or the proxy at its default path.
 pub(crate) fn own() -> Own {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let usual = Some(default_proxy()).filter(|proxy| proxy.exists());
@@ -127,22 +129,23 @@ pub(crate) fn own() -> Own {
 
 fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<String>)> {
     let unusable = |path: &Path, reason: &dyn std::fmt::Display| {
-        let reason = format!("your certificate could not be shown: {}: {reason}", path.display());
+        let reason = format!("your certificate could not be sent: {}: {reason}", path.display());
         Fault::new(StorageErrorKind::Permission, reason)
     };
     let pem = read_small(certificate, CERTIFICATE_BYTES_MAX).map_err(|error| unusable(certificate, &error))?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
     if chain.is_empty() {
-        return Err(unusable(certificate, &"it holds no certificate"));
+        return Err(unusable(certificate, &"it contains no certificate"));
     }
     let key_pem = read_small(key, CERTIFICATE_BYTES_MAX).map_err(|error| unusable(key, &error))?;
     let parsed = PrivateKeyDer::from_pem_slice(&key_pem);
-    let parsed = parsed.map_err(|_| unusable(key, &"it holds no key without a password"))?;
-    // Checked here, since the libraries expect a valid pair. A proxy fails this check, and is sent all the same.
+    let parsed = parsed.map_err(|_| unusable(key, &"it contains no unencrypted key"))?;
+    // The pair is checked here, since the libraries expect a matching pair. A proxy fails this check, but is sent
+    // anyway.
     match CertifiedKey::from_der(chain.clone(), parsed, &rustls::crypto::ring::default_provider()) {
         Ok(_) => Ok((Identity { chain, key_pem }, None)),
         Err(rustls::Error::InvalidCertificate(_)) => {
-            let note = format!("shown was the proxy {}, which some servers do not take", certificate.display());
+            let note = format!("the proxy {} was sent, which some servers do not accept", certificate.display());
             Ok((Identity { chain, key_pem }, Some(note)))
         }
         Err(other) => Err(unusable(certificate, &other)),
@@ -150,22 +153,23 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<Str
 }
 
 impl Identity {
-    /// The private key, for libraries that do not read the file themselves.
+    /// Returns the parsed private key, for libraries that do not parse keys.
     pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>> {
         PrivateKeyDer::from_pem_slice(&self.key_pem).map_err(|_| no_key())
     }
 }
 
-/// The error of TLS, with what to do if a certificate is not trusted.
+/// Builds the failure for a TLS error. If a certificate is not trusted, the reason names the variables that set the
+/// trusted authorities.
 pub(crate) fn fault_of(server: &str, error: &rustls::Error) -> Fault {
     let mut reason = format!("no secure connection to {server}: {}", quoted(error.to_string().as_bytes()));
     if matches!(error, rustls::Error::InvalidCertificate(_)) {
-        reason += "; authorities to trust are looked for in X509_CERT_DIR, SSL_CERT_FILE and SSL_CERT_DIR";
+        reason += "; trusted authorities are read from X509_CERT_DIR, SSL_CERT_FILE and SSL_CERT_DIR";
     }
     Fault::new(StorageErrorKind::Refused, reason)
 }
 
-/// The key of the user's certificate is of no kind that TLS knows.
+/// Creates the failure for a user's certificate whose key has an unsupported type.
 pub(crate) fn no_key() -> Fault {
-    Fault::new(StorageErrorKind::Permission, "your certificate could not be shown: its key is of another kind")
+    Fault::new(StorageErrorKind::Permission, "your certificate could not be sent: its key type is not supported")
 }

@@ -1,4 +1,4 @@
-//! The bearer token of this user, by the WLCG's "Bearer Token Discovery" 1.0.
+//! Finds the user's bearer token as specified in WLCG's "Bearer Token Discovery" 1.0.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,9 @@ use crate::servers::failure::{Fault, Result};
 use crate::servers::small_file::read_small;
 use crate::StorageErrorKind;
 
-/// The token in `BEARER_TOKEN`, in the file that `BEARER_TOKEN_FILE` names, in `$XDG_RUNTIME_DIR/bt_u<uid>` or in
-/// such a file in `/tmp`; None if there is none of these. A place that was named and has no token is an error.
+/// Returns the user's token, or None if no token exists. The token is taken from `BEARER_TOKEN`, from the file named by
+/// `BEARER_TOKEN_FILE`, from `$XDG_RUNTIME_DIR/bt_u<uid>`, or from the file `bt_u<uid>` in `/tmp`. A variable without a
+/// usable token is an error.
 pub(crate) fn bearer_token() -> Result<Option<String>> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(token) = set("BEARER_TOKEN") {
@@ -18,7 +19,7 @@ pub(crate) fn bearer_token() -> Result<Option<String>> {
         let file = PathBuf::from(file);
         return match read(&file)? {
             Some(token) => Ok(Some(token)),
-            None => Err(no_token(&format!("there is no file {}, which BEARER_TOKEN_FILE names", file.display()))),
+            None => Err(no_token(&format!("BEARER_TOKEN_FILE names {}, which does not exist", file.display()))),
         };
     }
     let own = format!("bt_u{}", rustix::process::geteuid().as_raw());
@@ -44,11 +45,11 @@ fn read(file: &Path) -> Result<Option<String>> {
     }
 }
 
-/// The token, or an error if it is not valid in a header line.
+/// Returns the token, or an error if the token is not valid in a header.
 fn checked(place: &str, bytes: &[u8]) -> Result<String> {
     let token = bytes.trim_ascii();
     if token.is_empty() || !token.iter().all(u8::is_ascii_graphic) {
-        return Err(no_token(&format!("{place} holds no token")));
+        return Err(no_token(&format!("{place} contains no valid token")));
     }
     Ok(String::from_utf8_lossy(token).into_owned())
 }
@@ -63,7 +64,7 @@ mod tests {
         for wrong in [&b""[..], b" \n", b"a b", b"a\r\nHost: x", "\u{e4}".as_bytes()] {
             let error = checked("f", wrong).unwrap_err();
             assert_eq!(error.kind, StorageErrorKind::Permission);
-            assert_eq!(error.reason, "the bearer token cannot be used: f holds no token");
+            assert_eq!(error.reason, "the bearer token cannot be used: f contains no valid token");
         }
     }
 }

@@ -1,29 +1,29 @@
-//! URLs of files at servers: taken apart to be read, and shown without the secrets that may be in them.
+//! Parses and formats URLs of files on servers.
 
 use crate::servers::failure::Fault;
 use crate::StorageErrorKind;
 
-/// The parts of `scheme://user:password@host:port/path?query`, none of them decoded.
+/// Parts of a URL `scheme://user:password@host:port/path?query`. The parts are not percent-decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Url {
     pub(crate) scheme: String,
     pub(crate) user: Option<String>,
     pub(crate) has_password: bool,
-    /// Without the brackets of an IPv6 address.
+    /// Host, without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: Option<u16>,
-    /// From the slash after the host on; empty if there is none.
+    /// Path, including the slash after the host; may be empty.
     pub(crate) path: String,
-    /// The query: what follows the first question mark.
+    /// Query, without the question mark; None if the URL has no question mark.
     pub(crate) query: Option<String>,
 }
 
 impl Url {
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
         let wrong = |reason: &str| Fault::new(StorageErrorKind::UnsupportedScheme, reason);
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it is no URL"))?;
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("it is not a URL"))?;
         if text.chars().any(|letter| letter.is_control() || letter == ' ') {
-            return Err(wrong("there is a blank or a control character in the URL; write it as %20 and the like"));
+            return Err(wrong("the URL contains a space or control character; escape it, for example as %20"));
         }
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(split);
@@ -35,7 +35,7 @@ impl Url {
             Some((userinfo, address)) => (Some(userinfo), address),
             None => (None, authority),
         };
-        let (host, port) = split_address(address).ok_or_else(|| wrong("the URL names no host, or a wrong port"))?;
+        let (host, port) = split_address(address).ok_or_else(|| wrong("the URL has no host or an invalid port"))?;
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
             user: userinfo.map(|info| info.split(':').next().unwrap_or_default().to_owned()),
@@ -47,20 +47,20 @@ impl Url {
         })
     }
 
-    /// Host and port as they are written in a URL.
+    /// Returns the host and port as written in a URL.
     pub(crate) fn address(&self) -> String {
         let host = bracketed(&self.host);
         self.port.map_or_else(|| host.clone(), |port| format!("{host}:{port}"))
     }
 
-    /// Whether the host is this machine by its name.
+    /// Returns whether the host is a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 }
 
-/// The storage element that a path or URL leads to, as it stands in reports. Of a chain of fsspec the last link is the
-/// place: what is before it lies inside of that.
+/// Returns the storage element's name in reports, for a path or URL. An fsspec URL such as `zip://a::https://host/f` is
+/// a chain of URLs, whose last URL determines the storage element.
 pub(crate) fn element_of(location: &str) -> String {
     let alone = Url::parse(location).ok().filter(|url| !url.scheme.contains("::"));
     match alone.map_or_else(|| Url::parse(last_link(location)), Ok) {
@@ -74,7 +74,7 @@ fn last_link(chain: &str) -> &str {
     chain.get(begin..).unwrap_or(chain)
 }
 
-/// A part of a URL with `%XX` for every byte that must not stand in a request. What is escaped already stays as it is.
+/// Escapes all bytes of a URL that are not allowed in a request as `%XX`. Existing escapes are kept.
 pub(crate) fn escaped(bytes: impl Iterator<Item = u8>) -> String {
     let each = |byte: u8| {
         let is_plain = byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte);
@@ -87,7 +87,19 @@ pub(crate) fn escaped(bytes: impl Iterator<Item = u8>) -> String {
     bytes.map(each).collect()
 }
 
-/// An IPv6 address in the brackets that a URL wants around it.
+/// Percent-encodes a string for use in a URL. Only letters, digits, `-._~` and the bytes in `kept` stay unchanged.
+pub(crate) fn percent_encoded(text: &str, kept: &[u8]) -> String {
+    let each = |byte: u8| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.contains(&byte) {
+            char::from(byte).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
+    text.bytes().map(each).collect()
+}
+
+/// Adds the brackets that a URL requires around an IPv6 address. Other hosts are not changed.
 pub(crate) fn bracketed(host: &str) -> String {
     if host.contains(':') {
         format!("[{host}]")
@@ -96,7 +108,7 @@ pub(crate) fn bracketed(host: &str) -> String {
     }
 }
 
-/// `host`, `host:port` or `[address]:port`.
+/// Splits `host`, `host:port` or `[address]:port` into host and port; returns None if the string is invalid.
 pub(crate) fn split_address(address: &str) -> Option<(&str, Option<u16>)> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {

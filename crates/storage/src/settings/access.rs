@@ -1,27 +1,27 @@
-//! How files are read: what a user may choose, from the access mode down to sizes.
+//! Options for reading files, such as the access mode and request sizes.
 
 use std::path::PathBuf;
 
-use crate::LocalMode;
+use crate::{LocalMode, Waits};
 
-/// When and in which portions a file is read.
+/// Strategy that determines when, and in how large pieces, a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AccessMode {
-    /// Basket by basket in the order of the entries, as ROOT does without a cache.
+    /// Basket by basket in the order of the entries, as ROOT reads without a cache.
     Plain,
-    /// Branches are learned on the first entries, then the baskets of a cluster are read together, as TTreeCache does.
+    /// Learns the used branches from the first entries, then reads the baskets of a cluster together, like TTreeCache.
     Cache,
-    /// All ranges are planned beforehand, near ones are joined, and they are prefetched.
+    /// Plans all ranges in advance, joins nearby ranges, and prefetches them.
     #[default]
     Planned,
-    /// The whole file into memory, the next one ahead.
+    /// Reads whole files into memory, and the next file in advance.
     Prefetch,
-    /// The whole file to a local disk first.
+    /// Copies whole files to a local disk before reading.
     Stage,
 }
 
 impl AccessMode {
-    /// Each with the name that users give it.
+    /// All modes with their names.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("plain", Self::Plain),
         ("cache", Self::Cache),
@@ -30,48 +30,51 @@ impl AccessMode {
         ("stage", Self::Stage),
     ];
 
-    /// The mode of this name.
+    /// Returns the mode with this name; None if there is no such mode.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
-    /// Its name.
+    /// Returns the name of the mode.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
     }
 }
 
-/// All that may be chosen for reading; None where that is left to us.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Options for reading. A value of None stands for the default.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Access {
-    /// The access mode.
+    /// Access mode.
     pub mode: AccessMode,
-    /// Every read goes through a buffer of this size at the client, which is filled from where a read misses it.
+    /// Size of a client-side read-ahead buffer through which all reads go; no buffer if None. A miss refills the
+    /// buffer, starting at the missed offset.
     pub read_ahead_bytes: Option<u64>,
-    /// Most bytes that the mode `cache` reads together.
+    /// Maximum number of bytes that the mode `cache` reads together.
     pub tree_cache_bytes: u64,
-    /// How local files come into memory.
+    /// Mode of reading local files.
     pub local: LocalMode,
-    /// The gap up to which two ranges are read as one.
+    /// Largest gap across which two ranges are read as one.
     pub gap_bytes: Option<u64>,
-    /// Requests that a file's server has to answer at a time.
+    /// Maximum number of pending requests to a storage element.
     pub requests_in_flight: Option<usize>,
-    /// Bytes in flight: requested and not received yet, over all files that are read at a time.
+    /// Maximum number of bytes in flight, summed over all files that are read at the same time.
     pub bytes_in_flight: Option<u64>,
-    /// This many bytes at the start of a file are read right after it is opened. A store that gets them with the answer
-    /// to the opening keeps them.
+    /// Number of bytes at the start of a file that are read directly after opening. A store keeps these bytes if they
+    /// arrive in the response that opens the file.
     pub first_bytes: u64,
-    /// Connections over which one XRootD server sends the bytes of one large read.
+    /// Number of connections over which one XRootD server sends the bytes of a large read.
     pub streams: usize,
-    /// The folder of the cache; None for no cache.
+    /// Folder of the cache; None for no cache.
     pub cache_dir: Option<PathBuf>,
-    /// Most bytes of the cache.
+    /// Maximum size of the cache.
     pub cache_bytes: u64,
-    /// The folder for copies of the mode `stage`; None for the system's folder for temporary files.
+    /// Folder for copies made by the mode `stage`; None for the system's temporary folder.
     pub stage_dir: Option<PathBuf>,
-    /// How slow the storage is to be made, in the words of a [`crate::Throttle`].
+    /// Settings for the timeouts, retries and pauses of network requests.
+    pub waits: Waits,
+    /// Emulated link, in the syntax of [`crate::Throttle`].
     pub throttle: Option<String>,
-    /// Faults to inject, in the words of a [`crate::FaultPlan`].
+    /// Injected faults, in the syntax of [`crate::FaultPlan`].
     pub fault: Option<String>,
 }
 
@@ -90,6 +93,7 @@ impl Default for Access {
             cache_dir: None,
             cache_bytes: crate::limits::CACHE_BYTES,
             stage_dir: None,
+            waits: Waits::default(),
             throttle: None,
             fault: None,
         }

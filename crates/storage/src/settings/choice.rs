@@ -1,4 +1,4 @@
-//! Sizes and numbers of requests, chosen from the measured link and the user's options: a pure function.
+//! Pure function that chooses the size and number of requests from the measured link and the user's options.
 
 use std::time::Duration;
 
@@ -8,19 +8,20 @@ use crate::limits::{
 };
 use crate::{Access, Link};
 
-/// How much to request, and how early.
+/// How much is requested from a storage element at a time, and how far ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// The gap up to which two ranges are read as one.
+    /// Largest gap across which two ranges are read as one.
     pub gap_bytes: u64,
-    /// Requests in flight at a time; 0 where prefetching gains nothing.
+    /// Maximum number of requests in flight; 0 if prefetching has no benefit.
     pub requests_in_flight: usize,
-    /// Bytes that may be due at a time.
+    /// Maximum number of bytes in flight.
     pub bytes_in_flight: u64,
 }
 
 impl Choice {
-    /// The choice for a store whose own gap is `gap_bytes`.
+    /// Chooses for a store with the default gap `gap_bytes`. The user's options in `access` take precedence over the
+    /// measured link.
     pub fn of(access: &Access, link: Option<Link>, gap_bytes: u64) -> Self {
         let chosen = link.map_or(Self::unknown(gap_bytes), |link| Self::by(link, gap_bytes));
         Self {
@@ -40,7 +41,7 @@ impl Choice {
             return Self::unknown(gap_bytes);
         }
         let is_known = bytes_per_second > 0.0;
-        // Twice what is in flight at this rate: so a faster link is discovered step by step.
+        // Twice the bandwidth-delay product is requested, so that an increased bandwidth is discovered step by step.
         let on_the_way = bytes_per_second * round_trip.as_secs_f64();
         let at_least = if is_known { AHEAD_BYTES_MIN } else { AHEAD_BYTES_UNKNOWN };
         let bytes_in_flight = at_least.saturating_add((2.0 * on_the_way) as u64);
@@ -52,8 +53,8 @@ impl Choice {
     }
 }
 
-/// Whether a file of this size, of which nobody knows how much is wanted, is better read whole: before another
-/// round trip would be over.
+/// Returns whether a whole file of this size should be read when it is unknown which part is needed. This is the case
+/// if the transfer takes at most a few round trips, or if the link is unknown or too fast to matter.
 pub fn is_worth_a_round_trip(link: Option<Link>, bytes: u64) -> bool {
     const ROUND_TRIPS: f64 = 3.0;
     let Some(Link { round_trip, bytes_per_second }) = link else { return true };

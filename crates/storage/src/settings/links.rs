@@ -1,4 +1,4 @@
-//! The link to each storage element: its round trip and its bandwidth, as reading measures them.
+//! Measures the round-trip time and bandwidth of the link to each storage element during reads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,51 +8,53 @@ use std::time::{Duration, Instant};
 use crate::limits::{LINK_BYTES_MIN, LINK_FULL_BYTES, LINK_MEMORY, LINK_SAMPLES};
 use crate::{Around, RangeRead, ReadEffort, Result, Store};
 
-/// A link to a storage element.
+/// Measured properties of the link to a storage element.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// The shortest time that a request has taken lately.
+    /// Round-trip time: the duration of the shortest recent call.
     pub round_trip: Duration,
-    /// Bytes that come in a second while some are in flight; 0 while too few have come for a measurement.
+    /// Bandwidth while requests are in flight, in bytes per second; 0 if too few bytes were received to measure the
+    /// bandwidth.
     pub bytes_per_second: f64,
 }
 
 /// A storage element, and the link to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageLink {
-    /// The storage element, as reports name it.
+    /// Name of the storage element in reports.
     pub element: String,
-    /// Its link.
+    /// Link to the storage element.
     pub link: Link,
-    /// The gap up to which two ranges of a file there are better read as one.
+    /// Largest gap across which two ranges of a file on the storage element are read as one.
     pub gap_bytes: u64,
 }
 
-/// Measures the link to one storage element, over all of its open files.
+/// Measures the link to one storage element during reads from all open files.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     state: Mutex<State>,
-    /// The gap of the file that was opened last.
+    /// Default gap for joining ranges in the file that was opened last.
     gap_bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Durations of the last calls.
+    /// Durations of the latest calls.
     took: VecDeque<Duration>,
-    /// Bytes that are due.
+    /// Number of pending bytes.
     due_bytes: u64,
-    /// The first moment at which they can have come, while enough are due to fill a link.
+    /// Time since which the link is full: the earliest time at which pending bytes could arrive. None if too few bytes
+    /// are pending to fill the link.
     full_since: Option<Instant>,
-    /// Bytes that came recently while the link was full, and the time in which it was. Both fade.
+    /// Number of bytes received while the link was full, with exponential decay.
     bytes: f64,
+    /// Time for which the link was full, in seconds, with exponential decay.
     seconds: f64,
-    /// Bytes that came while the link was full, in all.
+    /// Total number of bytes received while the link was full, without decay.
     moved_bytes: u64,
 }
 
-/// A way to a storage element: its name, and the words that make it slow, if any do. A place that is made slow is
-/// another place: what was measured without that says nothing about it.
+/// Key of the measurements: a storage element, and the emulated throttle of the link to it, if any.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Way {
     element: String,
@@ -65,24 +67,25 @@ fn way(element: &str, throttle: Option<&str>) -> Way {
     Way { element: element.to_owned(), throttle: throttle.map(str::to_owned) }
 }
 
-/// The meter of a way, which begins to measure if it did not yet.
+/// Returns the meter for a storage element and throttle, creating it if necessary.
 fn meter_of(element: &str, throttle: Option<&str>) -> Arc<Meter> {
     let mut meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(meters.get_or_insert_default().entry(way(element, throttle)).or_default())
 }
 
-/// The meter of a way, if something was read from there. Asking is no reading: names that were only asked for, one for
-/// each server that a long list of replicas names, leave nothing behind.
+/// Returns the meter for a storage element and throttle, or None if nothing was read with that throttle yet. Queries do
+/// not create meters, since they may name every server in a long list of replicas.
 fn known_meter(element: &str, throttle: Option<&str>) -> Option<Arc<Meter>> {
     let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
     meters.as_ref()?.get(&way(element, throttle)).cloned()
 }
 
-/// The names under which elements are measured, by those that URLs have: a bucket of S3 is measured with its server.
+/// Maps names of storage elements in URLs to the names under which their links are measured. For example, an S3 bucket
+/// is measured under the name of its server.
 static MEASURED_NAMES: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
-/// The link to a storage element, by its own name or by that which URLs have, if something was read from there with
-/// this throttle.
+/// Returns the link to a storage element, or None if nothing was read with this throttle yet. `name` may be the name in
+/// reports or the name in URLs.
 pub fn link_to(name: &str, throttle: Option<&str>) -> Option<Link> {
     let names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let measured = names.as_ref().and_then(|names| names.get(name)).cloned();
@@ -90,7 +93,8 @@ pub fn link_to(name: &str, throttle: Option<&str>) -> Option<Link> {
     known_meter(measured.as_deref().unwrap_or(name), throttle)?.link()
 }
 
-/// The links to all storage elements that this process has read from with this throttle, ordered by their names.
+/// Returns the links to all storage elements from which this process has read with this throttle, sorted by element
+/// name.
 pub fn links(throttle: Option<&str>) -> Vec<StorageLink> {
     let meters = METERS.lock().unwrap_or_else(PoisonError::into_inner);
     let link_of = |(way, meter): (&Way, &Arc<Meter>)| {
@@ -108,7 +112,7 @@ impl Meter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a call that moves no bytes worth counting.
+    /// Records the duration of a call that transfers few bytes, as a sample of the round-trip time.
     pub(crate) fn took(&self, took: Duration) {
         self.lock().took(took);
     }
@@ -151,7 +155,7 @@ impl State {
         self.pass(now);
         self.due_bytes = self.due_bytes.saturating_add(bytes);
         if self.full_since.is_none() && self.due_bytes >= LINK_FULL_BYTES {
-            // The first of them travel for this long.
+            // The link can fill only after one round trip, when the first byte arrives.
             self.full_since = Some(now + self.round_trip().unwrap_or_default());
         }
     }
@@ -168,8 +172,8 @@ impl State {
         }
     }
 
-    /// Adds the time since the last change if the link was full in it, and lets older measurements fade. What comes
-    /// while little is in flight does not measure the bandwidth.
+    /// Applies the decay since the last change, and counts the time since then if the link was full. Bytes that arrive
+    /// while the link is not full do not indicate its bandwidth.
     fn pass(&mut self, now: Instant) {
         if let Some(since) = self.full_since.filter(|since| *since < now) {
             let passed = (now - since).as_secs_f64();
@@ -181,15 +185,15 @@ impl State {
     }
 }
 
-/// A wrapper around a store that measures the link to it.
+/// A wrapper around a store that measures the link to the store's storage element.
 pub(crate) struct Measured {
     inner: Arc<dyn Store>,
     meter: Arc<Meter>,
 }
 
 impl Measured {
-    /// Opens a store, which may take a round trip or several. `element` is the name that its URL has, `throttle` what
-    /// makes it slow.
+    /// Opens a store with `open`, which may take several round trips. `element` is the storage element's name in URLs,
+    /// and `throttle` the emulated throttle.
     pub(crate) fn open(
         element: &str,
         throttle: Option<&str>,
@@ -197,7 +201,8 @@ impl Measured {
     ) -> Result<Self> {
         let began = Instant::now();
         let inner = open()?;
-        // A chain of fsspec to a file of this machine has the element of its disks, of which it says nothing.
+        // An fsspec URL that ends in a local file names the local disks, which do not get a measurement under that
+        // name.
         if inner.name() != element && element.contains("://") {
             let mut names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
             names.get_or_insert_default().insert(element.to_owned(), inner.name().to_owned());
@@ -276,7 +281,7 @@ mod tests {
     #[test]
     #[allow(clippy::unwrap_used)]
     fn a_place_that_is_made_slow_has_a_link_of_its_own() {
-        // Without a throttle this place belongs to another test.
+        // Another test uses this storage element without a throttle.
         let (quick, slow) = (Some("latency=0.1ms"), Some("latency=20ms"));
         let open = |pause_ms: u64| {
             move || {
@@ -300,17 +305,17 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         state.took(Duration::from_millis(100));
-        // Requests for little, one after the other: their round trips are no bandwidth.
+        // Small requests are sent one after the other, so their round trips do not indicate the bandwidth.
         for number in 0..50 {
             state.begin(at(100 * number), 1 << 20);
             state.end(at(100 * number + 100), 1 << 20, 1 << 20);
         }
         assert_eq!((state.moved_bytes, state.seconds), (0, 0.0));
-        // 40 MB at 100 MB/s.
+        // Ten requests fill the link: 40 MB arrive at 100 MB/s.
         (0..10).for_each(|_| state.begin(at(6000), 4_000_000));
         (1..=10).for_each(|number| state.end(at(6100 + 40 * number), 4_000_000, 4_000_000));
         assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
-        // Nothing is in flight, so no thread waits.
+        // Time without requests in flight is not counted.
         state.begin(at(9000), 1);
         assert!((state.bytes / state.seconds / 1e8 - 1.0).abs() < 0.2, "{state:?}");
     }

@@ -1,11 +1,11 @@
-//! Settings for servers, from environment variables.
+//! Settings for network requests, determined from the access options and environment variables.
 
 pub(crate) mod access;
 pub(crate) mod choice;
 pub(crate) mod links;
 pub(crate) mod local_mode;
+pub(crate) mod waits;
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,61 +13,49 @@ use crate::limits::{BYTES_PER_SECOND_MIN, CONNECT_TIMEOUT, REPLICA_SILENCE, REPL
 use crate::limits::{MOUNT_BYTES_PER_SECOND_MIN, REQUEST_TIMEOUT, RETRY_PAUSE, RETRY_PAUSE_MAX, TRIES_MAX};
 use crate::limits::{REPLICA_TIMED_OUT_TRIES_MAX, TIMED_OUT_TRIES_MAX};
 use crate::limits::{UNKNOWN_SIZE_SILENCES, WAIT_MAX};
-use crate::{Access, Choice, Result, StorageError};
+use crate::{Access, Choice, Result};
 use links::link_to;
+use waits::Waits;
 
-/// The longest time that may be set, in seconds: a day.
-const WAIT_MAX_S: f64 = 86_400.0;
-/// Seconds that a server may stay silent before it is given up.
-const TIMEOUT_VARIABLE: &str = "BRANCHLINE_STORAGE_TIMEOUT";
-/// How often a request is tried.
-const TRIES_VARIABLE: &str = "BRANCHLINE_STORAGE_TRIES";
-
-/// Seconds that a server may make us wait by saying so.
-const WAIT_VARIABLE: &str = "BRANCHLINE_STORAGE_WAIT";
-
-/// Seconds before the second try; before each further one it is twice as long.
-const PAUSE_VARIABLE: &str = "BRANCHLINE_STORAGE_PAUSE";
-
-/// Waits, tries, and sizes of requests.
+/// Timeouts, limits and options of network requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// How long a connection may take.
+    /// Connection timeout.
     pub(crate) connect_timeout: Duration,
-    /// How long a server may send nothing while an answer is due.
+    /// Maximum time that a server may be silent while a response is pending.
     pub(crate) silence: Duration,
-    /// How long a server may make us wait by saying so.
+    /// Maximum wait that a server may request.
     pub(crate) wait_max: Duration,
-    /// How often a request is made before it has failed.
+    /// Maximum number of attempts per request.
     pub(crate) tries_max: u32,
-    /// How often a request is made that was not answered in time.
+    /// Maximum number of attempts if a request times out.
     pub(crate) timed_out_tries_max: u32,
-    /// How long the pause before the second try is.
+    /// Pause before the first retry.
     pub(crate) pause: Duration,
-    /// The storage element whose troubles are counted.
+    /// Name of the storage element for which failures are counted.
     pub(crate) element: String,
-    /// What makes the storage element slow, as links are known by it.
+    /// Emulated throttle of the link to the storage element, if any. Link measurements with different throttles are
+    /// kept separate.
     pub(crate) throttle: Option<String>,
-    /// Requests that a user wants to be due at a time.
+    /// Maximum number of pending requests, if chosen by the user.
     pub(crate) requests_in_flight: Option<usize>,
-    /// Bytes that a user wants to be due at a time.
+    /// Maximum number of pending bytes, if chosen by the user.
     pub(crate) bytes_in_flight: Option<u64>,
-    /// Bytes at the start of a file that are read right after it is opened.
+    /// Number of bytes at the start of a file that are read directly after opening.
     pub(crate) first_bytes: u64,
-    /// Whether a file is opened for its size and version alone, and not to be read.
+    /// Whether files are opened only to query their size and version.
     pub(crate) is_size_only: bool,
-    /// Connections over which an XRootD server sends the bytes of one large read.
+    /// Number of connections over which an XRootD server sends the bytes of a large read.
     pub(crate) streams: usize,
-    /// The folder for copies of files that a server sends only as a whole.
+    /// Folder for temporary copies of files from servers that send only whole files.
     pub(crate) spool_dir: PathBuf,
 }
 
-/// How long a call of a store may take that reads this many bytes, with all its tries and waits; what takes longer has
-/// not kept its own deadlines. Where the settings of the environment are not valid, that is an error of opening a file.
-pub fn longest_wait(bytes: u64) -> Duration {
-    let settings = Settings::from_environment().unwrap_or_default();
-    let one = settings.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
-    (one + RETRY_PAUSE_MAX.min(settings.silence)) * settings.tries_max + settings.wait_max
+/// Returns the maximum duration of a store's call that reads this many bytes, with all retries and waits. A call that
+/// takes longer has missed its own timeouts. Invalid environment variables are ignored, because opening a file reports
+/// such errors.
+pub fn longest_wait(waits: Waits, bytes: u64) -> Duration {
+    Settings::from_environment().unwrap_or_default().waiting(waits).longest_wait(bytes)
 }
 
 impl Default for Settings {
@@ -91,53 +79,47 @@ impl Default for Settings {
     }
 }
 
-/// The number in an environment variable; None where it is not set or empty. A value that is no number, or not in this
-/// range, is an error of the kind `Option`.
-pub fn number_in_environment(name: &str, allowed: RangeInclusive<f64>) -> Result<Option<f64>> {
-    let Some(value) = std::env::var_os(name).filter(|value| !value.is_empty()) else { return Ok(None) };
-    let text = value.to_string_lossy();
-    match text.trim().parse::<f64>() {
-        Ok(number) if allowed.contains(&number) => Ok(Some(number)),
-        _ => {
-            let (least, most) = (allowed.start(), allowed.end());
-            let reason =
-                format!("the environment variable {name} cannot be {text:?}: give a number from {least} to {most}");
-            Err(StorageError::option(&text, reason))
-        }
-    }
-}
-
 impl Settings {
-    /// The settings of the environment. A value that is not valid is an error of the kind `Option`.
+    /// Reads the settings from the environment. An invalid value is an error of the kind `Option`.
     pub(crate) fn from_environment() -> Result<Self> {
-        let mut settings = Self::default();
-        if let Some(seconds) = number_in_environment(TIMEOUT_VARIABLE, 0.001..=WAIT_MAX_S)? {
-            settings.silence = Duration::from_secs_f64(seconds);
-            settings.connect_timeout = settings.connect_timeout.min(settings.silence);
-        }
-        if let Some(seconds) = number_in_environment(WAIT_VARIABLE, 0.0..=WAIT_MAX_S)? {
-            settings.wait_max = Duration::from_secs_f64(seconds);
-        }
-        if let Some(seconds) = number_in_environment(PAUSE_VARIABLE, 0.0..=3600.0)? {
-            settings.pause = Duration::from_secs_f64(seconds);
-        }
-        if let Some(tries) = number_in_environment(TRIES_VARIABLE, 1.0..=100.0)? {
-            settings.tries_max = tries as u32;
-            settings.timed_out_tries_max = settings.tries_max;
-        }
-        Ok(settings)
+        Ok(Self::default().waiting(Waits::from_environment()?))
     }
 
-    /// The same with what is chosen for reading.
+    /// Applies the timeouts, pauses and attempts that are set in `waits`.
+    fn waiting(mut self, waits: Waits) -> Self {
+        if let Some(seconds) = waits.timeout_s {
+            self.silence = Duration::from_secs_f64(seconds);
+            self.connect_timeout = CONNECT_TIMEOUT.min(self.silence);
+        }
+        if let Some(seconds) = waits.server_wait_s {
+            self.wait_max = Duration::from_secs_f64(seconds);
+        }
+        if let Some(seconds) = waits.retry_pause_s {
+            self.pause = Duration::from_secs_f64(seconds);
+        }
+        if let Some(tries) = waits.tries {
+            self.tries_max = tries;
+            self.timed_out_tries_max = tries;
+        }
+        self
+    }
+
+    fn longest_wait(&self, bytes: u64) -> Duration {
+        let one = self.silence * 2 + Duration::from_secs(bytes / MOUNT_BYTES_PER_SECOND_MIN);
+        (one + RETRY_PAUSE_MAX.min(self.silence)) * self.tries_max + self.wait_max
+    }
+
+    /// Applies the options for reading a file.
     pub(crate) fn chosen(self, access: &Access) -> Self {
         let Access { requests_in_flight, bytes_in_flight, first_bytes, streams, .. } = *access;
         let throttle = access.throttle.clone();
-        let spool_dir = access.stage_dir.clone().unwrap_or(self.spool_dir);
-        Self { throttle, requests_in_flight, bytes_in_flight, first_bytes, streams, spool_dir, ..self }
+        let settings = self.waiting(access.waits);
+        let spool_dir = access.stage_dir.clone().unwrap_or(settings.spool_dir);
+        Self { throttle, requests_in_flight, bytes_in_flight, first_bytes, streams, spool_dir, ..settings }
     }
 
-    /// How many requests of this size are in flight at a time within one read of this storage element: as many as
-    /// fill the link, and no more than `most`.
+    /// Returns how many requests of `bytes` bytes one read keeps in flight: enough to fill the link to the storage
+    /// element, but at most `most`.
     pub(crate) fn requests_within(&self, element: &str, bytes: u64, most: usize) -> usize {
         let access = Access { bytes_in_flight: self.bytes_in_flight, ..Access::default() };
         let link = link_to(element, self.throttle.as_deref());
@@ -146,7 +128,7 @@ impl Settings {
         (by_bytes.max(2) as usize).min(most).max(1)
     }
 
-    /// The same for a file of which there are other replicas: shorter waits, and one connection more.
+    /// Shortens timeouts and reduces the number of attempts, for a file with several replicas.
     pub(crate) fn for_one_of_several(mut self) -> Self {
         self.silence = self.silence.min(REPLICA_SILENCE);
         self.connect_timeout = self.connect_timeout.min(self.silence);
@@ -155,26 +137,26 @@ impl Settings {
         self
     }
 
-    /// The same for what is only good to know: tried once, without long waits that servers ask for.
+    /// Limits optional requests to a single attempt, with a short timeout and without long waits requested by servers.
     pub(crate) fn once(self) -> Self {
         let settings = self.for_one_of_several();
-        // A redirector asks for some seconds before it says that no server has a file.
+        // A redirector may ask the client to wait a few seconds before it reports that no server has a file.
         let wait_max = settings.wait_max.min(settings.silence);
         Self { tries_max: 1, wait_max, is_size_only: true, ..settings }
     }
 
-    /// The same for this storage element.
+    /// Sets the storage element for which failures are counted.
     pub(crate) fn at(mut self, element: &str) -> Self {
         element.clone_into(&mut self.element);
         self
     }
 
-    /// How long an answer may take whose size is not known before, such as a list.
+    /// Returns the time limit for a response of unknown size, such as a folder listing.
     pub(crate) fn time_limit_of_list(&self) -> Duration {
         self.silence * UNKNOWN_SIZE_SILENCES
     }
 
-    /// How long an answer of this size may take.
+    /// Returns the time limit for a response of `bytes` bytes.
     pub(crate) fn time_limit(&self, bytes: u64) -> Duration {
         self.silence * 2 + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
     }
@@ -185,15 +167,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_an_access_sets_counts_more_than_the_default() {
+        let waits = Waits { timeout_s: Some(2.0), server_wait_s: Some(5.0), tries: Some(7), retry_pause_s: Some(0.0) };
+        let settings = Settings::default().chosen(&Access { waits, ..Access::default() });
+        assert_eq!((settings.silence, settings.connect_timeout), (Duration::from_secs(2), Duration::from_secs(2)));
+        assert_eq!((settings.wait_max, settings.pause), (Duration::from_secs(5), Duration::ZERO));
+        assert_eq!((settings.tries_max, settings.timed_out_tries_max), (7, 7));
+        assert_eq!(settings.longest_wait(0), Duration::from_secs(7 * 6 + 5));
+        assert_eq!(Settings::default().chosen(&Access::default()), Settings::default());
+    }
+
+    #[test]
     fn a_read_asks_for_as_much_at_a_time_as_is_chosen() {
-        const MIB: u64 = 1 << 20;
+        use crate::limits::MIB;
         let within = |access: Access, bytes| Settings::default().chosen(&access).requests_within("none", bytes, 64);
         assert_eq!(within(Access::default(), 4 * MIB), 4);
         assert_eq!(within(Access { requests_in_flight: Some(1), ..Access::default() }, 4 * MIB), 1);
         assert_eq!(within(Access { bytes_in_flight: Some(100 * MIB), ..Access::default() }, 4 * MIB), 25);
-        // While one is received the next is in flight.
+        // Two requests are in flight even with a small limit, so that one is pending while the response to the other
+        // arrives.
         assert_eq!(within(Access { bytes_in_flight: Some(1), ..Access::default() }, 4 * MIB), 2);
-        // Small ones fill it, too.
+        // Many small requests together fill the link too.
         assert_eq!(within(Access::default(), MIB / 2), 32);
         assert_eq!(within(Access { bytes_in_flight: Some(u64::MAX), ..Access::default() }, 1), 64);
     }

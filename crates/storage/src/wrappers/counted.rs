@@ -1,4 +1,4 @@
-//! A wrapper around a store that counts what is read through it.
+//! A wrapper around a store that counts reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use branchline_trace::{journal, Counter, Counters};
 
 use crate::{Around, RangeRead, ReadEffort, ReplicaRead, Result, Store};
 
-/// The remarks of stores, which outlive the file.
+/// Remarks of stores and readers, and reads per replica. Remains available after the file is closed.
 #[derive(Debug, Clone, Default)]
 pub struct Remarks(Arc<Mutex<RemarkLists>>);
 
@@ -18,18 +18,18 @@ struct RemarkLists {
 }
 
 impl Remarks {
-    /// All of them, each a sentence without a full stop.
+    /// Returns all remarks. Each remark is a sentence without a full stop.
     pub fn all(&self) -> Vec<String> {
         let both = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         both.of_stores.iter().chain(&both.of_readers).cloned().collect()
     }
 
-    /// Adds a remark of the reader.
+    /// Adds a remark by the reader of the store.
     pub fn add(&self, remark: String) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).of_readers.push(remark);
     }
 
-    /// What was read of each replica, for a file that has several.
+    /// Returns what was read from each replica, for a file with several replicas.
     pub fn replicas(&self) -> Vec<ReplicaRead> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).replicas.clone()
     }
@@ -44,9 +44,9 @@ impl Remarks {
     }
 }
 
-/// Counts requested bytes, bytes read, read calls and the time in them.
+/// A wrapper around a store that counts requested bytes, bytes read and read calls, and measures their time.
 ///
-/// A read that fails counts the requested bytes and its time; how much of it was read is not known.
+/// A failed read counts its requested bytes and its time, but no bytes read, because their number is unknown.
 pub struct Counted {
     inner: Arc<dyn Store>,
     counters: Arc<Counters>,
@@ -54,14 +54,14 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// Counts what is read from `inner` into `counters`.
+    /// Wraps `inner`, and counts its reads in `counters`.
     pub fn new(inner: Arc<dyn Store>, counters: Arc<Counters>) -> Self {
         let remarks = Remarks::default();
         remarks.take_from(&*inner);
         Self { inner, counters, remarks }
     }
 
-    /// The remarks, later ones included.
+    /// Returns the remarks. Later remarks are added to the same object.
     pub fn remarked(&self) -> Remarks {
         self.remarks.clone()
     }

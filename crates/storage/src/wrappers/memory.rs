@@ -1,4 +1,4 @@
-//! A store whose bytes are in memory.
+//! A store for bytes that are in memory.
 
 use crate::{RangeRead, ReadEffort, Result, StorageError, Store};
 
@@ -10,7 +10,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A store of `bytes`, called `path` in messages.
+    /// Creates a store of `bytes`; `path` is the name in messages.
     pub fn new(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         Self { path: path.into(), bytes: bytes.into() }
     }

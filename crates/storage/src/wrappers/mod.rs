@@ -1,4 +1,4 @@
-//! Stores around other stores: counted, read ahead, staged, in memory.
+//! Wrappers around stores (counting, read-ahead, staging), and a store in memory.
 
 pub(crate) mod counted;
 pub(crate) mod memory;

@@ -1,11 +1,11 @@
-//! A wrapper around a store that reads through a buffer of a fixed size, as RFIO's clients do: a read that misses the
-//! buffer fills it from there on, and is served from it bit by bit.
+//! A wrapper around a store that reads through a buffer of fixed size, as RFIO clients do. A miss refills the buffer,
+//! starting at the missed offset.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Around, ByteRange, RangeRead, ReadEffort, Result, StorageError, Store};
 
-/// Reads through a buffer.
+/// A wrapper around a store that reads through a buffer.
 pub struct ReadAhead {
     inner: Arc<dyn Store>,
     buffer_bytes: u64,
@@ -13,13 +13,13 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads from `inner` through a buffer of this size in bytes.
+    /// Wraps `inner` with a buffer of `buffer_bytes` bytes.
     pub fn new(inner: Arc<dyn Store>, buffer_bytes: u64) -> Self {
         let buffer = Mutex::new(RangeRead::new(ByteRange::new(0, 0)));
         Self { inner, buffer_bytes: buffer_bytes.max(1), buffer }
     }
 
-    /// Fills one read from the buffer, which is refilled whenever it ends.
+    /// Fills one read from the buffer, and refills the buffer whenever it does not contain the next byte.
     fn fill(&self, read: &mut RangeRead, size: u64, buffer: &mut RangeRead) -> Result<ReadEffort> {
         let range = read.range;
         let ByteRange { offset, length } = range;
@@ -105,10 +105,10 @@ mod tests {
         };
         assert_eq!(cost(&[(0, 10)]), (1, 1000));
         assert_eq!(cost(&[(10, 990), (500, 1), (0, 0)]), (0, 0));
-        // From the middle of the buffer on: the rest of it, and then a new one.
+        // A read that starts within the buffer takes the rest of the buffer, and then refills it.
         assert_eq!(cost(&[(900, 200)]), (1, 1000));
         assert_eq!(cost(&[(1999, 1)]), (0, 0));
-        // Back before the buffer, and far after it; it ends where the file does.
+        // One read before the buffer and one far after it; the last refill ends at the end of the file.
         assert_eq!(cost(&[(0, 1), (9_500, 10)]), (2, 1500));
         assert_eq!(cost(&[(0, 10_000)]), (10, 10_000));
     }

@@ -1,8 +1,9 @@
-//! Files that are copied to a local disk as a whole before they are read, and removed after the last reader.
+//! Copies whole files to a local disk before they are read, and removes each copy after its last reader.
 //!
-//! Jobs that read the same file at the same time share the copy. Its readers hold `.lock` together. The job that
-//! removes it holds `.lock` alone, and the job that makes it holds `.making`. The system releases the locks of a
-//! process that ends, however it ends: a copy that nobody holds was left behind. It is removed before the next is made.
+//! Jobs that read the same file at the same time share the copy. Every reader holds a shared lock on `.lock`. A job
+//! that removes the copy holds an exclusive lock on `.lock`, and a job that makes the copy holds a lock on `.making`.
+//! When a process ends for any reason, the operating system releases its locks. A copy without a lock is therefore a
+//! leftover, which is removed before the next copy is made.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -24,22 +25,22 @@ use crate::{Around, ByteRange, LocalFile, LocalMode, RangeRead, ReadEffort, Resu
 
 const OWN_FOLDER: &str = "branchline-stage-1";
 
-/// A file that is read from its copy on a local disk; from its place where there is no room for the copy.
+/// A file that is read from a copy on a local disk, or from its original location if no copy could be made.
 pub struct Staged {
     inner: Arc<dyn Store>,
     copy: std::result::Result<Copy, String>,
-    /// What copying took, until a read has reported it.
+    /// Effort of copying the file; zero once a read has reported the effort.
     effort: Mutex<ReadEffort>,
 }
 
-/// A copy that is in use.
+/// An open copy, with the lock that keeps other jobs from removing it.
 struct Copy {
-    // Closed before the copy is given back.
+    // Declared first, so that the file is closed before the lock is released.
     file: LocalFile,
     _hold: Hold,
 }
 
-/// The files of a copy, shared with all of its readers.
+/// Paths of a copy, and the shared lock of one of its readers.
 struct Hold {
     paths: Paths,
     lock: File,
@@ -52,11 +53,11 @@ struct Paths {
     whole: PathBuf,
 }
 
-/// Why there is no copy.
+/// Reason why a copy could not be made.
 enum NoCopy {
-    /// The file cannot be read, with or without.
+    /// The original file cannot be read.
     Read(StorageError),
-    /// The local disk is the reason, so the file is read from its place.
+    /// The local disk cannot take the copy, so the file is read from its original location.
     Disk(String),
 }
 
@@ -67,7 +68,8 @@ impl From<io::Error> for NoCopy {
 }
 
 impl Staged {
-    /// Copies the file into a folder with at most so many requests at a time, or waits until another job has done so.
+    /// Copies the file into a folder with at most `requests_max` parallel requests, or waits until another job has made
+    /// the copy. If the local disk is full, the file is read from its original location.
     pub fn copy(inner: Arc<dyn Store>, folder: &Path, requests_max: usize) -> Result<Self> {
         match Copy::of(&*inner, folder, requests_max) {
             Ok((copy, effort)) => Ok(Self { inner, copy: Ok(copy), effort: Mutex::new(effort) }),
@@ -107,8 +109,8 @@ impl Around for Staged {
     }
 }
 
-/// The folder of this user below the given one, which other users may share: those who copy there have folders of their
-/// own. One that somebody else made in our name is not used.
+/// Returns the user's own subfolder of `folder`, which may be shared with other users. Fails if the subfolder belongs
+/// to another user.
 fn own_folder(folder: &Path) -> std::result::Result<PathBuf, NoCopy> {
     let user = rustix::process::geteuid().as_raw();
     let root = std::path::absolute(folder)?.join(format!("{OWN_FOLDER}-{user}"));
@@ -125,7 +127,7 @@ impl Copy {
         let size_bytes = inner.size_bytes().map_err(NoCopy::Read)?;
         let root = own_folder(folder)?;
         sweep(&root);
-        // Without an identity two copies could be of two versions: then each reader has its own.
+        // A file without an identity may change between two copies, so each reader makes its own copy.
         let own = || format!("{} {:?}", std::process::id(), Instant::now());
         let key = format!("{}\n{size_bytes}\n{}", inner.path(), inner.identity().unwrap_or_else(own));
         let hold = Hold::take(Paths::of(&root, &key))?;
@@ -146,7 +148,8 @@ impl Paths {
         Self { lock, making, part, whole }
     }
 
-    /// Removes the copy; the caller holds it alone. The lock is removed last, since it marks that there may be files.
+    /// Removes the copy. The caller must hold the exclusive lock. The lock file is removed last, because it marks that
+    /// the other files may exist.
     fn remove(&self) {
         for path in [&self.whole, &self.part, &self.making, &self.lock] {
             let _ = fs::remove_file(path);
@@ -158,13 +161,13 @@ fn opened(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }
 
-/// Whether an open file is still the one of this name.
+/// Returns whether `path` still refers to this open file.
 fn is_at(file: &File, path: &Path) -> bool {
     let same = |one: fs::Metadata, other: fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
     file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(|(one, other)| same(one, other))
 }
 
-/// Removes copies that no process holds.
+/// Removes all copies in `root` on which no process holds a lock.
 fn sweep(root: &Path) {
     let Ok(found) = fs::read_dir(root) else { return };
     for path in found.filter_map(|one| one.ok().map(|one| one.path())) {
@@ -179,7 +182,7 @@ fn sweep(root: &Path) {
 }
 
 impl Hold {
-    /// Holds a copy together with others.
+    /// Takes a shared lock on a copy, after waiting for jobs that are removing the copy.
     fn take(paths: Paths) -> std::result::Result<Self, NoCopy> {
         let end = Instant::now() + STAGE_PATIENCE;
         while Instant::now() < end {
@@ -187,13 +190,13 @@ impl Hold {
             if flock(&lock, FlockOperation::NonBlockingLockShared).is_ok() && is_at(&lock, &paths.lock) {
                 return Ok(Self { paths, lock });
             }
-            // Another job removes the copy just now.
+            // Another job is removing the copy.
             std::thread::sleep(STAGE_LOOK_PAUSE);
         }
-        Err(NoCopy::Disk(format!("{} is held by another job", paths.lock.display())))
+        Err(NoCopy::Disk(format!("{} is locked by another job", paths.lock.display())))
     }
 
-    /// Makes the copy, or waits for the job that makes it, as long as that makes progress.
+    /// Makes the copy, or waits for another job to make the copy, as long as that job makes progress.
     fn make(&self, inner: &dyn Store, size_bytes: u64, requests_max: usize) -> std::result::Result<ReadEffort, NoCopy> {
         let is_there = || fs::metadata(&self.paths.whole).is_ok_and(|about| about.len() == size_bytes);
         let mut seen = None;
@@ -214,7 +217,7 @@ impl Hold {
                 progress.sign();
             }
             if last.elapsed() > STAGE_PATIENCE {
-                return Err(NoCopy::Disk("another job copies the same file and makes no progress".to_owned()));
+                return Err(NoCopy::Disk("another job is copying the same file without progress".to_owned()));
             }
             std::thread::sleep(STAGE_LOOK_PAUSE);
         }
@@ -229,7 +232,7 @@ impl Hold {
         let part = OpenOptions::new().write(true).create(true).truncate(true).open(&self.paths.part)?;
         reserve(&part, size_bytes).map_err(|free| {
             let _ = fs::remove_file(&self.paths.part);
-            NoCopy::Disk(format!("the file has {size_bytes} bytes, and {free} are free"))
+            NoCopy::Disk(format!("the file has {size_bytes} bytes, but only {free} are free"))
         })?;
         let result = copy_all(inner, &part, size_bytes, requests_max);
         if result.is_ok() {
@@ -242,7 +245,7 @@ impl Hold {
 }
 
 impl Drop for Hold {
-    /// The last reader removes it.
+    /// Removes the copy if no other reader is left.
     fn drop(&mut self) {
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&self.lock, &self.paths.lock) {
             self.paths.remove();
@@ -250,7 +253,7 @@ impl Drop for Hold {
     }
 }
 
-/// Copies piece after piece, so that the network and the disk both have work.
+/// Copies the file in pieces with several threads, to keep the network and the disk busy at the same time.
 fn copy_all(
     inner: &dyn Store,
     part: &File,
@@ -269,7 +272,7 @@ fn copy_all(
         result
     };
     std::thread::scope(|scope| {
-        // The calling thread copies too, and alone where no other can be started.
+        // The calling thread copies too, on its own if no other thread can be started.
         let start = |_| std::thread::Builder::new().name("branchline-stage".to_owned()).spawn_scoped(scope, copy).ok();
         let others: Vec<_> = (1..threads).map_while(start).collect();
         let own = copy();
@@ -278,7 +281,7 @@ fn copy_all(
     })
 }
 
-/// Writes bytes to their place in a file, in pieces: see [`STAGE_WRITE_BYTES`].
+/// Writes bytes to a file in pieces of [`STAGE_WRITE_BYTES`].
 fn write_in_pieces(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     let mut at = offset;
     for piece in bytes.chunks(STAGE_WRITE_BYTES) {
@@ -288,18 +291,18 @@ fn write_in_pieces(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// A file that several threads copy.
+/// State of a file that several threads are copying.
 struct Copying<'a> {
     inner: &'a dyn Store,
     part: &'a File,
     size_bytes: u64,
-    /// Where the next piece begins that no thread copies yet.
+    /// Offset of the next piece that a thread will copy.
     next: AtomicU64,
     progress: Progress,
 }
 
 impl Copying<'_> {
-    /// Copies pieces until none is left, each through the same memory.
+    /// Copies pieces until none are left, reusing one buffer.
     fn copy_pieces(&self) -> std::result::Result<ReadEffort, NoCopy> {
         let mut sum = ReadEffort::default();
         let mut buffer = Vec::new();

@@ -1,4 +1,4 @@
-//! A file at an XRootD server or behind a redirector. Where a server fails in the middle, another one goes on.
+//! A file on an XRootD server or redirector. If a server fails during a read, another server takes over.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,27 +19,27 @@ use crate::servers::url::Url;
 use crate::settings::Settings;
 use crate::{ByteRange, RangeRead, ReadEffort, StorageError, StorageErrorKind, Store};
 
-/// A file at a server.
+/// A file on an XRootD server, opened for reading.
 pub struct XrootdFile {
-    /// As the user gave it, without secrets.
+    /// Path as given by the user, without secrets.
     path: String,
     name: String,
-    /// The server that the user named.
+    /// Server named in the user's URL.
     entry: Server,
-    /// The path at the server, and the query of the user's URL.
+    /// Path on the entry server, without the query of the user's URL.
     start_url: String,
     query: Option<String>,
-    /// The number under which connections know it.
+    /// ID that identifies the file on connections.
     id: u64,
-    /// Connections close it when this is gone.
+    /// Marks that the file has a reader. Connections close the file once this marker is dropped.
     alive: Arc<()>,
-    /// The server that it is read from now.
+    /// Where the file is currently read.
     place: Mutex<Place>,
     size_bytes: u64,
     settings: Settings,
 }
 
-/// A server that has the file, and how it is called there.
+/// A server that has the file, and the path and version of the file on that server.
 #[derive(Debug, Clone)]
 struct Place {
     server: Server,
@@ -47,7 +47,7 @@ struct Place {
     version: String,
 }
 
-/// A connection on which the file is open.
+/// A connection on which the file has been opened.
 struct OpenAt {
     session: Taken,
     opened: Opened,
@@ -55,7 +55,7 @@ struct OpenAt {
 }
 
 impl XrootdFile {
-    /// Opens `path`, a URL of one of the schemes `root`, `roots`, `xroot` and `xroots`.
+    /// Opens a URL with the scheme `root`, `roots`, `xroot` or `xroots`.
     pub(crate) fn open(path: &str, settings: &Settings) -> crate::Result<Self> {
         Self::try_open(path, settings).map_err(|fault| fault.at(path, None))
     }
@@ -94,7 +94,8 @@ impl XrootdFile {
         self.place.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A connection on which the file is open: at its place, or if that `failed` wherever the entry sends us.
+    /// Returns a connection on which the file is open. Uses the current server, or, if the server `failed` did not
+    /// work, the server to which the entry server redirects the request.
     fn connection(&self, failed: Option<&Server>) -> Result<(Taken, Handle)> {
         let place = self.place();
         if failed.is_none() || place.server == self.entry {
@@ -113,11 +114,11 @@ impl XrootdFile {
         self.keep(open_from(&self.entry, &self.start_url, query, failed, self.id, &self.settings)?)
     }
 
-    /// Notes where the file was opened now, if it is the same file.
+    /// Checks that a newly opened file is the same file as before, and remembers the server on which it is open now.
     fn keep(&self, mut at: OpenAt) -> Result<(Taken, Handle)> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let server = at.session.server().clone();
-        // Two servers may number the same file differently.
+        // Versions of different servers cannot be compared, because servers may identify the same file differently.
         let is_same = place.server != server || place.version == at.opened.version;
         if at.opened.size_bytes != self.size_bytes || !is_same {
             let reason = format!("the file at {server} was changed since it was opened");
@@ -149,7 +150,7 @@ impl XrootdFile {
         match transfer.run() {
             Ok(()) => Ok(transfer.calls_count),
             Err(fault) => {
-                // A handle that the server does not know any more is of no use to the next try.
+                // The connection is closed, because a retry cannot use a handle that the server has forgotten.
                 session.is_broken |= fault.retry_may_help;
                 Err(Failed { fault, server: Some(server) })
             }
@@ -157,7 +158,7 @@ impl XrootdFile {
     }
 }
 
-/// A read that failed, and at which server.
+/// A failed read, and the server on which it failed, if a server was reached.
 struct Failed {
     fault: Fault,
     server: Option<Server>,
@@ -178,7 +179,7 @@ impl Store for XrootdFile {
 
     fn identity(&self) -> Option<String> {
         let Place { server, version, .. } = self.place();
-        // Servers behind a redirector number the file each in their own way, but may agree on when it was written.
+        // The servers of a redirector identify a file differently, but may agree on its modification time.
         let version =
             if server == self.entry { version.as_str() } else { version.split(' ').nth(1).unwrap_or_default() };
         Some(format!("{} {version}", self.size_bytes))
@@ -195,24 +196,24 @@ impl Store for XrootdFile {
 
     fn expect_reads(&self, count: usize) {
         let Place { server, target, version } = self.place();
-        // The file is open on the connection that it was opened on.
+        // The loop starts at 1, because the file is already open on one connection.
         for _ in 1..count {
             let (id, size_bytes, version) = (self.id, self.size_bytes, version.clone());
             let (holder, settings) = (Arc::downgrade(&self.alive), self.settings.clone());
             let (server, open) = (server.clone(), Request::open(&target));
             let Some(mut pending) = pool().expect(&server, count) else { return };
             let connect = move || {
-                // The reader reports what is wrong.
+                // Errors are ignored, because the reader will report any problem.
                 let Ok((mut session, Some(Answer::Done(answer)))) = pending.start(id, open, &settings) else { return };
                 match Opened::parse(&answer) {
                     Some(opened) if opened.size_bytes == size_bytes && opened.version == version => {
                         session.keep(id, opened, holder);
                     }
-                    // It is another file by now, which the reader finds out.
+                    // The connection is closed, because the file has changed. The reader will report the change.
                     _ => session.is_broken = true,
                 }
             };
-            // Without a thread the readers connect themselves.
+            // If no thread can be started, each reader opens its own connection.
             let _ = std::thread::Builder::new().name("branchline-connect".to_owned()).spawn(connect);
         }
     }
@@ -239,7 +240,7 @@ impl Store for XrootdFile {
             let tried = self.try_read(&mut wanted, failed.as_ref());
             calls_count += *tried.as_ref().unwrap_or(&0);
             tried.map(|_| ()).map_err(|Failed { fault, server }| {
-                // The server that redirects would send us to the one that failed.
+                // Remembered, so that the redirector does not send the request back to the server that failed.
                 failed = server.or_else(|| Some(self.place().server));
                 fault
             })
@@ -256,13 +257,13 @@ impl Drop for XrootdFile {
     }
 }
 
-/// The outcome of an open at one server.
+/// Outcome of an open request to one server.
 enum Found {
     Open(Opened),
     Redirect(Target),
 }
 
-/// Reads the answer to an open; without one the file `id` is open on this connection already.
+/// Interprets the response to an open request. Without a response, the file `id` is already open on this connection.
 fn found_open(session: &mut Taken, id: u64, answer: Option<Answer>) -> Result<Found> {
     match (answer, session.opened(id)) {
         (Some(Answer::Done(answer)), _) => match Opened::parse(&answer) {
@@ -275,7 +276,8 @@ fn found_open(session: &mut Taken, id: u64, answer: Option<Answer>) -> Result<Fo
     }
 }
 
-/// Opens a file at the server that the user named or wherever that sends us, but not at the server that failed.
+/// Opens a file on the server named by the user, or on a server to which the request is redirected. The server that
+/// failed is excluded.
 fn open_from(
     entry: &Server,
     path: &str,
@@ -295,7 +297,7 @@ fn open_from(
         match found_open(&mut session, id, answer)? {
             Found::Open(opened) => return Ok(OpenAt { session, opened, target }),
             Found::Redirect(Target { host, port, query, secure, path: other }) => {
-                // A connection with TLS never goes back to plain text.
+                // After TLS, a redirect never leads to an unencrypted connection.
                 let secure = server.secure || secure.unwrap_or(false);
                 server = Server { host, port, secure, user: entry.user.clone() };
                 added = query;
@@ -303,6 +305,6 @@ fn open_from(
             }
         }
     }
-    let reason = format!("{entry} redirects again and again, to no end");
+    let reason = format!("too many redirects from {entry}");
     Err(Fault::new(StorageErrorKind::Refused, reason))
 }

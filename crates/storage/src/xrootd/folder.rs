@@ -1,4 +1,4 @@
-//! Folders of XRootD, at one server or at all behind a redirector, and the checksum and size of a file.
+//! Lists XRootD folders on one server or on all servers of a redirector, and queries checksums of files.
 
 use super::pool::pool;
 use super::server::entry_of;
@@ -13,17 +13,17 @@ use crate::servers::url::split_address;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// No file: a connection that any file may use.
+/// File ID of requests that do not concern an open file.
 const NO_FILE: u64 = u64::MAX;
 
-/// What came back for a request.
+/// Response to a request, after redirects.
 struct Answered {
     bytes: Vec<u8>,
-    /// The server that was asked has the data, and sent us nowhere else.
+    /// Whether the server that was asked is a data server, and answered without a redirect.
     is_at_data: bool,
 }
 
-/// Lists a folder at all servers that have it, an answer of each.
+/// Lists a folder on all servers that have the folder; returns one response per server.
 pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>> {
     let (entry, path) = entry_of(url)?;
     let locate = |server: &Server| exchanged(server, Request::locate(&format!("*{path}")), settings);
@@ -34,7 +34,7 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
         let list = |_| exchanged(&server, Request::list(&path), settings).map(|answer| answer.bytes);
         match with_retries(settings, list) {
             Ok(page) => pages.push(page),
-            // This server of a cluster does not have it.
+            // This server has some of the cluster's folders, but not this folder.
             Err(fault) if fault.kind == StorageErrorKind::NotFound => missing = Some(fault),
             Err(fault) => return Err(fault),
         }
@@ -45,11 +45,12 @@ pub(crate) fn list_xrootd(url: &str, settings: &Settings) -> Result<Vec<Vec<u8>>
     }
 }
 
-/// The servers that have a path, by what `locate` gets from the entry and from the redirectors below it; the entry
-/// itself if it knows no others. A data server names itself, and that name may be known to no other machine.
+/// Returns the servers that have a path, found by calling `locate` on the entry server and on the redirectors below it.
+/// Returns the entry server itself if no other server is found, or if the entry server is a data server: the name that
+/// a data server reports for itself may be unknown to other machines.
 fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Answered>) -> Result<Vec<Server>> {
     let mut found: Vec<Server> = Vec::new();
-    // Redirectors in the order in which they were named; those before `queried_count` were queried.
+    // Redirectors in the order in which they were reported. The first `queried_count` redirectors have been queried.
     let mut redirectors = vec![entry.clone()];
     let mut queried_count = 0;
     while let Some(server) = redirectors.get(queried_count).cloned() {
@@ -76,19 +77,20 @@ fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Answer
             }
         }
     }
-    // A door that calls itself a redirector, and is alone.
+    // A dCache door that describes itself as a redirector, although it is the only server.
     let is_itself = found.len() == 1 && found.iter().all(|one| one.port == entry.port);
     Ok(if found.is_empty() || is_itself { vec![entry.clone()] } else { found })
 }
 
-/// `Sr[::1]:1094 Mw host:1213`: what each is, what may be done there, and where it is.
+/// Parses a response such as `Sr[::1]:1094 Mw host:1213`, which states the kind, the allowed access and the address of
+/// each server. Returns the kinds and addresses.
 fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
     let text = String::from_utf8_lossy(answer);
     let words = text.trim_end_matches('\0').split_ascii_whitespace();
     let one = |word: &str| {
         let address = word.get(2..)?;
         let (host, port) = split_address(address)?;
-        // An IPv4 address that is written as an IPv6 address.
+        // The host may be an IPv4 address in IPv6 notation.
         let old = host.strip_prefix("::ffff:").or_else(|| host.strip_prefix("::")).filter(|old| old.contains('.'));
         let host = old.unwrap_or(host).to_owned();
         let server = Server { host, port: port.unwrap_or(PORT), ..entry.clone() };
@@ -97,7 +99,7 @@ fn locations(answer: &[u8], entry: &Server) -> Vec<(u8, Server)> {
     words.filter_map(one).collect()
 }
 
-/// Sends a request to a server, or to those that it redirects us to.
+/// Sends a request to a server and follows redirects.
 fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<Answered> {
     let mut server = server.clone();
     for redirects_count in 0..=REDIRECTS_MAX {
@@ -113,13 +115,13 @@ fn exchanged(server: &Server, request: Request, settings: &Settings) -> Result<A
             _ => return Err(session.protocol_fault("an authentication request")),
         }
     }
-    Err(Fault::new(StorageErrorKind::Refused, format!("{server} redirects again and again, to no end")))
+    Err(Fault::new(StorageErrorKind::Refused, format!("too many redirects, the last to {server}")))
 }
 
-/// The checksum of a file and its kind, as `adler32:0a1b2c3d`, at the server that it is read from.
+/// Returns a file's checksum with its kind, such as `adler32:0a1b2c3d`, from the server that the file is read from.
 pub(super) fn checksum_at(server: &Server, target: &str, settings: &Settings) -> Option<String> {
     let path = target.split('?').next().unwrap_or(target);
-    // There is no wait for a server that has to read all of the file for it.
+    // The request fails instead of waiting if the server must read the whole file to compute the checksum.
     let answer = exchanged(server, Request::checksum(path), settings).ok()?;
     let text = String::from_utf8_lossy(&answer.bytes).trim_end_matches('\0').to_owned();
     let (kind, value) = text.trim().split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Authenticates the user at a server: `unix`, `host`, a shared secret (`sss`) and tokens (`ztn`).
+//! Authenticates the user on a server with `unix`, `host`, a shared secret (`sss`) or a token (`ztn`).
 
 use std::fs;
 use std::time::Instant;
@@ -13,10 +13,10 @@ use crate::servers::failure::{Fault, Result};
 use crate::servers::token;
 use crate::StorageErrorKind;
 
-/// Protocols that only XRootD's own client supports.
+/// Authentication protocols that only the official XRootD client supports.
 const BY_XROOTD_CLIENT: &[&str] = &["gsi", "krb5", "pwd"];
 
-/// The longest name that servers take at login is eight letters; longer ones are cut.
+/// Returns the user name for the login. Servers truncate the name to eight characters.
 pub(super) fn user_name(server: &Server) -> String {
     server.user.clone().unwrap_or_else(own_name)
 }
@@ -31,7 +31,8 @@ fn own_group() -> String {
     name_in("/etc/group", id).unwrap_or_else(|| format!("g{id}"))
 }
 
-/// The name that goes with a number in a list of lines `name:...:number:...`.
+/// Returns the name that belongs to an ID in a file with lines of the form `name:...:id:...`; None if the file has no
+/// such line.
 fn name_in(list: &str, id: u32) -> Option<String> {
     let lines = fs::read_to_string(list).ok()?;
     let id = id.to_string();
@@ -42,7 +43,8 @@ fn name_in(list: &str, id: u32) -> Option<String> {
     })
 }
 
-/// Tries the server's protocols, in its order, until one is accepted. `wanted` is `&P=name,arguments&P=...`.
+/// Tries the authentication protocols in the order of the server's list until one succeeds. The list `wanted` has the
+/// form `&P=name,arguments&P=...`.
 pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], deadline: Instant) -> Result<()> {
     let wanted = String::from_utf8_lossy(wanted).into_owned();
     let mut offered = Vec::new();
@@ -59,7 +61,7 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
         };
         match session.exchange(Request::auth(name, &credentials), deadline) {
             Ok(Answer::Done(_)) => return Ok(()),
-            Ok(_) => refused.push(format!("{name}: the server wants more credentials than there are")),
+            Ok(_) => refused.push(format!("{name}: the server asks for additional credentials")),
             Err(fault) if session.is_broken => return Err(fault),
             Err(fault) => refused.push(format!("{name}: {}", fault.reason)),
         }
@@ -69,7 +71,7 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     } else {
         StorageErrorKind::Permission
     };
-    let mut reason = format!("{} wants you to log in, by {}", session.link.server, offered.join(" or "));
+    let mut reason = format!("{} requires a login with {}", session.link.server, offered.join(" or "));
     if refused.is_empty() {
         reason += "; this client supports unix, host, sss and ztn (a token, over roots://)";
     } else {
@@ -78,14 +80,14 @@ pub(super) fn identify(session: &mut Session, server: &Server, wanted: &[u8], de
     Err(Fault::new(kind, reason))
 }
 
-/// A protocol that a server offers, and its arguments.
+/// An authentication protocol that a server offers, with its arguments.
 #[derive(Debug, PartialEq, Eq)]
 struct Protocol<'a> {
     name: &'a str,
     arguments: &'a str,
 }
 
-/// The different protocols in `&P=name,arguments&P=...`, no more than are tried.
+/// Returns the distinct protocols in a list of the form `&P=name,arguments&P=...`, but at most `LOGIN_PROTOCOLS_MAX`.
 fn protocols_in(wanted: &str) -> Vec<Protocol<'_>> {
     let mut found: Vec<Protocol<'_>> = Vec::new();
     for one in wanted.trim_end_matches('\0').split("&P=").filter(|one| !one.is_empty()) {
@@ -98,7 +100,7 @@ fn protocols_in(wanted: &str) -> Vec<Protocol<'_>> {
     found
 }
 
-/// The credentials of a protocol; None for one that is not supported.
+/// Returns the credentials for an authentication protocol; None if the protocol is not supported.
 fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) -> Option<Result<Vec<u8>>> {
     match name {
         "host" => Some(Ok(b"host\0".to_vec())),
@@ -112,19 +114,19 @@ fn credentials(name: &str, arguments: &str, server: &Server, session: &Session) 
     }
 }
 
-/// Name, version, `T` for a token, its length with the final zero, and the token.
+/// Encodes the user's token as credentials: protocol name, version, `T` for a token, length including the final zero,
+/// and the token.
 fn token_credentials(is_secure: bool) -> Result<Vec<u8>> {
     let fault = |reason: &str| Fault::new(StorageErrorKind::Permission, reason);
     if !is_secure {
-        return Err(fault("ztn: a token is only sent over TLS, as roots:// has it"));
+        return Err(fault("ztn: a token is only sent over TLS; use roots://"));
     }
-    let token =
-        token::bearer_token()?.ok_or_else(|| fault("ztn: there is no token in BEARER_TOKEN_FILE or BEARER_TOKEN"))?;
+    let token = token::bearer_token()?.ok_or_else(|| fault("ztn: no token in BEARER_TOKEN_FILE or BEARER_TOKEN"))?;
     let length = u16::try_from(token.len() + 1).map_err(|_| fault("ztn: the token is too long"))?;
     let mut credentials = b"ztn\0\0T\0\0".to_vec();
     credentials.extend(length.to_be_bytes());
     credentials.extend(token.as_bytes());
-    // The zero that ends it, and two that a structure in the server's memory has.
+    // A terminating zero, and the two bytes of padding at the end of the server's struct.
     credentials.extend([0; 3]);
     Ok(credentials)
 }

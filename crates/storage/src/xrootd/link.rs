@@ -1,4 +1,4 @@
-//! A connection: bytes in and out, plain or secure, each wait with its deadline.
+//! A plain or TLS connection on which every wait has a deadline.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -17,7 +17,7 @@ use crate::servers::tls;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// Larger than most answers but those with data, which go past it.
+/// Size of the receive buffer, larger than most responses. File data bypasses the buffer.
 const BUFFER_BYTES: usize = 64 << 10;
 
 enum Wire {
@@ -31,7 +31,7 @@ type Secure = StreamOwned<ClientConnection, TcpStream>;
 pub(super) struct Link {
     wire: Option<Wire>,
     buffer: Box<[u8]>,
-    /// The bytes of the buffer that were received and not taken.
+    /// Range in the buffer of received bytes that have not been consumed.
     held: std::ops::Range<usize>,
     silence: Duration,
     /// Host and port, for messages.
@@ -61,7 +61,7 @@ impl Link {
         Ok(link)
     }
 
-    /// How long a server may send nothing.
+    /// Sets the silence timeout, which applies to every receive and send.
     pub(super) fn set_silence(&mut self, silence: Duration) -> Result<()> {
         if silence != self.silence {
             let stream = match &self.wire {
@@ -76,12 +76,12 @@ impl Link {
         Ok(())
     }
 
-    /// Lets a server send nothing for as long as it has announced, and not for less than usual.
+    /// Raises the silence timeout to `announced`, a wait that the server has announced.
     pub(super) fn allow_silence(&mut self, announced: Duration) -> Result<()> {
         self.set_silence(announced.max(self.silence))
     }
 
-    /// The address that the server sees us at, unless something between changes it.
+    /// Returns the client's address as seen by the server, unless NAT changes the address.
     pub(super) fn own_address(&self) -> Result<SocketAddr> {
         let stream = match &self.wire {
             Some(Wire::Plain(stream)) => stream,
@@ -95,13 +95,13 @@ impl Link {
         matches!(self.wire, Some(Wire::Secure(_)))
     }
 
-    /// Goes on in TLS, from the next byte in both directions.
+    /// Switches the connection to TLS, starting at the next byte in both directions.
     pub(super) fn secure(&mut self, host: &str, deadline: Instant) -> Result<()> {
         let refused = |reason: String| {
             Fault::new(StorageErrorKind::Refused, format!("no secure connection to {}: {reason}", self.server))
         };
         if !self.held.is_empty() {
-            return Err(Fault::protocol(&self.server, "bytes that are not secure where they have to be"));
+            return Err(Fault::protocol(&self.server, "plain bytes before the TLS handshake"));
         }
         let name = ServerName::try_from(host.to_owned()).map_err(|error| refused(error.to_string()))?;
         let connection = ClientConnection::new(configuration()?, name).map_err(|error| refused(error.to_string()))?;
@@ -130,13 +130,13 @@ impl Link {
         sent.map_err(|error| Fault::connection(&self.server, "while a request was sent", &error))
     }
 
-    /// Fills all of `room`, from what is held and then from the connection.
+    /// Fills `room`, first with bytes from the buffer and then with bytes from the connection.
     pub(super) fn receive(&mut self, room: &mut [u8], deadline: Instant) -> Result<()> {
         let mut filled = 0;
         while filled < room.len() {
             if self.held.is_empty() {
                 let left = &mut room[filled..];
-                // Bytes that would fill the buffer are received at their place.
+                // Large reads bypass the buffer to avoid a copy.
                 if left.len() >= BUFFER_BYTES {
                     filled += receive_some(&mut self.wire, left, deadline).map_err(|error| self.tls_fault(&error))?;
                     continue;
@@ -160,18 +160,19 @@ impl Link {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match inner {
             Some(error) => tls::fault_of(&self.server, error),
-            None => Fault::connection(&self.server, "while an answer was due", error),
+            None => Fault::connection(&self.server, "while waiting for an answer", error),
         }
     }
 }
 
-/// Which of these has the first bytes for us, waited for until the deadline, or as long as a server may be silent.
+/// Waits until one of these connections has data, and returns the connection's index. Fails at the deadline, or after
+/// the silence timeout.
 pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize> {
     if let Some(index) = links.iter().position(|link| !link.held.is_empty()) {
         return Ok(index);
     }
     let Some(first) = links.first() else { return Ok(0) };
-    let fault = |error: &io::Error| Fault::connection(&first.server, "while an answer was due", error);
+    let fault = |error: &io::Error| Fault::connection(&first.server, "while waiting for an answer", error);
     let mut waits = Vec::with_capacity(links.len());
     for link in links {
         let Some(Wire::Plain(stream)) = &link.wire else { return Err(link.lost()) };
@@ -183,7 +184,7 @@ pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize
         let time = Timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
         match poll(&mut waits, Some(&time)) {
             Ok(0) => return Err(fault(&io::ErrorKind::TimedOut.into())),
-            // The receiving side finds out what is wrong with a connection.
+            // Errors of the connection are not checked here, because receiving will report them.
             Ok(_) => return Ok(waits.iter().position(|wait| !wait.revents().is_empty()).unwrap_or(0)),
             Err(Errno::INTR) => {}
             Err(error) => return Err(fault(&error.into())),
@@ -191,7 +192,7 @@ pub(super) fn first_readable(links: &[&Link], deadline: Instant) -> Result<usize
     }
 }
 
-/// The addresses of a host. The system looks names up for as long as it likes, so it does that in a thread of its own.
+/// Resolves a host's addresses. Uses a separate thread, because the system's resolver has no timeout.
 fn addresses_of(server: &Server, timeout: Duration) -> Result<Vec<SocketAddr>> {
     if let Ok(address) = server.host.parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, server.port)]);
@@ -199,7 +200,7 @@ fn addresses_of(server: &Server, timeout: Duration) -> Result<Vec<SocketAddr>> {
     let (found, addresses) = mpsc::channel();
     let name = (server.host.clone(), server.port);
     let look_up = move || {
-        // The receiver is gone if it took too long.
+        // Errors are ignored, because the receiver is gone after a timeout.
         let _ = found.send(name.to_socket_addrs().map(Iterator::collect));
     };
     std::thread::Builder::new()
@@ -208,11 +209,11 @@ fn addresses_of(server: &Server, timeout: Duration) -> Result<Vec<SocketAddr>> {
         .map_err(|error| Fault::io(&error))?;
     let found = addresses.recv_timeout(timeout).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     found.map_err(|error: io::Error| {
-        Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is not known: {error}"))
+        Fault::new(StorageErrorKind::Unreachable, format!("the host of {server} is unknown: {error}"))
     })
 }
 
-/// At least one byte, or an error.
+/// Receives at least one byte, or fails; returns the number of bytes.
 fn receive_some(wire: &mut Option<Wire>, room: &mut [u8], deadline: Instant) -> io::Result<usize> {
     if Instant::now() >= deadline {
         return Err(io::ErrorKind::TimedOut.into());
@@ -228,7 +229,8 @@ fn receive_some(wire: &mut Option<Wire>, room: &mut [u8], deadline: Instant) -> 
     Ok(count)
 }
 
-/// The handshake, which rustls would do by itself, but without a deadline.
+/// Receives decrypted bytes. Encrypted bytes are read here, because rustls would read them without checking the
+/// deadline.
 fn receive_secure(secure: &mut Secure, room: &mut [u8], deadline: Instant) -> io::Result<usize> {
     loop {
         match secure.conn.reader().read(room) {
@@ -250,7 +252,7 @@ fn receive_tls(secure: &mut Secure, deadline: Instant) -> io::Result<()> {
     match secure.conn.process_new_packets() {
         Ok(_) => Ok(()),
         Err(error) => {
-            // Sends the server the reason, if it still listens.
+            // Sends the TLS alert to the server, if the server still listens.
             let _ = send_tls(secure);
             Err(io::Error::new(io::ErrorKind::InvalidData, error))
         }

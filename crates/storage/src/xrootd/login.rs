@@ -1,4 +1,4 @@
-//! Connects to a server and logs in, in as few round trips as possible.
+//! Connects to a server and logs in, with as few round trips as possible.
 
 use std::time::Instant;
 
@@ -11,15 +11,16 @@ use crate::servers::failure::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// The outcome of a login.
+/// Outcome of an attempt to log in.
 enum Started {
-    /// The connection, and the answer to the first request if it was sent early.
+    /// The session, and the response to the first request if that request was sent early.
     Ready(Box<Session>, Option<Answer>),
-    /// The server wants something before what was sent early: connect again with these early requests.
+    /// The server did not accept the early requests. The client must reconnect with the given early requests.
     Again(EarlyRequests),
 }
 
-/// Connects and logs in. Sends `first`, too, if the server takes it early: see [`EarlyRequests`].
+/// Connects and logs in. If the server accepts early requests, also sends `first` before the login is complete: see
+/// [`EarlyRequests`].
 pub(super) fn start(
     server: &Server,
     settings: &Settings,
@@ -36,7 +37,7 @@ pub(super) fn start(
         let fewer = match log_in(session, server, settings, early, knows_limits, first) {
             Ok(Started::Ready(session, answer)) => return Ok((*session, answer)),
             Ok(Started::Again(fewer)) => fewer,
-            // It closes the connection where more is sent than it expects.
+            // The server may have closed the connection because of an unexpected early request.
             Err(Fault { kind: StorageErrorKind::Unreachable | StorageErrorKind::Protocol, .. })
                 if early != EarlyRequests::Nothing =>
             {
@@ -45,7 +46,7 @@ pub(super) fn start(
             Err(fault) => return Err(fault),
         };
         if fewer >= early {
-            return Err(Fault::protocol(&server.to_string(), "different demands at each login"));
+            return Err(Fault::protocol(&server.to_string(), "different requirements at each login"));
         }
         early = fewer;
     }
@@ -61,7 +62,7 @@ fn log_in(
 ) -> Result<Started> {
     let deadline = Instant::now() + settings.time_limit(0);
     session.link.send(&wire::HANDSHAKE)?;
-    // Its answer comes on stream 0, which no request of ours has.
+    // The response to the handshake is ignored. It arrives on stream 0, which no request uses.
     session.forgotten.insert(0);
     let (mut protocol, mut login) = (Request::protocol(server.secure), Request::login(&user_name(server)));
     let protocol_stream = session.send(&mut protocol)?;
@@ -73,12 +74,12 @@ fn log_in(
     }
     let can = session.answer_to(&mut protocol, protocol_stream, deadline)?;
     let can = number(&session.done(can)?, 4)
-        .ok_or_else(|| Fault::protocol(&session.link.server, "no list of what it can do"))?;
+        .ok_or_else(|| Fault::protocol(&session.link.server, "no list of its features"))?;
     session.limits.pages = can & flags::PAGES != 0;
     session.is_data_server = can & (flags::DATA_SERVER | flags::REDIRECTOR) == flags::DATA_SERVER;
     let is_plain = !server.secure && can & (flags::TLS_NOW | flags::TLS_AFTER_LOGIN) == 0;
     if server.secure && can & flags::TLS_THERE == 0 {
-        let reason = format!("{} does not do TLS, which roots:// asks for", session.link.server);
+        let reason = format!("{} does not support TLS, which roots:// requires", session.link.server);
         return Err(Fault::new(StorageErrorKind::Refused, reason));
     }
     if early_login.is_some() && !is_plain {
@@ -93,7 +94,7 @@ fn log_in(
     if can & flags::TLS_AFTER_LOGIN != 0 && !session.link.is_secure() {
         session.link.secure(&server.host, deadline)?;
     }
-    // A session's number of 16 bytes, and what the server wants to know of us.
+    // The response contains a session ID of 16 bytes, followed by the server's authentication requirements.
     let wanted = login.get(16..).unwrap_or_default();
     session.login = login.first_chunk().copied().unwrap_or_default();
     if early_first.is_some() && !wanted.is_empty() {
@@ -112,7 +113,7 @@ fn log_in(
     }
     let answer = match early_first.map(|stream| session.answer_to(first, stream, deadline)) {
         Some(Err(fault)) if session.is_broken => return Err(fault),
-        // It may only have come too early; if not, it is refused again.
+        // The request may have been refused only because it was sent too early. The caller sends it again.
         answer => answer.and_then(Result::ok),
     };
     Ok(Started::Ready(Box::new(session), answer))

@@ -1,8 +1,8 @@
-//! Files at XRootD servers: a client of the protocol 5.2 for what reading needs.
+//! Files on XRootD servers. Contains a client for the part of protocol 5.2 that is needed for reading.
 //!
-//! A [`session::Session`] is one connection after its login; the [`pool`] keeps them, and one thread at a time uses
-//! each. The thread that reads sends its requests one after the other and takes the answers as they come, straight into
-//! the buffers that they are for, so there is no thread between, and no event loop.
+//! A [`session::Session`] is a connection after login. The [`pool`] keeps the sessions, each of which is used by one
+//! thread at a time. A reading thread sends its own requests, and receives the responses as they arrive, directly into
+//! the buffers of its reads. No other threads or event loops are involved.
 
 mod file;
 mod folder;

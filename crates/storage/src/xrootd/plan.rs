@@ -1,22 +1,25 @@
-//! From the ranges that are wanted to requests within the limits of a server: a pure function.
+//! Pure function that splits ranges into requests within the limits of a server.
 
 use super::session::RequestLimits;
 use crate::limits::{READV_BYTES_MAX, READ_ALONE_BYTES, READ_BYTES_MAX};
 use crate::ByteRange;
 
-/// A run of bytes of the file, and where it goes: which of the wanted ranges, and from which byte of it.
+/// Consecutive bytes of the file that are part of a requested range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Piece {
+    /// Index of the requested range.
     pub(super) wanted: usize,
+    /// Offset of the piece within the requested range.
     pub(super) at: usize,
+    /// Offset of the piece in the file.
     pub(super) offset: u64,
     pub(super) length: u32,
 }
 
-/// The pieces of one request; several make it a vector read.
+/// The pieces of one request. A request with several pieces is a vector read.
 pub(super) type Pieces = Vec<Piece>;
 
-/// Cuts the wanted ranges into requests: large ones alone, in pieces, and small ones together.
+/// Splits ranges into requests. Large ranges are read individually, in pieces; small ranges are read together.
 pub(super) fn requests(wanted: &[ByteRange], limits: &RequestLimits) -> Vec<Pieces> {
     let mut requests = Vec::new();
     let mut together: Pieces = Vec::new();
@@ -40,7 +43,7 @@ pub(super) fn requests(wanted: &[ByteRange], limits: &RequestLimits) -> Vec<Piec
     requests
 }
 
-/// A large range in pieces that end where a page of the file does.
+/// Splits a large range into pieces that end at multiples of `READ_BYTES_MAX` in the file.
 fn cut(wanted: usize, range: ByteRange) -> impl Iterator<Item = Piece> {
     let mut done = 0;
     std::iter::from_fn(move || {

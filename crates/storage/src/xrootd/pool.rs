@@ -1,4 +1,4 @@
-//! The connections of this process, by server. Each is used by one thread at a time, for any of the server's files.
+//! The connection pool of this process. One thread at a time uses a connection, for any file on the server.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
@@ -14,16 +14,17 @@ use crate::servers::failure::{Fault, Result};
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// The connections to one server.
+/// The pooled connections to one server.
 #[derive(Default)]
 struct Sessions {
     idle: Vec<Session>,
     busy_count: usize,
-    /// How many of the busy ones are being connected for any reader.
+    /// Number of connections that are being established ahead of time for any reader. They are included in
+    /// `busy_count`.
     expected_count: usize,
-    /// How many readers wait for a connection.
+    /// Number of readers waiting for a connection.
     waiting_count: usize,
-    /// What earlier connections have shown of the server.
+    /// Properties of the server, learned from earlier connections.
     known: KnownServer,
 }
 
@@ -33,10 +34,10 @@ pub(super) struct Pool {
     given_back: Condvar,
 }
 
-/// The pool, and the process that it was made in.
+/// The current pool, and the ID of the process that created it.
 static KEPT: Mutex<Option<(u32, Arc<Pool>)>> = Mutex::new(None);
 
-/// The pool of this process.
+/// Returns the pool of this process.
 pub(super) fn pool() -> Arc<Pool> {
     let process = std::process::id();
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +45,8 @@ pub(super) fn pool() -> Arc<Pool> {
         Some((owner, pool)) if *owner == process => Arc::clone(pool),
         _ => {
             let pool = Arc::new(Pool::default());
-            // After a fork the connections are the parent's: closing them here would end its sessions at the servers.
+            // After a fork, the connections belong to the parent process. Dropping them here would end the parent's
+            // sessions on the servers.
             std::mem::forget(kept.replace((process, Arc::clone(&pool))));
             pool
         }
@@ -56,8 +58,9 @@ impl Pool {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection to this server for the caller alone: rather one on which `file` is open, else an idle one, else a
-    /// new one, else the next that is given back. Where the file is not open on it, comes with the answer to `open`.
+    /// Returns a connection to this server for exclusive use. Prefers a connection on which `file` is open, then an
+    /// idle connection, a new connection, and the next connection that is returned to the pool. If `file` was not open
+    /// on the connection, the file is opened, and the response to `open` is returned too.
     pub(super) fn take(
         self: &Arc<Self>,
         server: &Server,
@@ -84,7 +87,7 @@ impl Pool {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let reason = format!("all {SESSIONS_MAX} connections to {server} are busy for too long");
+                let reason = format!("all {SESSIONS_MAX} connections to {server} were busy for too long");
                 return Err(Fault::new(StorageErrorKind::Timeout, reason));
             }
             sessions.waiting_count += 1;
@@ -95,7 +98,8 @@ impl Pool {
         }
     }
 
-    /// One more connection to this server, if there are fewer than this many. A reader that needs one waits for it.
+    /// Announces that another connection to this server will be established, if there are fewer than `count`. Readers
+    /// that need a connection wait for the announced connection.
     pub(super) fn expect(self: &Arc<Self>, server: &Server, count: usize) -> Option<ExpectedConnection> {
         let mut servers = self.lock();
         let sessions = servers.entry(server.clone()).or_default();
@@ -108,8 +112,8 @@ impl Pool {
         Some(ExpectedConnection { taken: Some(taken), server: server.clone(), pool: Arc::clone(self) })
     }
 
-    /// Closes the files that no reader holds any more on the idle connections to a server, and connections to any
-    /// server that were idle for too long.
+    /// Closes files without readers on the idle connections to `server`, and closes connections to any server that have
+    /// been idle for too long.
     pub(super) fn close_unused(&self, server: &Server) {
         let mut servers = self.lock();
         close_idle(&mut servers);
@@ -120,14 +124,15 @@ impl Pool {
     }
 }
 
-/// Closes connections that were idle for too long, of all servers: nobody may take one to that server again.
+/// Closes connections that have been idle for too long. All servers are checked, since some may never be used again.
 fn close_idle(servers: &mut HashMap<Server, Sessions>) {
     for sessions in servers.values_mut() {
         sessions.idle.retain(|session| session.last_used.elapsed() < SESSION_IDLE_MAX);
     }
 }
 
-/// A connection that is being made for any reader. Readers stop waiting for it when this is dropped.
+/// An announced connection, which is being established for any reader. Once this object is dropped, readers no longer
+/// wait for the connection.
 pub(super) struct ExpectedConnection {
     taken: Option<Taken>,
     server: Server,
@@ -135,7 +140,7 @@ pub(super) struct ExpectedConnection {
 }
 
 impl ExpectedConnection {
-    /// Connects, opens the file, and returns the answer.
+    /// Connects and opens the file; returns the connection, and the response to `open`.
     pub(super) fn start(&mut self, file: u64, open: Request, settings: &Settings) -> Result<(Taken, Option<Answer>)> {
         let known = self.pool.lock().get(&self.server).map(|sessions| sessions.known).unwrap_or_default();
         let once = || Fault::new(StorageErrorKind::Internal, "a connection was started twice");
@@ -155,7 +160,7 @@ impl Drop for ExpectedConnection {
     }
 }
 
-/// A connection that is in use; given back when dropped, unless it is broken.
+/// A connection in use. When dropped, the connection is returned to the pool, unless it is broken.
 pub(super) struct Taken {
     session: Option<Session>,
     server: Server,
@@ -163,7 +168,8 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Connects if there is no connection yet, and opens the file if it is not open on it.
+    /// Connects if necessary, and opens the file if it is not yet open on this connection. Returns the response to
+    /// `open`, if the file was opened.
     fn make_ready(
         &mut self,
         file: u64,
@@ -228,7 +234,7 @@ impl Drop for Taken {
         sessions.known.limits = session.as_ref().and_then(Session::known_limits).or(sessions.known.limits);
         match session {
             Some(session) if !session.is_broken => sessions.idle.push(session),
-            // What ended one connection has most probably ended the idle ones.
+            // The problem that ended this connection has probably ended the idle connections too.
             _ => sessions.idle.clear(),
         }
         drop(servers);

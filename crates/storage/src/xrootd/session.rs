@@ -1,8 +1,10 @@
-//! A connection after its login: requests and their answers, waits, and the files that are open on it.
+//! A connection after login, with its requests and responses, waits, and open files.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
 use std::time::{Duration, Instant};
+
+use branchline_trace::environment::STORAGE_WAIT;
 
 use super::link::Link;
 use super::server::Server;
@@ -14,92 +16,94 @@ use crate::servers::failure_counts::note_wait;
 use crate::settings::Settings;
 use crate::StorageErrorKind;
 
-/// The server's limits for one request.
+/// A server's limits for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RequestLimits {
-    /// Ranges of a vector read.
+    /// Maximum number of ranges in a vector read.
     pub(super) ranges_max: usize,
-    /// Bytes of each of them.
+    /// Maximum length of each range in a vector read.
     pub(super) range_bytes_max: u32,
-    /// Whether it reads with checksums.
+    /// Whether the server supports reads with checksums.
     pub(super) pages: bool,
 }
 
-/// A file that is open on this connection, as long as a reader holds it.
+/// A file that stays open on a connection until no reader holds the file.
 struct OpenFile {
     opened: Opened,
     holder: Weak<()>,
 }
 
-/// A connection after its login. One thread at a time uses it.
+/// A connection after login. Only one thread at a time uses a connection.
 pub(super) struct Session {
     pub(super) link: Link,
     pub(super) limits: RequestLimits,
-    /// It has files itself, and is no redirector.
+    /// Whether the server is a data server, which stores files itself, rather than a redirector.
     pub(super) is_data_server: bool,
-    /// The connection is of no use any more: it failed, or answers will come that no request waits for.
+    /// Whether the connection can no longer be used, because it failed, or because unwanted responses may still arrive.
     pub(super) is_broken: bool,
     pub(super) last_used: Instant,
-    /// How long the server may make us wait.
+    /// Maximum wait that the server may request.
     pub(super) wait_max: Duration,
-    /// The storage element for which waits are counted.
+    /// Name of the storage element for which waits are counted.
     pub(super) element: String,
-    /// What the next connection to this server may send before the answers.
+    /// Requests that the next connection to this server may send early.
     pub(super) early_requests: EarlyRequests,
-    /// The number of the session, which binds further connections to it.
+    /// Session ID, which is used to bind data connections to this session.
     pub(super) login: [u8; 16],
     pub(super) streams: Streams,
     next_stream: u16,
-    /// The stream on which the server is to send its limits, until it has.
+    /// Stream on which the response with the server's limits will arrive; None once the limits have arrived.
     limits_due: Option<u16>,
-    /// Streams whose answers are ignored.
+    /// Streams whose responses will be ignored.
     pub(super) forgotten: HashSet<u16>,
     files: HashMap<u64, OpenFile>,
 }
 
-/// What is sent to a server before it has answered: each step saves a round trip. A server that turns out to want
-/// something else first is connected to again, with fewer early requests.
+/// Requests that the client sends before the responses to earlier requests have arrived. Each early request saves a
+/// round trip. If the server requires another step first, the client reconnects with fewer early requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum EarlyRequests {
-    /// None: it wants TLS.
+    /// No early requests, because the server requires TLS.
     Nothing,
-    /// The login: the server wants an authentication after it.
+    /// Only the login, because the server requires authentication after the login.
     Login,
-    /// The login and the first request of the caller: most servers want no more than a login without TLS.
+    /// The login and the caller's first request. Sufficient for most servers, which require neither TLS nor
+    /// authentication.
     #[default]
     LoginAndFirst,
 }
 
-/// Facts of a server that earlier connections learned.
+/// Properties of a server that were learned from earlier connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KnownServer {
     pub(super) early_requests: Option<EarlyRequests>,
-    /// Its limits for one request, if it has sent them.
+    /// The server's limits for one request; None if not yet known.
     pub(super) limits: Option<RequestLimits>,
 }
 
-/// The answer to a request that reads no data.
+/// Complete response to a request other than a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     Done(Vec<u8>),
-    /// It wants more credentials.
+    /// The server requests more credentials.
     MoreCredentials(Vec<u8>),
     Redirect(Target),
 }
 
 impl Session {
-    /// Requests the server's limits, without waiting: the answer comes together with that to the open.
+    /// Requests the server's limits without waiting for the response, which arrives together with the response to the
+    /// open request.
     pub(super) fn request_limits(&mut self) -> Result<()> {
         self.limits_due = Some(self.send(&mut Request::settings("readv_iov_max readv_ior_max"))?);
         Ok(())
     }
 
-    /// The server's limits, once they have come.
+    /// Returns the server's limits; None until they have arrived.
     pub(super) fn known_limits(&self) -> Option<RequestLimits> {
         self.limits_due.is_none().then_some(self.limits)
     }
 
-    /// A connection before its login.
+    /// Creates a session over a connection that has not logged in yet.
     pub(super) fn over(link: Link, settings: &Settings) -> Self {
         Self {
             link,
@@ -119,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Waits for the server's limits of one vector read.
+    /// Waits until the server's limits for one request have arrived.
     pub(super) fn learn_limits(&mut self, deadline: Instant) -> Result<()> {
         for _ in 0..ATTENTIONS_MAX {
             if self.limits_due.is_none() {
@@ -129,16 +133,17 @@ impl Session {
                 return Err(self.protocol_fault("an answer to another request"));
             }
         }
-        Err(self.protocol_fault("one message after the other without a request"))
+        Err(self.protocol_fault("too many unsolicited messages"))
     }
 
-    /// Takes the answer with the server's limits. A server without an answer has the protocol's defaults.
+    /// Handles the response with the server's limits. If the response contains no limits, the protocol's defaults are
+    /// kept.
     fn take_limits(&mut self, header: Header, deadline: Instant) -> Result<()> {
         let answer = self.body(header.length, deadline)?;
         match header.status {
-            // The answer comes later.
+            // The server will send the response later.
             wire::WAIT_FOR_ANSWER => return Ok(()),
-            // An answer in several parts is none of the two numbers.
+            // A response in several parts cannot be the two expected numbers, so the rest is ignored.
             wire::OK_SO_FAR => drop(self.forgotten.insert(header.stream)),
             wire::OK => {
                 let text = String::from_utf8_lossy(&answer);
@@ -157,35 +162,35 @@ impl Session {
         Ok(())
     }
 
-    /// Sends a request and returns the stream of its answer.
+    /// Sends a request, and returns the stream on which the response will arrive.
     pub(super) fn send(&mut self, request: &mut Request) -> Result<u16> {
         let stream = self.next_stream;
         self.next_stream = if stream == u16::MAX { 1 } else { stream + 1 };
-        // After a lap of all numbers a forgotten one that was never answered is free again.
+        // After all stream IDs have been used, a stream may be reused although its ignored response never arrived.
         self.forgotten.remove(&stream);
         self.resend(request, stream)?;
         Ok(stream)
     }
 
-    /// Sends a request again, as a server wants it after a wait.
+    /// Sends a request on the given stream, for example again after a wait that the server requested.
     pub(super) fn resend(&mut self, request: &mut Request, stream: u16) -> Result<()> {
         let sent = self.link.send(request.on_stream(stream));
         self.is_broken |= sent.is_err();
         sent
     }
 
-    /// The header of the next answer that the caller may wait for. A late answer is taken out of the attention it comes
-    /// in.
+    /// Returns the header of the next response that the caller must handle. A deferred response is unwrapped from its
+    /// attention message.
     pub(super) fn next_header(&mut self, deadline: Instant) -> Result<Header> {
         for _ in 0..ATTENTIONS_MAX {
             if let Some(header) = self.next_for_caller(deadline)? {
                 return Ok(header);
             }
         }
-        Err(self.protocol_fault("one message after the other without a request"))
+        Err(self.protocol_fault("too many unsolicited messages"))
     }
 
-    /// Receives a message. None if it was for the session itself, and for no caller.
+    /// Receives a message, and returns its header. Returns None if the session has handled the message itself.
     fn next_for_caller(&mut self, deadline: Instant) -> Result<Option<Header>> {
         if let Err(fault) = self.streams.choose(&self.link, deadline) {
             self.is_broken = true;
@@ -213,7 +218,8 @@ impl Session {
         Ok(None)
     }
 
-    /// An attention: messages to all, which are passed over, or a late answer, whose header is given.
+    /// Handles an attention message. Returns the header of a deferred response; skips all other messages and returns
+    /// None.
     fn attention(&mut self, length: u32, deadline: Instant) -> Result<Option<Header>> {
         const BEFORE: u32 = 16;
         let mut kind = [0; 4];
@@ -228,19 +234,19 @@ impl Session {
         }
         let mut rest = [0; 4 + wire::HEADER_BYTES];
         if length < BEFORE {
-            return Err(self.protocol_fault("a late answer that is none"));
+            return Err(self.protocol_fault("a deferred response that is too short"));
         }
         self.receive(&mut rest, deadline)?;
         let [_, _, _, _, header @ ..] = rest;
         let header = Header::parse(header);
         if header.length != length - BEFORE {
-            return Err(self.protocol_fault("a late answer of another length than it says"));
+            return Err(self.protocol_fault("a deferred response with an inconsistent length"));
         }
         Ok(Some(header))
     }
 
-    /// Binds as many further connections as the settings want, once. Where the server does not take them, or not over
-    /// TLS, it is read without.
+    /// Opens the configured number of data connections, unless this was already done. Only the first connection is used
+    /// over TLS, or if the server does not support data connections.
     pub(super) fn bind_streams(&mut self, server: &Server, settings: &Settings) {
         if !self.link.is_secure() {
             let login = self.login;
@@ -248,7 +254,7 @@ impl Session {
         }
     }
 
-    /// A connection that is bound to a login.
+    /// Opens a data connection, and binds it to the session with ID `login`.
     fn bound(server: &Server, settings: &Settings, login: [u8; 16]) -> Result<BoundLink> {
         let mut session = Self::over(Link::connect(server, settings)?, settings);
         let deadline = Instant::now() + settings.time_limit(0);
@@ -265,45 +271,46 @@ impl Session {
         Ok(BoundLink { link: session.link, path })
     }
 
-    /// The path over which the next answer is to come, in turns.
+    /// Returns the ID of the connection on which the next response should arrive, in round-robin order.
     pub(super) fn next_path(&mut self) -> u8 {
         self.streams.next()
     }
 
-    /// Receives exactly this number of bytes; a failure is the end of the connection.
+    /// Fills `room` with received bytes. After a failure, the connection is marked as broken.
     pub(super) fn receive(&mut self, room: &mut [u8], deadline: Instant) -> Result<()> {
         let received = self.streams.chosen().unwrap_or(&mut self.link).receive(room, deadline);
         self.is_broken |= received.is_err();
         received
     }
 
-    /// The rest of an answer that is no data.
+    /// Receives the body of a response that is not file data.
     pub(super) fn body(&mut self, length: u32, deadline: Instant) -> Result<Vec<u8>> {
         self.body_up_to(ANSWER_BYTES_MAX as usize, length, deadline)
     }
 
     fn body_up_to(&mut self, bytes_max: usize, length: u32, deadline: Instant) -> Result<Vec<u8>> {
         if length as usize > bytes_max {
-            return Err(self.protocol_fault("more than such an answer can have"));
+            return Err(self.protocol_fault("a response that is too long"));
         }
         let mut body = vec![0; length as usize];
         self.receive(&mut body, deadline)?;
         Ok(body)
     }
 
-    /// The server breaks the protocol: what follows cannot be understood, so the connection is not used any more.
+    /// Builds the failure for a server that violated the protocol. Marks the connection as broken, because the
+    /// following bytes cannot be interpreted.
     pub(super) fn protocol_fault(&mut self, what: &str) -> Fault {
         self.is_broken = true;
         Fault::protocol(&self.link.server, what)
     }
 
-    /// Sends a request and waits for the whole answer.
+    /// Sends a request, and waits for the complete response.
     pub(super) fn exchange(&mut self, mut request: Request, deadline: Instant) -> Result<Answer> {
         let stream = self.send(&mut request)?;
         self.answer_to(&mut request, stream, deadline)
     }
 
-    /// Waits for the whole answer to a request that was sent on this stream.
+    /// Waits for the complete response to a request that was sent on `stream`.
     pub(super) fn answer_to(&mut self, request: &mut Request, stream: u16, mut deadline: Instant) -> Result<Answer> {
         let wait_end = Instant::now() + self.wait_max;
         let bytes_max = request.answer_bytes_max();
@@ -321,14 +328,14 @@ impl Session {
                         return Ok(Answer::Done(received));
                     }
                     if received.len() > bytes_max {
-                        return Err(self.protocol_fault("more than such an answer can have"));
+                        return Err(self.protocol_fault("a response that is too long"));
                     }
                 }
                 wire::AUTH_MORE => return Ok(Answer::MoreCredentials(body)),
                 wire::ERROR => return Err(wire::fault_of(&self.link.server, &body)),
                 wire::REDIRECT => {
                     let target = Target::parse(&body);
-                    return target.map(Answer::Redirect).ok_or_else(|| self.protocol_fault("a redirect to nowhere"));
+                    return target.map(Answer::Redirect).ok_or_else(|| self.protocol_fault("an invalid redirect"));
                 }
                 wire::WAIT if request.takes_no_wait() => {
                     let reason = format!("{} asks to wait", self.link.server);
@@ -343,20 +350,20 @@ impl Session {
                     self.link.allow_silence(pause)?;
                     deadline += pause;
                 }
-                _ => return Err(self.protocol_fault("an answer of an unknown kind")),
+                _ => return Err(self.protocol_fault("a response of an unknown kind")),
             }
         }
     }
 
-    /// How long the server wants us to wait, up to a limit.
+    /// Returns the wait that the server requests, or an error if the wait would end after `wait_end`.
     pub(super) fn announced_wait(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
         let seconds = number(body, 0).ok_or_else(|| self.protocol_fault("a wait without a time"))?;
         let pause = Duration::from_secs(u64::from(seconds));
         if Instant::now() + pause > wait_end {
             self.is_broken = true;
             let reason = format!(
-                "{} asks to wait for longer than {} s; the file may have to come from tape: try later, or set \
-                 BRANCHLINE_STORAGE_WAIT to the seconds that you would wait",
+                "{} asks to wait for longer than {} s; the file may have to be staged from tape: try again later, or \
+                 set {STORAGE_WAIT} or --server-wait to a longer time in seconds",
                 self.link.server,
                 self.wait_max.as_secs()
             );
@@ -365,7 +372,7 @@ impl Session {
         Ok(pause)
     }
 
-    /// Waits as long as the server wants, up to a limit, and returns that time.
+    /// Waits as long as the server requests, and returns the duration; fails if the wait would end after `wait_end`.
     pub(super) fn wait(&mut self, body: &[u8], wait_end: Instant) -> Result<Duration> {
         let pause = self.announced_wait(body, wait_end)?;
         note_wait(&self.element, pause);
@@ -373,33 +380,33 @@ impl Session {
         Ok(pause)
     }
 
-    /// The bytes of an answer that may not be a redirect.
+    /// Returns the body of a response; a redirect is an error.
     pub(super) fn done(&mut self, answer: Answer) -> Result<Vec<u8>> {
         match answer {
             Answer::Done(body) => Ok(body),
-            _ => Err(self.protocol_fault("a redirect where none is allowed")),
+            _ => Err(self.protocol_fault("an unexpected redirect")),
         }
     }
 
-    /// The answer to the open of a file that is open here.
+    /// Returns the response with which a file was opened; None if the file is not open on this connection.
     pub(super) fn opened(&self, file: u64) -> Option<&Opened> {
         self.files.get(&file).map(|open| &open.opened)
     }
 
-    /// Remembers that a file is open here, until no reader holds it.
+    /// Remembers that a file is open on this connection. The file is closed after `holder` is dropped.
     pub(super) fn keep(&mut self, file: u64, opened: Opened, holder: Weak<()>) {
         self.files.insert(file, OpenFile { opened, holder });
     }
 
-    /// Closes the files that no reader holds any more. The answers are skipped when they come.
+    /// Closes all files that no reader holds any more. The server's responses will be ignored.
     pub(super) fn close_unused(&mut self) {
         let left: Vec<u64> =
             self.files.iter().filter(|(_, open)| open.holder.strong_count() == 0).map(|(file, _)| *file).collect();
         for file in left {
-            if let Some(open) = self.files.remove(&file) {
-                if let Ok(stream) = self.send(&mut Request::close(open.opened.handle)) {
-                    self.forgotten.insert(stream);
-                }
+            if let Some(open) = self.files.remove(&file)
+                && let Ok(stream) = self.send(&mut Request::close(open.opened.handle))
+            {
+                self.forgotten.insert(stream);
             }
         }
     }

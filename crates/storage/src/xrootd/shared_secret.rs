@@ -1,6 +1,7 @@
-//! Logins by a secret that server and user share (`sss`): user, group and address, encrypted with a key of both.
+//! Login with a secret that the server and the user share (`sss`). The credentials contain user, group and address,
+//! encrypted with the shared key.
 //!
-//! The form is that of XRootD's protocol `sss` in its first version, which later servers take, too.
+//! The format is version 1 of XRootD's `sss` protocol, which later servers also accept.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,17 +17,17 @@ use crate::servers::small_file::read_small;
 use crate::servers::tls;
 use crate::StorageErrorKind;
 
-/// Times are counted from here.
+/// Start of the protocol's timestamps, in Unix time.
 const EPOCH_S: u64 = 1_222_183_880;
-/// The least number of bytes that are encrypted.
+/// Minimum number of bytes that are encrypted; shorter credentials are filled with random bytes.
 const BYTES_MIN: usize = 128;
-/// Kinds of fields in the credentials.
+// Types of fields in the credentials.
 const NAME: u8 = 1;
 const GROUP: u8 = 4;
 const RANDOM: u8 = 7;
 const ADDRESS: u8 = 0x20;
 
-/// A key of a key table.
+/// A key from an `sss` keytab.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Key {
     id: u64,
@@ -34,17 +35,17 @@ struct Key {
     secret: Vec<u8>,
 }
 
-/// The user and the host.
+/// User, group and address of the client.
 pub(super) struct UserAndHost<'a> {
     pub(super) user: &'a str,
     pub(super) group: &'a str,
     pub(super) address: SocketAddr,
 }
 
-/// The credentials of a user for a server with these arguments: `0.<seconds>:<key table>`.
+/// Returns the encrypted credentials of a user. `arguments` is sent by the server in the form `0.<seconds>:<keytab>`.
 pub(super) fn credentials(arguments: &str, who: &UserAndHost<'_>) -> Result<Vec<u8>> {
     if !arguments.starts_with("0.") {
-        return Err(fault("the server wants another cipher than bf32"));
+        return Err(fault("the server requires a cipher other than bf32"));
     }
     let named = arguments.split_once(':').map(|(_, path)| path.trim()).filter(|path| path.starts_with('/'));
     let key = newest_key(named)?;
@@ -65,7 +66,7 @@ pub(super) fn credentials(arguments: &str, who: &UserAndHost<'_>) -> Result<Vec<
     if let Some(missing) = BYTES_MIN.checked_sub(fields.len()) {
         let mut filling = vec![0; missing.max(1)];
         random(&mut filling)?;
-        // A text that begins with a zero would be empty.
+        // The filling must not start with a zero, because it would be considered an empty string.
         filling[0] |= 1;
         fields.push(RANDOM);
         fields.extend((filling.len() as u16).to_be_bytes());
@@ -77,7 +78,7 @@ pub(super) fn credentials(arguments: &str, who: &UserAndHost<'_>) -> Result<Vec<
     Ok(header)
 }
 
-/// Kind, length with the final zero, and the text.
+/// Appends a field, which consists of a type, a length including the final zero, and a string with a final zero.
 fn add_field(fields: &mut Vec<u8>, kind: u8, text: &str) {
     fields.push(kind);
     fields.extend((text.len() as u16 + 1).to_be_bytes());
@@ -90,31 +91,33 @@ fn fault(reason: &str) -> Fault {
 }
 
 fn random(room: &mut [u8]) -> Result<()> {
-    tls::provider().secure_random.fill(room).map_err(|_| fault("the system gives no random numbers"))
+    tls::provider().secure_random.fill(room).map_err(|_| fault("the system provides no random numbers"))
 }
 
-/// The newest key of `XrdSecSSSKT`, of the table that the server names, or of `.xrd/sss.keytab` at home.
+/// Returns the newest key from the first existing keytab: the file in `XrdSecSSSKT`, the file named by the server, or
+/// `~/.xrd/sss.keytab`.
 fn newest_key(named: Option<&str>) -> Result<Key> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let own = set("XrdSecSSSKT").or_else(|| set("XrdSecsssKT"));
     let at_home = set("HOME").map(|home| home.join(".xrd").join("sss.keytab"));
     let tables = [own, named.map(PathBuf::from), at_home];
     let table = tables.into_iter().flatten().find(|table| table.exists());
-    let table = table.ok_or_else(|| fault("there is no key table; XrdSecSSSKT says where yours is"))?;
+    let table = table.ok_or_else(|| fault("no keytab found; set XrdSecSSSKT to its path"))?;
     let unusable = |reason: &str| fault(&format!("{} cannot be used: {reason}", table.display()));
     let text = text_of(&table).map_err(|reason| unusable(&reason))?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let keys = text.lines().filter_map(|line| parse_key(line, now_s));
-    keys.max_by_key(|key| key.created_s).ok_or_else(|| unusable("it has no key that is still good"))
+    keys.max_by_key(|key| key.created_s).ok_or_else(|| unusable("all its keys have expired"))
 }
 
-/// The text of a key table. A server may name any path: a device without an end or a pipe is not read.
+/// Reads a keytab. Pipes and devices are refused, since the server may have named any path.
 fn text_of(table: &Path) -> std::result::Result<String, String> {
     let bytes = read_small(table, KEYS_BYTES_MAX).map_err(|error| error.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it holds other bytes than text".to_owned())
+    String::from_utf8(bytes).map_err(|_| "it is not a text file".to_owned())
 }
 
-/// A line `0 u:user g:group n:name N:id c:created e:expires f:flags k:hexadecimal`; None for one that has expired.
+/// Parses a key in the form `0 u:user g:group n:name N:id c:created e:expires f:flags k:hexadecimal`. Returns None if
+/// the key is invalid or has expired.
 fn parse_key(line: &str, now_s: u64) -> Option<Key> {
     let mut words = line.split_ascii_whitespace();
     if !matches!(words.next(), Some("0" | "1")) {
@@ -140,7 +143,7 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(|[high, low]| high * 16 + low).collect())
 }
 
-/// Blowfish in the mode CFB, from an initial block of zeros.
+/// Encrypts `bytes` with Blowfish in CFB mode and a zero IV.
 fn encrypt(secret: &[u8], bytes: &mut [u8]) -> Result<()> {
     let cipher: Blowfish = Blowfish::new_from_slice(secret).map_err(|_| fault("the key has a wrong length"))?;
     let mut block = GenericArray::from([0; 8]);
@@ -154,7 +157,7 @@ fn encrypt(secret: &[u8], bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// The checksum of Ethernet and zlib.
+/// Returns the CRC-32 checksum that Ethernet and zlib use.
 fn crc32(bytes: &[u8]) -> u32 {
     const POLYNOMIAL: u32 = 0xedb8_8320;
     !bytes.iter().fold(u32::MAX, |remainder, byte| {
@@ -205,7 +208,7 @@ mod tests {
     #[test]
     fn checksum_and_cipher_are_the_known_ones() {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        // The first of the cipher's published vectors: zeros under a key of zeros.
+        // The first of the published test vectors: a zero block, encrypted with a zero key.
         let mut block = [0; 8];
         encrypt(&[0; 8], &mut block).unwrap();
         assert_eq!(block, [0x4e, 0xf9, 0x97, 0x45, 0x61, 0x98, 0xdd, 0x78]);

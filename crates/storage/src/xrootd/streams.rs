@@ -1,4 +1,5 @@
-//! Further connections of a login, over which a server sends bytes that were requested on the first one.
+//! Additional data connections of a session. The server sends bytes on them that were requested on the first
+//! connection.
 
 use std::time::Instant;
 
@@ -6,37 +7,38 @@ use super::link::{first_readable, Link};
 use crate::limits::STREAMS_MAX;
 use crate::servers::failure::Result;
 
-/// A further connection, and the number under which the server knows it.
+/// A data connection, with the ID that the server assigned to it.
 pub(super) struct BoundLink {
     pub(super) link: Link,
     pub(super) path: u8,
 }
 
-/// The further connections, and the one whose answer is being received.
+/// The data connections, and the connection from which bytes are currently received.
 #[derive(Default)]
 pub(super) struct Streams {
     bound: Vec<BoundLink>,
-    /// None is the first connection, as it is without others.
+    /// Index of the connection from which bytes are received; None for the session's first connection.
     chosen: Option<usize>,
     were_opened: bool,
     turn: usize,
 }
 
 impl Streams {
-    /// Opens connections up to this number in all, with the first one, by `bind`; as many as the server accepts.
+    /// Opens data connections with `bind`, until there are `count` connections including the session's first one, or
+    /// until the server accepts no more. Later calls have no effect.
     pub(super) fn open(&mut self, count: usize, mut bind: impl FnMut() -> Result<BoundLink>) {
         if !std::mem::replace(&mut self.were_opened, true) {
             self.bound = (1..count.min(STREAMS_MAX + 1)).map_while(|_| bind().ok()).collect();
         }
     }
 
-    /// The path of the next one in turn: 0 is the first connection.
+    /// Returns the ID of the next connection in round-robin order; 0 is the session's first connection.
     pub(super) fn next(&mut self) -> u8 {
         self.turn = (self.turn + 1) % (self.bound.len() + 1);
         self.turn.checked_sub(1).and_then(|index| self.bound.get(index)).map_or(0, |bound| bound.path)
     }
 
-    /// Waits until an answer begins on any of them, and receives from there then.
+    /// Waits until a response starts on one of the connections, and selects that connection for receiving.
     pub(super) fn choose(&mut self, first: &Link, deadline: Instant) -> Result<()> {
         if !self.bound.is_empty() {
             let links: Vec<&Link> = std::iter::once(first).chain(self.bound.iter().map(|bound| &bound.link)).collect();
@@ -45,7 +47,7 @@ impl Streams {
         Ok(())
     }
 
-    /// The connection of the answer, if that is not the first one.
+    /// Returns the selected connection; None for the session's first connection.
     pub(super) fn chosen(&mut self) -> Option<&mut Link> {
         self.bound.get_mut(self.chosen?).map(|bound| &mut bound.link)
     }

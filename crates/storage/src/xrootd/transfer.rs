@@ -1,4 +1,4 @@
-//! Sends the requests of a read one after the other and copies the bytes of their answers to their places.
+//! Sends the requests of a read, and receives the bytes of the responses into the buffers.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -12,18 +12,19 @@ use crate::limits::REQUESTS_BYTES_MAX;
 use crate::servers::failure::{Fault, Result};
 use crate::{RangeRead, StorageErrorKind};
 
-/// A request that was sent, and how much of its answer has come.
+/// A request that was sent, with the progress of receiving the response.
 struct SentRequest {
     request: Request,
     pieces: Pieces,
     with_checksums: bool,
-    /// The piece whose bytes come next, and how many of them have come.
+    /// Index of the piece whose bytes come next.
     piece: usize,
+    /// Number of bytes of the current piece that have been received.
     received: u32,
-    /// In a vector read: the received part of the header before the bytes of the piece.
+    /// Header of the current range in a vector read, as far as it has been received.
     header: [u8; SEGMENT_HEADER_BYTES],
     header_received: usize,
-    /// Its record in a trace.
+    /// Trace entry of the request; None if no trace is recorded.
     traced: Option<journal::Request>,
 }
 
@@ -51,7 +52,7 @@ impl SentRequest {
     }
 }
 
-/// The names of the file and its store in a trace.
+/// Names of a file and its store in a trace.
 #[derive(Clone, Copy)]
 pub(super) struct FileNames<'a> {
     pub(super) path: &'a str,
@@ -65,7 +66,7 @@ pub(super) struct Transfer<'a> {
     handle: Handle,
     reads: &'a mut [&'a mut RangeRead],
     waiting: VecDeque<Pieces>,
-    /// Requests that may be due at a time.
+    /// Maximum number of pending requests.
     requests_max: usize,
     in_flight: HashMap<u16, SentRequest>,
     deadline: Instant,
@@ -74,7 +75,7 @@ pub(super) struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    /// Reads into `reads`, whose buffers have all their bytes already.
+    /// Creates a transfer into `reads`, whose buffers must be initialized.
     pub(super) fn new(
         session: &'a mut Session,
         handle: Handle,
@@ -100,7 +101,8 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Sends and receives until all has come. After an error answers may still come: the connection is broken then.
+    /// Sends requests and receives responses until all bytes have arrived. After an error, the connection is marked as
+    /// broken if responses are still pending.
     pub(super) fn run(&mut self) -> Result<()> {
         let result = self.run_all();
         self.session.is_broken |= !self.in_flight.is_empty();
@@ -120,7 +122,8 @@ impl<'a> Transfer<'a> {
             if let Some(traced) = &mut sent.traced {
                 traced.first_byte();
             }
-            // An answer that fails in the middle leaves unread bytes.
+            // Marked as broken while a response is handled, because a failure within a response would leave unread
+            // bytes.
             let was_broken = std::mem::replace(&mut self.session.is_broken, true);
             let is_done = self.take(&mut sent, header)?;
             self.session.is_broken = was_broken;
@@ -130,13 +133,13 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// Sends as many requests as the server may have at a time. More would fill the connection: both sides would wait
-    /// for the other to receive, for ever.
+    /// Sends as many requests as may be pending on the server. With more requests, the socket buffers would fill up,
+    /// and both sides would wait for each other forever.
     fn send_more(&mut self) -> Result<()> {
         let mut bytes: usize = self.in_flight.values().map(|sent| sent.request.size_bytes()).sum();
         while self.in_flight.len() < self.requests_max && bytes < REQUESTS_BYTES_MAX {
             let Some(pieces) = self.waiting.pop_front() else { return Ok(()) };
-            // TLS protects bytes against changes.
+            // Checksums are not needed over TLS, which already protects the integrity of the bytes.
             let with_checksums = self.session.limits.pages && !self.session.link.is_secure();
             let path = self.session.next_path();
             let mut sent = SentRequest::new(self.handle, pieces, with_checksums, path, self.file);
@@ -151,7 +154,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Takes one answer; returns whether it was the last to its request.
+    /// Handles a response, and returns whether it completes the request.
     fn take(&mut self, sent: &mut SentRequest, header: wire::Header) -> Result<bool> {
         match header.status {
             wire::OK | wire::OK_SO_FAR if sent.pieces.len() > 1 => self.take_vector(sent, header.length)?,
@@ -175,10 +178,10 @@ impl<'a> Transfer<'a> {
                 return Ok(false);
             }
             wire::REDIRECT => {
-                let reason = format!("{} wants the file to be read from another server", self.session.link.server);
+                let reason = format!("{} redirects reads of the file to another server", self.session.link.server);
                 return Err(Fault::new(StorageErrorKind::Unreachable, reason));
             }
-            _ => return Err(self.session.protocol_fault("an answer of an unknown kind")),
+            _ => return Err(self.session.protocol_fault("a response of an unknown kind")),
         }
         if header.status == wire::OK {
             self.check_whole(sent)
@@ -196,7 +199,7 @@ impl<'a> Transfer<'a> {
             return Ok(true);
         }
         let server = &self.session.link.server;
-        let reason = format!("{server} has fewer bytes than when the file was opened: it was cut short since then");
+        let reason = format!("{server} has fewer bytes than when the file was opened: it has been truncated");
         Err(Fault::new(StorageErrorKind::Changed, reason))
     }
 
@@ -205,23 +208,24 @@ impl<'a> Transfer<'a> {
         if sent.with_checksums && wire::is_unknown_request(&body) {
             self.session.limits.pages = false;
             if let Some(traced) = &mut sent.traced {
-                traced.ended("not known to the server");
+                traced.ended("not supported by the server");
             }
             self.waiting.push_front(std::mem::take(&mut sent.pieces));
             return Ok(true);
         }
-        // The answer is whole, so the connection is as good as before.
+        // The error response was read completely, so the connection is still usable.
         self.session.is_broken = false;
         Err(wire::fault_of(&self.session.link.server, &body))
     }
 
-    /// The next bytes of the current piece, straight from the connection to their place.
+    /// Receives the next `count` bytes of the current piece directly into the buffer of its read.
     fn fill(&mut self, sent: &mut SentRequest, count: u32) -> Result<()> {
         let Piece { wanted, at, length, .. } = sent.pieces[sent.piece];
         let start = at + sent.received as usize;
         let room = self.reads[wanted].room();
         let room = room.get_mut(start..start + count as usize);
-        let room = room.ok_or_else(|| Fault::new(StorageErrorKind::Internal, "an answer is longer than its place"))?;
+        let room =
+            room.ok_or_else(|| Fault::new(StorageErrorKind::Internal, "a response is longer than its buffer"))?;
         self.session.receive(room, self.deadline)?;
         sent.received += count;
         if sent.received == length {
@@ -236,17 +240,18 @@ impl<'a> Transfer<'a> {
         }
         let left = sent.pieces.get(sent.piece).map_or(0, |piece| piece.length - sent.received);
         if length > left {
-            return Err(self.session.protocol_fault("more bytes than were requested"));
+            return Err(self.session.protocol_fault("more bytes than requested"));
         }
         self.fill(sent, length)
     }
 
-    /// Headers and bytes of pieces, in the order of the request. An answer may end anywhere in them.
+    /// Receives the headers and bytes of pieces, in the order of the request. A response may end anywhere within a
+    /// header or piece.
     fn take_vector(&mut self, sent: &mut SentRequest, length: u32) -> Result<()> {
         let mut left = length;
         while left > 0 {
             let Some(piece) = sent.pieces.get(sent.piece).copied() else {
-                return Err(self.session.protocol_fault("more bytes than were requested"));
+                return Err(self.session.protocol_fault("more bytes than requested"));
             };
             if sent.header_received < SEGMENT_HEADER_BYTES {
                 let count = (SEGMENT_HEADER_BYTES - sent.header_received).min(left as usize);
@@ -256,7 +261,7 @@ impl<'a> Transfer<'a> {
                 left -= count as u32;
                 let expected = wire::segment_header(self.handle, piece.offset, piece.length);
                 if sent.header_received == SEGMENT_HEADER_BYTES && sent.header[4..] != expected[4..] {
-                    return Err(self.session.protocol_fault("other bytes than were requested"));
+                    return Err(self.session.protocol_fault("other bytes than requested"));
                 }
                 continue;
             }
@@ -267,15 +272,16 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Pages, each after its checksum, and before them their offset in the file. Returns whether they are the last.
+    /// Receives pages with their checksums, after a header that contains their offset in the file. Returns whether
+    /// these are the last pages of the request.
     fn take_pages(&mut self, sent: &mut SentRequest, length: u32) -> Result<bool> {
         let mut header = [0; PAGES_HEADER_BYTES];
         if length as usize != header.len() {
-            return Err(self.session.protocol_fault("pages of an unknown form"));
+            return Err(self.session.protocol_fault("pages in an unknown format"));
         }
         self.session.receive(&mut header, self.deadline)?;
         if number(&header, 0) != Some(crc32c::crc32c(&header[4..])) {
-            return Err(self.session.protocol_fault("pages whose description has a wrong checksum"));
+            return Err(self.session.protocol_fault("a page header with a wrong checksum"));
         }
         let kind = header[7];
         let mut left = number(&header, 12).unwrap_or_default();
@@ -284,12 +290,12 @@ impl<'a> Transfer<'a> {
             return if left == 0 {
                 Ok(kind == 0)
             } else {
-                Err(self.session.protocol_fault("more bytes than were requested"))
+                Err(self.session.protocol_fault("more bytes than requested"))
             };
         };
         let expected = piece.offset + u64::from(sent.received);
         if left > 0 && header[16..] != expected.to_be_bytes() {
-            return Err(self.session.protocol_fault("other bytes than were requested"));
+            return Err(self.session.protocol_fault("other bytes than requested"));
         }
         while left > 0 {
             left = self.take_page(sent, piece, left)?;
@@ -297,7 +303,8 @@ impl<'a> Transfer<'a> {
         Ok(kind == 0)
     }
 
-    /// One page, up to its border in the file or the end of the answer; returns how many bytes are left.
+    /// Receives a page, up to the page's end in the file or the end of the response. Returns how many bytes of the
+    /// response are left.
     fn take_page(&mut self, sent: &mut SentRequest, piece: Piece, left: u32) -> Result<u32> {
         const CHECKSUM_BYTES: u32 = 4;
         let start = sent.received;
@@ -305,7 +312,7 @@ impl<'a> Transfer<'a> {
         let to_border = (PAGE_BYTES - offset % PAGE_BYTES) as u32;
         let count = to_border.min(left.saturating_sub(CHECKSUM_BYTES));
         if count == 0 || sent.is_whole() || count > piece.length - start {
-            return Err(self.session.protocol_fault("more bytes than were requested"));
+            return Err(self.session.protocol_fault("more bytes than requested"));
         }
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         self.session.receive(&mut checksum, self.deadline)?;
@@ -314,7 +321,7 @@ impl<'a> Transfer<'a> {
         let page = &self.reads[piece.wanted].bytes()[first..first + count as usize];
         if crc32c::crc32c(page) != u32::from_be_bytes(checksum) {
             let server = &self.session.link.server;
-            let reason = format!("bytes from {server} changed on their way: a wrong checksum at offset {offset}");
+            let reason = format!("bytes from {server} were corrupted in transit: checksum mismatch at offset {offset}");
             return Err(Fault::new(StorageErrorKind::Protocol, reason));
         }
         Ok(left - CHECKSUM_BYTES - count)

@@ -1,4 +1,4 @@
-//! Requests and answers as bytes (XRootD protocol 5.2.0). Numbers are big-endian.
+//! Binary encoding of requests and responses in XRootD protocol 5.2.0. All numbers are big-endian.
 
 use crate::limits::{ANSWER_BYTES_MAX, LISTING_BYTES_MAX};
 use crate::secrets::quoted;
@@ -6,23 +6,24 @@ use crate::servers::failure::Fault;
 use crate::servers::url::split_address;
 use crate::StorageErrorKind;
 
-/// Default port of servers.
+/// Default port of XRootD servers.
 pub(super) const PORT: u16 = 1094;
-/// Bytes before each answer.
+/// Size of a response header in bytes.
 pub(super) const HEADER_BYTES: usize = 8;
-/// Bytes before each segment of a vector read.
+/// Size of the header of a range in a vector read, in bytes.
 pub(super) const SEGMENT_HEADER_BYTES: usize = 16;
-/// A page of a read with checksums.
+/// Size of a page in a read with checksums, in bytes.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// Bytes between the header and the pages: checksum, stream, request, kind, length, offset.
+/// Size of the header before the pages of a read with checksums, in bytes. The header contains a checksum, stream,
+/// request, kind, length and offset.
 pub(super) const PAGES_HEADER_BYTES: usize = 24;
 
-/// The first message of the client: the numbers `0 0 0 4 2012`.
+/// First message that a client sends: the 32-bit numbers `0 0 0 4 2012`.
 pub(super) const HANDSHAKE: [u8; 20] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 7, 220];
 
 const PROTOCOL_VERSION: i32 = 0x520;
 
-// Requests.
+// Request codes.
 const DIRLIST: u16 = 3004;
 const LOCATE: u16 = 3027;
 const AUTH: u16 = 3000;
@@ -36,10 +37,10 @@ const READV: u16 = 3025;
 const BIND: u16 = 3024;
 const PGREAD: u16 = 3030;
 
-/// The kind of a query: the checksum of a file.
+/// Code for querying the checksum of a file.
 const CHECKSUM: u16 = 3;
 
-// Kinds of answers.
+// Status codes of responses.
 pub(super) const OK: u16 = 0;
 pub(super) const OK_SO_FAR: u16 = 4000;
 pub(super) const ATTENTION: u16 = 4001;
@@ -49,10 +50,10 @@ pub(super) const REDIRECT: u16 = 4004;
 pub(super) const WAIT: u16 = 4005;
 pub(super) const WAIT_FOR_ANSWER: u16 = 4006;
 pub(super) const STATUS: u16 = 4007;
-/// The attention that carries a late answer.
+/// Code of attention messages that contain a deferred response.
 pub(super) const LATE_ANSWER: u32 = 5008;
 
-/// A server's features and requirements, from its answer to `kXR_protocol`.
+/// Flags for features and requirements of a server, in the response to `kXR_protocol`.
 pub(super) mod flags {
     pub(in super::super) const DATA_SERVER: u32 = 0x0000_0001;
     pub(in super::super) const REDIRECTOR: u32 = 0x0000_0002;
@@ -62,7 +63,7 @@ pub(super) mod flags {
     pub(in super::super) const TLS_THERE: u32 = 0x8000_0000;
 }
 
-/// A request; its stream is filled in when it is sent.
+/// A request. The stream ID is filled in when the request is sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request(Vec<u8>);
 
@@ -77,7 +78,7 @@ impl Request {
         Self(bytes)
     }
 
-    /// Requests the server's features.
+    /// Creates a request for the server's features.
     pub(super) fn protocol(wants_tls: bool) -> Self {
         const WITH_SECURITY: u8 = 1;
         const CAN_TLS: u8 = 2;
@@ -91,7 +92,7 @@ impl Request {
     }
 
     pub(super) fn login(user: &str) -> Self {
-        // Full URLs in redirects, several protocols, redirects of reads, both kinds of addresses.
+        // Flags for: full URLs in redirects, several protocols, redirects of reads, IPv4 and IPv6.
         const ABILITIES: u8 = 1 | 2 | 4 | 8;
         const VERSION_5: u8 = 5;
         let mut arguments = [0; 16];
@@ -104,12 +105,12 @@ impl Request {
         Self::new(LOGIN, arguments, &[])
     }
 
-    /// Makes the connection one more of a login, over which the server sends bytes.
+    /// Creates a request that binds its connection to the session with ID `login`, as an additional data connection.
     pub(super) fn bind(login: [u8; 16]) -> Self {
         Self::new(BIND, login, &[])
     }
 
-    /// Authenticates by a protocol of up to four letters.
+    /// Creates a request that authenticates with `protocol`, whose name has up to four letters.
     pub(super) fn auth(protocol: &str, credentials: &[u8]) -> Self {
         let mut arguments = [0; 16];
         let length = protocol.len().min(4);
@@ -117,7 +118,7 @@ impl Request {
         Self::new(AUTH, arguments, credentials)
     }
 
-    /// Queries the values of settings, by their names.
+    /// Creates a query for the values of settings. `names` are the names, separated by spaces.
     pub(super) fn settings(names: &str) -> Self {
         const CONFIG: u8 = 7;
         let mut arguments = [0; 16];
@@ -125,14 +126,14 @@ impl Request {
         Self::new(QUERY, arguments, names.as_bytes())
     }
 
-    /// Queries the checksum of a file, of any kind that the server has.
+    /// Creates a query for a file's checksum, of any kind that the server provides.
     pub(super) fn checksum(path: &str) -> Self {
         let mut arguments = [0; 16];
         arguments[..2].copy_from_slice(&CHECKSUM.to_be_bytes());
         Self::new(QUERY, arguments, path.as_bytes())
     }
 
-    /// Queries which servers have a path.
+    /// Creates a query for the servers that have a path.
     pub(super) fn locate(path: &str) -> Self {
         const NAMES: u16 = 0x0100;
         let mut arguments = [0; 16];
@@ -140,7 +141,7 @@ impl Request {
         Self::new(LOCATE, arguments, path.as_bytes())
     }
 
-    /// Lists a folder, with the status of all that is in it.
+    /// Creates a request that lists a folder, including the status of each entry.
     pub(super) fn list(path: &str) -> Self {
         const WITH_STATUS: u8 = 2;
         let mut arguments = [0; 16];
@@ -148,7 +149,7 @@ impl Request {
         Self::new(DIRLIST, arguments, path.as_bytes())
     }
 
-    /// Opens a file for reading; the answer has its size.
+    /// Creates a request that opens a file for reading. The response contains the size of the file.
     pub(super) fn open(path: &str) -> Self {
         const FOR_READING: u16 = 0x0010;
         const WITH_STATUS: u16 = 0x0400;
@@ -163,19 +164,20 @@ impl Request {
         Self::new(CLOSE, arguments, &[])
     }
 
-    /// A read whose answer comes over this path, 0 for the connection of the request.
+    /// Creates a request that reads a range. The response arrives on the data connection with ID `path`; 0 is the
+    /// connection that sends the request.
     pub(super) fn read(handle: Handle, offset: u64, length: u32, path: u8) -> Self {
         let more: &[u8] = if path == 0 { &[] } else { &[path, 0, 0, 0, 0, 0, 0, 0] };
         Self::new(READ, Self::range(handle, offset, length), more)
     }
 
-    /// The same with a checksum for each page.
+    /// Creates a request that reads a range like `read`, but with a checksum for each page.
     pub(super) fn read_pages(handle: Handle, offset: u64, length: u32, path: u8) -> Self {
         let more: &[u8] = if path == 0 { &[] } else { &[path, 0] };
         Self::new(PGREAD, Self::range(handle, offset, length), more)
     }
 
-    /// Reads many ranges (offset and length).
+    /// Creates a vector read of several ranges, each given as offset and length.
     pub(super) fn read_many(handle: Handle, ranges: impl Iterator<Item = (u64, u32)>) -> Self {
         let mut list = Vec::new();
         for (offset, length) in ranges {
@@ -192,23 +194,23 @@ impl Request {
         arguments
     }
 
-    /// The bytes to be sent, with the stream that the answer will name.
+    /// Sets the stream ID, and returns the bytes to send.
     pub(super) fn on_stream(&mut self, stream: u16) -> &[u8] {
         self.0[..2].copy_from_slice(&stream.to_be_bytes());
         &self.0
     }
 
-    /// Whether it has a token, which no untrusted server may get.
+    /// Returns whether the request contains an authorization token, which must not be sent to untrusted servers.
     pub(super) fn has_secrets(&self) -> bool {
         self.0.windows(6).any(|six| six.eq_ignore_ascii_case(b"authz="))
     }
 
-    /// Whether it has a query behind its path, which may be a secret.
+    /// Returns whether the request's path has a query, which may contain secrets.
     pub(super) fn has_query(&self) -> bool {
         self.0.get(24..).is_some_and(|path| path.contains(&b'?'))
     }
 
-    /// The size limit of an answer that is no data, in bytes.
+    /// Returns the maximum size of the response in bytes, unless the response is file data.
     pub(super) fn answer_bytes_max(&self) -> usize {
         let code = self.0.get(2..4).unwrap_or_default();
         if code == DIRLIST.to_be_bytes() || code == LOCATE.to_be_bytes() {
@@ -218,7 +220,8 @@ impl Request {
         }
     }
 
-    /// Whether it is given up where the server wants it to wait: a checksum for which it has to read the whole file.
+    /// Returns whether the request fails when the server asks the client to wait. This is the case for checksums, since
+    /// the server would have to read the whole file.
     pub(super) fn takes_no_wait(&self) -> bool {
         self.0.get(2..6).is_some_and(|start| start == [QUERY.to_be_bytes(), CHECKSUM.to_be_bytes()].concat())
     }
@@ -228,10 +231,10 @@ impl Request {
     }
 }
 
-/// The handle of an open file on a connection.
+/// Handle of a file that is open on a connection.
 pub(super) type Handle = [u8; 4];
 
-/// Bytes in a vector read for each range, and before its bytes in the answer.
+/// Encodes the header of a range, which is used in requests and responses of vector reads.
 pub(super) fn segment_header(handle: Handle, offset: u64, length: u32) -> [u8; SEGMENT_HEADER_BYTES] {
     let mut header = [0; SEGMENT_HEADER_BYTES];
     header[..4].copy_from_slice(&handle);
@@ -240,7 +243,7 @@ pub(super) fn segment_header(handle: Handle, offset: u64, length: u32) -> [u8; S
     header
 }
 
-/// The header of an answer.
+/// A parsed response header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) stream: u16,
@@ -259,22 +262,23 @@ impl Header {
     }
 }
 
-/// The number at this place of an answer.
+/// Reads the 32-bit number at offset `at` of a response; returns None if the response is too short.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|four| u32::from_be_bytes(*four))
 }
 
-/// An answer to an open: the handle, the size, and the identity of this version of the file.
+/// Parsed response to an open request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) handle: Handle,
     pub(super) size_bytes: u64,
-    /// The server's number for the file and the time of its last change.
+    /// ID of the file on the server, and modification time. Identifies the version of the file.
     pub(super) version: String,
 }
 
 impl Opened {
-    /// Handle, compression (8 bytes), and `id size flags time` as text.
+    /// Parses the response to an open request: the handle, 8 bytes about compression, and the string `id size flags
+    /// time`.
     pub(super) fn parse(answer: &[u8]) -> Option<Self> {
         let handle = *answer.first_chunk()?;
         let text = answer.get(12..)?.split(|byte| *byte == 0).next()?;
@@ -285,21 +289,21 @@ impl Opened {
     }
 }
 
-/// A redirection.
+/// Server and path to which a request is redirected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: String,
     pub(super) port: u16,
-    /// The query to add to the path at that server.
+    /// Query to append to the path on the new server.
     pub(super) query: Option<String>,
-    /// Whether the connection has to be secure; None if the answer does not say.
+    /// Whether the new server requires TLS; None if the response does not state this.
     pub(super) secure: Option<bool>,
-    /// Another path than the requested one.
+    /// Path on the new server, if it differs from the requested path.
     pub(super) path: Option<String>,
 }
 
 impl Target {
-    /// Port and `host?query?token`; or a negative port and a whole URL.
+    /// Parses the body of a redirect: a port and `host?query?token`, or a negative port and a full URL.
     pub(super) fn parse(answer: &[u8]) -> Option<Self> {
         let port = i32::from_be_bytes(*answer.first_chunk()?);
         let text = std::str::from_utf8(answer.get(4..)?).ok()?.trim_end_matches('\0');
@@ -323,7 +327,7 @@ impl Target {
     }
 }
 
-/// The failure in an answer of kind `ERROR`: a number and a text.
+/// Builds the failure for a response with status `ERROR`. `answer` contains an error code and a message.
 pub(super) fn fault_of(server: &str, answer: &[u8]) -> Fault {
     use StorageErrorKind::{Io, NotAFile, NotFound, Permission, Refused, Unreachable};
     let Some(code) = number(answer, 0) else { return Fault::protocol(server, "an error without a number") };
@@ -333,17 +337,17 @@ pub(super) fn fault_of(server: &str, answer: &[u8]) -> Fault {
         3011 => Fault::new(NotFound, format!("there is no such file at {server}: {words}")),
         3010 | 3030 => Fault::new(Permission, format!("you have no permission to read it: {says}")),
         3015 | 3016 => Fault::new(NotAFile, format!("it is a directory, not a file: {says}")),
-        // FSError, IOError, NoMemory, ServerError, Cancelled, Overloaded, time-outs: they pass.
+        // FSError, IOError, NoMemory, ServerError, Cancelled, Overloaded and timeouts, which are all temporary.
         3005 | 3007 | 3008 | 3012 | 3017 | 3024 | 3034 | 3035 => Fault::new(Io, says),
-        // No server has the file now; it may come back.
+        // No server has the file at the moment, but a server may come back.
         3014 | 3029 => Fault::new(Unreachable, says),
-        // File not open, and a checksum that the server found wrong: another open may mend it.
+        // FileNotOpen and ChkSumErr, for which reopening the file may help.
         3004 | 3019 => Fault::new(Io, says),
         _ => Fault::new(Refused, says),
     }
 }
 
-/// Whether the server does not know the request at all.
+/// Returns whether the error says that the server does not support the request.
 pub(super) fn is_unknown_request(answer: &[u8]) -> bool {
     matches!(number(answer, 0), Some(3006 | 3013))
 }

@@ -1,5 +1,5 @@
-//! The paths of the branches of a tree. Files of a dataset have trees with the same ones, so their numbers in the
-//! journal are looked up once for all of them: one look-up for each basket was half of the cost of logging it.
+//! Branch paths of a tree. All files of a dataset have trees with the same branches, so the IDs of their paths in the
+//! journal are looked up once for all files. Looking them up for each basket took half of the logging time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,30 +8,30 @@ use std::sync::{Arc, Mutex};
 use super::lock::locked;
 use super::writer::{current, Journal};
 
-/// Lists that are remembered: more than there are different trees among files that are read at a time.
+/// Maximum number of cached lists. Files that are read concurrently have fewer different trees.
 const LISTS_MAX: usize = 16;
 const NO_NUMBER: u32 = u32::MAX;
 
-/// The lists of the journal that is written, those of the last tree first.
+/// Lists of the current journal, most recently used first.
 static KNOWN: Mutex<VecDeque<Branches>> = Mutex::new(VecDeque::new());
 
-/// The branches of a tree; others with the same ones share them.
+/// The branches of a tree; shared by trees with the same branches.
 #[derive(Debug, Clone)]
 pub struct Branches(Arc<List>);
 
 #[derive(Debug)]
 struct List {
-    /// The number of the journal that the numbers are of.
+    /// ID of the journal to which `numbers` belong.
     journal: u64,
-    /// One path behind the other, and where each ends.
+    /// All paths concatenated, and the end of each.
     paths: String,
     ends: Vec<usize>,
-    /// The numbers of those that were logged.
+    /// IDs of the paths that have been logged.
     numbers: Vec<AtomicU32>,
 }
 
 impl Branches {
-    /// The branches with these paths, in this order.
+    /// Returns the branches with these paths, in this order.
     pub fn of<'a>(paths: impl ExactSizeIterator<Item = &'a str> + Clone) -> Self {
         let Some(journal) = current() else { return Self(Arc::new(List::of(0, paths))) };
         let mut known = locked(&KNOWN);
@@ -44,7 +44,7 @@ impl Branches {
         found
     }
 
-    /// The number of the path of a branch in a journal.
+    /// Returns the ID of a branch's path in a journal.
     pub(super) fn number(&self, index: usize, journal: &Journal) -> u32 {
         let path = || self.0.path(index).unwrap_or_default();
         match self.0.numbers.get(index) {
@@ -56,7 +56,7 @@ impl Branches {
                 }
                 number => number,
             },
-            // The tree was opened for another journal, or for none.
+            // The tree was opened during another journal, or without one.
             _ => locked(&journal.names).number(path()),
         }
     }

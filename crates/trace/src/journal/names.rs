@@ -1,4 +1,5 @@
-//! Texts of a journal, each with a number: names of files, stores, trees and branches, and outcomes of requests.
+//! Interned strings of a journal: names of files, stores, trees and branches, and outcomes of requests. Records refer
+//! to strings by ID.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,10 +7,10 @@ use std::sync::Mutex;
 use super::lock::locked;
 use super::records;
 
-/// Numbers of texts that a thread keeps. When it has more, it drops all of them and looks them up again.
+/// Maximum number of strings that a thread caches. A full cache is cleared.
 const KNOWN_MAX: usize = 16_384;
 
-/// The kinds of texts.
+/// Kinds of texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     File,
@@ -22,7 +23,7 @@ pub(super) enum Kind {
 
 const KINDS_COUNT: usize = Kind::Tree as usize + 1;
 
-/// The texts of a journal, and the records of those that are not written yet.
+/// Strings of a journal, and the records of new strings that have not been written yet.
 #[derive(Default)]
 pub(super) struct Names {
     numbers: HashMap<Box<str>, u32>,
@@ -30,7 +31,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The number of a text. A new one gets the next number and a record.
+    /// Returns the ID of a string. A new string gets the next ID and a record.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
@@ -41,13 +42,13 @@ impl Names {
         number
     }
 
-    /// Appends those that are not written yet to `bytes`.
+    /// Moves the unwritten records to `bytes`.
     pub(super) fn take(&mut self, bytes: &mut Vec<u8>) {
         records::put_block(bytes, records::NAMES, 0, &mut self.waiting);
     }
 }
 
-/// The numbers that a thread has looked up: of the last text of each kind, and of earlier ones.
+/// Per-thread cache of string IDs: the last string of each kind, and earlier strings.
 #[derive(Default)]
 pub(super) struct Known {
     last: [Option<(Box<str>, u32)>; KINDS_COUNT],

@@ -1,19 +1,17 @@
-//! The bytes of a journal. It begins with a head: `BLJOURN2`, the process (4 bytes), when it began (8). Blocks follow,
-//! of records of one kind by one thread each: a letter, three zeros, the thread (4), how many bytes of records follow
-//! (4). All numbers have their lowest byte first; `python/branchline/tracing/journals.py` reads them.
-//!
-//! A process may be killed while it writes: a block that is cut has the records that are whole. Texts come before what
-//! has their numbers, and the ranges of a request for several before the request.
+//! Binary format of a journal. It starts with a header: `BLJOURN2`, the process ID (4 bytes), and the start time (8).
+//! Blocks follow, each with records of one kind from one thread: a letter, three zeros, the thread (4), the size of the
+//! records (4), and the records. All numbers are little-endian; `python/branchline/tracing/journals.py` reads them.  A
+//! process may be killed while writing: the complete records of a truncated block are valid. Strings precede the
+//! records that refer to them, and the ranges of a request for several ranges precede the request.
 
-/// Bytes of a file: offset and length.
+/// Range of a file: offset and length.
 pub type Span = (u64, u64);
 
-/// A thread writes its buffer when it has this many bytes: some hundred records, so that memory is bounded and a call
-/// of the system is shared by many.
+/// Size at which a thread writes its buffer: a few hundred records, which limits the memory and needs few system calls.
 pub(super) const BUFFER_MAX: usize = 32 << 10;
 
 const MAGIC: &[u8; 8] = b"BLJOURN2";
-/// A text: its number (4), its length (4), and its bytes.
+/// A string: its ID (4), its length (4), and its bytes.
 pub(super) const NAMES: u8 = b'N';
 const REQUESTS: u8 = b'R';
 const RANGES: u8 = b'P';
@@ -25,7 +23,7 @@ pub(super) fn head(process: u32, start_ns: u64) -> Vec<u8> {
     [&MAGIC[..], &process.to_le_bytes(), &start_ns.to_le_bytes()].concat()
 }
 
-/// Appends a block with these records, if there are any, and empties `records`.
+/// Appends a block with these records, if there are any, and clears `records`.
 pub(super) fn put_block(bytes: &mut Vec<u8>, letter: u8, thread: u32, records: &mut Vec<u8>) {
     if records.is_empty() {
         return;
@@ -38,29 +36,29 @@ pub(super) fn put_block(bytes: &mut Vec<u8>, letter: u8, thread: u32, records: &
 }
 
 pub(super) fn put_name(bytes: &mut Vec<u8>, number: u32, text: &str) {
-    // No name or URL is longer, and the length of a block has only four bytes.
+    // Truncated, so that the length of a block fits into four bytes. Real names and URLs are shorter.
     let text = &text.as_bytes()[..text.len().min(1 << 16)];
     bytes.extend_from_slice(&number.to_le_bytes());
     bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
     bytes.extend_from_slice(text);
 }
 
-/// The record of a request.
+/// Record of a request.
 pub(super) struct Request {
     pub(super) number: u32,
-    /// Numbers of texts: file, store, call, outcome, wagon.
+    /// String IDs of file, store, call, outcome and wagon.
     pub(super) texts: [u32; 5],
     pub(super) connection: u32,
     pub(super) attempt: u32,
     pub(super) offset: u64,
     pub(super) requested: u64,
     pub(super) got: u64,
-    /// Queued, sent, first byte, last byte.
+    /// Times when the request was queued and sent, and when its first and last byte arrived.
     pub(super) times: [u64; 4],
     pub(super) has_first: bool,
 }
 
-/// Records of a thread that are not written to the file yet.
+/// Records of a thread that have not been written yet.
 pub(super) struct Buffer {
     thread: u32,
     requests: Vec<u8>,
@@ -70,7 +68,7 @@ pub(super) struct Buffer {
     spans: Vec<u8>,
 }
 
-/// Appends a record of `BYTES` bytes: numbers of four bytes, then numbers of eight.
+/// Appends a record of `BYTES` bytes: 4-byte numbers, then 8-byte numbers.
 fn put<const BYTES: usize>(bytes: &mut Vec<u8>, small: &[u32], large: &[u64]) {
     let mut record = [0; BYTES];
     let (first, second) = record.split_at_mut(4 * small.len());
@@ -99,7 +97,7 @@ impl Buffer {
         self.bytes_count() == 0
     }
 
-    /// Appends all records to `bytes`, as blocks, and empties the buffer.
+    /// Moves all records to `bytes`, as blocks.
     pub(super) fn take(&mut self, bytes: &mut Vec<u8>) {
         put_block(bytes, RANGES, self.thread, &mut self.ranges);
         put_block(bytes, REQUESTS, self.thread, &mut self.requests);
@@ -108,7 +106,7 @@ impl Buffer {
         put_block(bytes, SPANS, self.thread, &mut self.spans);
     }
 
-    /// A request; the ranges of one for several have a record each.
+    /// Adds a request. If it has several ranges, each gets its own record.
     pub(super) fn put_request(&mut self, one: &Request, first: Span, more: &[Span]) {
         if !more.is_empty() {
             for (offset, length) in std::iter::once(&first).chain(more) {
@@ -123,21 +121,21 @@ impl Buffer {
         put::<88>(&mut self.requests, &small, &large);
     }
 
-    /// A basket that was used: file, tree and branch, its number; its first entry and that behind its last, its place
-    /// and size, when it was decoded, and how long decompressing and decoding took.
+    /// Adds a used basket: string IDs of file, tree and branch; basket index; entry range; offset and size; time of
+    /// decoding; durations of decompression and decoding.
     pub(super) fn put_used(&mut self, texts: [u32; 3], basket: u32, numbers: [u64; 7]) {
         let [file, tree, branch] = texts;
         put::<72>(&mut self.uses, &[file, tree, branch, basket], &numbers);
     }
 
-    /// A page that was used: file, tree and field, its column and cluster; the entries of this, its place and size,
-    /// when.
+    /// Adds a used page: string IDs of file, tree and field; indexes of column and cluster; entry range of the cluster;
+    /// offset and size of the page; time of use.
     pub(super) fn put_page(&mut self, texts: [u32; 3], column: u32, cluster: u32, numbers: [u64; 5]) {
         let [file, tree, branch] = texts;
         put::<60>(&mut self.pages, &[file, tree, branch, column, cluster], &numbers);
     }
 
-    /// What the thread did, and for which wagon; when it began and when it ended.
+    /// Adds an activity of the thread: string IDs of activity and wagon, start and end time.
     pub(super) fn put_span(&mut self, texts: [u32; 2], times: [u64; 2]) {
         put::<24>(&mut self.spans, &texts, &times);
     }

@@ -1,4 +1,4 @@
-//! Requests to storages in the journal: each is logged when it has ended.
+//! Requests to storage in the journal. Each is logged when it has ended.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -9,7 +9,7 @@ use super::names::Kind;
 use super::records::{self, Span};
 use super::writer::{is_on, with_log};
 
-/// The outcome of a request for which no other was set.
+/// Default outcome of a request.
 const FAILED: &str = "failed";
 
 static NEXT_REQUEST: AtomicU32 = AtomicU32::new(0);
@@ -18,11 +18,11 @@ thread_local! {
     static ATTEMPT: Cell<u32> = const { Cell::new(0) };
     static QUEUED: Cell<Option<Instant>> = const { Cell::new(None) };
     static WAGON: RefCell<String> = const { RefCell::new(String::new()) };
-    /// Requests of this thread that are not logged yet, because a throttle makes them take longer.
+    /// Requests of this thread that are not logged yet, because a throttle prolongs them.
     static HELD: RefCell<Option<Vec<Held>>> = const { RefCell::new(None) };
 }
 
-/// A request that has ended, with its journal and ranges.
+/// A completed request, with its journal and ranges.
 struct Held {
     journal: u64,
     record: records::Request,
@@ -30,24 +30,24 @@ struct Held {
     more: Vec<Span>,
 }
 
-/// Which try the requests of this thread are from now on, from 0.
+/// Sets the attempt index, starting at 0, of the next requests of this thread.
 pub fn set_attempt(attempt: u32) {
     if is_on() {
         ATTEMPT.with(|own| own.set(attempt));
     }
 }
 
-/// The wagon for which this thread reads from now on; "" for none.
+/// Sets the wagon for which this thread reads from now on; "" for none.
 pub fn set_wagon(name: &str) {
     WAGON.with(|own| name.clone_into(&mut own.borrow_mut()));
 }
 
-/// While this exists, requests of this thread record since when they have been queued.
+/// While this exists, requests of this thread are recorded with the time when they were queued.
 #[must_use]
 pub struct QueuedSince(Option<Instant>);
 
-/// Requests of this thread have been queued since that moment, or since now. An earlier moment that is already set
-/// stays.
+/// Sets the time at which the next requests of this thread were queued; `None` means the current time. An earlier time
+/// that is already set is kept.
 pub fn queued_since(since: Option<Instant>) -> QueuedSince {
     let before = queued_at();
     if before.is_none() && is_on() {
@@ -56,7 +56,8 @@ pub fn queued_since(since: Option<Instant>) -> QueuedSince {
     QueuedSince(before)
 }
 
-/// Since when requests of this thread have been queued, for other threads that send a part of them.
+/// Returns the time at which requests of this thread were queued, to pass it on to threads that send requests on its
+/// behalf.
 pub fn queued_at() -> Option<Instant> {
     QUEUED.with(Cell::get)
 }
@@ -67,7 +68,7 @@ impl Drop for QueuedSince {
     }
 }
 
-/// A request in flight, logged when it is dropped. Its texts are the numbers that they have in the journal.
+/// A request in flight, logged when it is dropped. It contains the IDs of its strings.
 pub struct Request {
     journal: u64,
     file: u32,
@@ -75,7 +76,7 @@ pub struct Request {
     what: u32,
     wagon: u32,
     outcome: Cow<'static, str>,
-    /// The first range, and the others.
+    /// The first range, and the remaining ones.
     span: Span,
     more: Vec<Span>,
     connection: u32,
@@ -86,7 +87,7 @@ pub struct Request {
     got_bytes: u64,
 }
 
-/// A request that is sent now, for bytes of a file at a store; None where no journal is written.
+/// Records a request sent now for bytes of a file at a store; None without a journal.
 pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iterator<Item = Span>) -> Option<Request> {
     with_log(|own| {
         let sent = Instant::now();
@@ -110,22 +111,22 @@ pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iter
 }
 
 impl Request {
-    /// Which connection carries it: a descriptor, a port of ours; 0 where that is not known.
+    /// Sets the connection that carries the request: a file descriptor or a local port; 0 if unknown.
     pub fn over(&mut self, connection: u64) {
         self.connection = connection as u32;
     }
 
-    /// The first byte of the answer is there.
+    /// Records the arrival of the first byte of the response.
     pub fn first_byte(&mut self) {
         self.first_byte.get_or_insert_with(Instant::now);
     }
 
-    /// Some of the requested bytes have come.
+    /// Records that some of the requested bytes have arrived.
     pub fn got(&mut self, bytes: u64) {
         self.got_bytes += bytes;
     }
 
-    /// Sets its outcome. Without this call it is "failed".
+    /// Sets the outcome, which is "failed" by default.
     pub fn ended(&mut self, outcome: impl Into<Cow<'static, str>>) {
         self.outcome = outcome.into();
     }
@@ -135,7 +136,7 @@ impl Drop for Request {
     fn drop(&mut self) {
         let last = Instant::now();
         with_log(|own| {
-            // The numbers of its texts are valid only in the journal that it was begun for.
+            // The request's string IDs are valid only in the journal in which the request started.
             if own.journal.number != self.journal {
                 return;
             }
@@ -162,7 +163,7 @@ impl Drop for Request {
     }
 }
 
-/// Keeps a request if requests of this thread are kept; else returns it.
+/// Holds a request back if this thread is throttled; otherwise returns it.
 fn hold(one: Held) -> Option<Held> {
     let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
         Some(several) => {
@@ -174,13 +175,12 @@ fn hold(one: Held) -> Option<Held> {
     kept.ok().flatten()
 }
 
-/// A throttle at work: requests that this thread makes while it exists are logged as lasting from its start to its
-/// end.
+/// An active throttle: requests made by this thread while it exists are logged as lasting as long as the throttle.
 pub struct Throttling {
     since: Instant,
 }
 
-/// Starts a throttle of this thread; None where no journal is written, or where one is already at work.
+/// Starts a throttle for this thread; None without a journal, or if a throttle is already active.
 pub fn throttling() -> Option<Throttling> {
     let is_first = is_on() && HELD.with(|held| held.borrow().is_none());
     is_first.then(|| {

@@ -1,4 +1,4 @@
-//! What is logged is written, whole and once.
+//! Everything that is logged is written, completely and once.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use super::records::BUFFER_MAX;
 use super::writer::{current, with_log};
 use super::*;
 
-/// The records of each kind in a journal: letter and bytes of each block.
+/// Returns the blocks in a journal: letter and records of each.
 fn blocks_in(folder: &Path) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -31,7 +31,7 @@ fn bytes_of(blocks: &[(u8, Vec<u8>)], letter: u8) -> usize {
     blocks.iter().filter(|(own, _)| *own == letter).map(|(_, bytes)| bytes.len()).sum()
 }
 
-fn records_of(blocks: &[(u8, Vec<u8>)], letter: u8, bytes: usize) -> impl Iterator<Item = Vec<u8>> {
+fn records_of(blocks: &[(u8, Vec<u8>)], letter: u8, bytes: usize) -> impl Iterator<Item = Vec<u8>> + use<> {
     let all: Vec<u8> = blocks.iter().filter(|(own, _)| *own == letter).flat_map(|(_, bytes)| bytes.clone()).collect();
     all.chunks_exact(bytes).map(<[u8]>::to_vec).collect::<Vec<_>>().into_iter()
 }
@@ -40,7 +40,7 @@ fn word(record: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(record[at..at + 4].try_into().unwrap())
 }
 
-/// The texts of a journal by their numbers.
+/// Returns the texts of a journal by number.
 fn names_in(blocks: &[(u8, Vec<u8>)]) -> HashMap<u32, String> {
     let mut found = HashMap::new();
     for (_, block) in blocks.iter().filter(|(letter, _)| *letter == b'N') {
@@ -64,7 +64,7 @@ fn record_used(branch: UsedBranch<'_>) {
 const PATHS: [&str; 3] = ["px", "py", "pz"];
 const REQUESTS_EACH: u32 = 20_000;
 
-/// One test for all, as there is one journal in a process.
+/// A single test, because a process has only one journal.
 #[test]
 fn what_is_logged_is_in_the_file_and_memory_stays_bounded() {
     let folder = std::env::temp_dir().join(format!("branchline-journal-{}", std::process::id()));
@@ -76,7 +76,7 @@ fn what_is_logged_is_in_the_file_and_memory_stays_bounded() {
     one.got(11);
     one.ended("ok");
     drop(one);
-    // Without an end it failed.
+    // Requests without an outcome have failed.
     drop(request("read", "a.root", "local", [(1, 1)].into_iter()));
     did("wait", "", Instant::now());
     let alike = [Branches::of(PATHS.into_iter()), Branches::of(PATHS.into_iter())];

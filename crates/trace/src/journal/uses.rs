@@ -1,4 +1,4 @@
-//! Baskets and pages that were decoded, and what threads did when, in the journal.
+//! Decoded baskets and pages, and activities of threads, in the journal.
 
 use std::time::Instant;
 
@@ -11,36 +11,36 @@ use super::writer::{with_log, ThreadLog};
 pub struct UsedBranch<'a> {
     /// All branches of the tree.
     pub branches: &'a Branches,
-    /// Which of them it is.
+    /// Index of the branch.
     pub index: usize,
 }
 
 /// A range of a file.
 #[derive(Clone, Copy, Default)]
 pub struct UsedRange {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
-    /// Its bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
 }
 
 /// A basket, or a cluster of a field, that has just been decompressed and decoded.
 pub struct Used<'a> {
-    /// The file.
+    /// Path of the file.
     pub file: &'a str,
-    /// The tree.
+    /// Name of the tree.
     pub tree: &'a str,
-    /// Its branch.
+    /// Branch of the basket.
     pub branch: UsedBranch<'a>,
-    /// The number of the basket in its branch.
+    /// Index of the basket in its branch.
     pub basket: usize,
-    /// Its entries.
+    /// Range of entries.
     pub entries: std::ops::Range<u64>,
-    /// Where it is in the file; None for a basket in the record of its tree, and for a cluster.
+    /// Position in the file; None for a cluster, and for a basket inside its tree's record.
     pub place: Option<UsedRange>,
-    /// Time that decompressing and decoding took.
+    /// Duration of decompression.
     pub decompress_ns: u64,
-    /// Time that decoding took.
+    /// Duration of decoding.
     pub decode_ns: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Used<'a> {
 pub fn used(one: &Used<'_>) {
     with_log(|own| {
         let end = own.journal.ns(Instant::now());
-        // No basket lies at 0, where the header is.
+        // No basket is at offset 0, where the file header is.
         let UsedRange { offset, size_bytes } = one.place.unwrap_or_default();
         let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
         let basket = one.basket as u32;
@@ -59,19 +59,19 @@ pub fn used(one: &Used<'_>) {
 
 /// A page of an RNTuple that has just been unpacked.
 pub struct UsedPage<'a> {
-    /// The file.
+    /// Path of the file.
     pub file: &'a str,
-    /// The tree.
+    /// Name of the tree.
     pub tree: &'a str,
-    /// Its field.
+    /// Field of the page.
     pub branch: UsedBranch<'a>,
-    /// The column that it is of.
+    /// Column of the page.
     pub column: usize,
-    /// The cluster.
+    /// Index of the cluster.
     pub cluster: usize,
-    /// The entries of the cluster.
+    /// Entries of the cluster.
     pub entries: std::ops::Range<u64>,
-    /// Where it lies.
+    /// Position in the file.
     pub place: UsedRange,
 }
 
@@ -85,7 +85,7 @@ pub fn used_page(one: &UsedPage<'_>) {
     });
 }
 
-/// Logs what this thread did from `since` until now, such as waiting for a chunk or running a wagon.
+/// Logs an activity of this thread from `since` until now, such as waiting for a chunk or running a wagon.
 pub fn did(what: &str, wagon: &str, since: Instant) {
     with_log(|own| {
         let times = [own.journal.ns(since), own.journal.ns(Instant::now())];
@@ -94,7 +94,7 @@ pub fn did(what: &str, wagon: &str, since: Instant) {
     });
 }
 
-/// The number of the path of a branch.
+/// Returns the ID of a branch's path.
 fn number_of(branch: UsedBranch<'_>, own: &ThreadLog) -> u32 {
     branch.branches.number(branch.index, &own.journal)
 }

@@ -1,4 +1,4 @@
-//! The journal of a process: one file, a buffer for each thread, and a thread that writes the buffers now and then.
+//! The journal of a process: one file, a buffer per thread, and a background thread that regularly writes the buffers.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -12,15 +12,14 @@ use super::forks;
 use super::lock::locked;
 use super::names::{Kind, Known, Names};
 use super::records::{self, Buffer, BUFFER_MAX};
+use crate::environment::TRACE;
 
-/// The environment variable with the folder of the journal.
-pub const FOLDER_VARIABLE: &str = "BRANCHLINE_TRACE";
-/// The extension of the file that says why a journal lacks records.
+/// Extension of the file with the reason why a journal is incomplete.
 const INCOMPLETE: &str = "incomplete";
-/// What was logged is written at the latest after this time.
+/// Maximum time until a record is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The number of the journal that is written, which no other of this process has; 0 where there is none.
+/// ID of the current journal, unique in this process; 0 for none.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
 static NEXT_JOURNAL: AtomicU64 = AtomicU64::new(1);
 static JOURNAL: RwLock<Option<Arc<Journal>>> = RwLock::new(None);
@@ -37,32 +36,32 @@ pub(super) struct Journal {
     pub(super) start: Instant,
     start_ns: u64,
     pub(super) names: Mutex<Names>,
-    /// The buffers of all threads that have logged something.
+    /// Buffers of all threads that have logged something.
     pub(super) buffers: Mutex<Vec<Arc<Mutex<Buffer>>>>,
     output: Mutex<Output>,
-    /// Why not all records could be written.
+    /// Why some records could not be written.
     failure: Mutex<Option<io::Error>>,
     sleep: Mutex<()>,
     woken: Condvar,
     is_ended: AtomicBool,
 }
 
-/// The file, and two buffers for its next bytes, which are reused by every write.
+/// The file, and two buffers for the next bytes, reused by every write.
 struct Output {
     file: File,
     bytes: Vec<u8>,
-    /// Blocks that are written after the texts that they name.
+    /// Blocks to be written after the strings to which they refer.
     blocks: Vec<u8>,
 }
 
-/// The part of the journal that belongs to one thread: its buffer, and the numbers of texts that it has logged.
+/// One thread's part of the journal: a buffer and a cache of string IDs.
 pub(super) struct ThreadLog {
     pub(super) journal: Arc<Journal>,
     pub(super) buffer: Arc<Mutex<Buffer>>,
     known: Known,
 }
 
-/// Whether requests are logged.
+/// Returns whether requests are logged.
 #[inline]
 pub fn is_on() -> bool {
     CURRENT.load(Ordering::Relaxed) != 0
@@ -98,15 +97,15 @@ pub fn begin(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a journal if the environment asks for one and none is written.
+/// Starts a journal if the environment requests one and none is active.
 pub fn begin_from_environment() -> io::Result<()> {
-    match std::env::var_os(FOLDER_VARIABLE) {
+    match std::env::var_os(TRACE) {
         Some(folder) if !is_on() && !folder.is_empty() => begin(Path::new(&folder)),
         _ => Ok(()),
     }
 }
 
-/// Ends the journal. All that was logged is in the file, or the first error of writing it is returned.
+/// Ends the journal. Returns the first write error, if any; otherwise all records are in the file.
 pub fn end() -> io::Result<()> {
     CURRENT.store(0, Ordering::Release);
     let journal = JOURNAL.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -119,10 +118,10 @@ pub fn end() -> io::Result<()> {
     first.map_or(written, Err)
 }
 
-/// Writes all that was logged until now, as far as that is possible.
+/// Writes all records logged until now, if possible.
 pub fn flush() {
     if let Some(journal) = current() {
-        // The end of the journal reports the error.
+        // The error is reported when the journal ends.
         let _ = journal.write_all();
     }
 }
@@ -134,7 +133,7 @@ pub(super) fn current() -> Option<Arc<Journal>> {
     JOURNAL.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Calls `act` with the log of this thread; None where no journal is written.
+/// Calls `act` with the log of this thread; None without a journal.
 pub(super) fn with_log<T>(act: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
     if !is_on() {
         return None;
@@ -143,7 +142,7 @@ pub(super) fn with_log<T>(act: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
         begin_in_child();
     }
     let number = CURRENT.load(Ordering::Acquire);
-    // A thread that ends may have dropped its log already.
+    // The log of a thread that is ending may already have been dropped.
     let done = OWN.try_with(|own| {
         let mut own = own.try_borrow_mut().ok()?;
         if own.as_ref().is_none_or(|own| own.journal.number != number) {
@@ -158,7 +157,7 @@ fn begin_in_child() {
     let folder = JOURNAL.read().unwrap_or_else(PoisonError::into_inner).as_ref().map(|journal| journal.path.clone());
     let folder = folder.as_deref().and_then(Path::parent);
     if folder.is_none_or(|folder| begin(folder).is_err()) {
-        // The child logs nothing where that cannot be written.
+        // If the journal cannot be written, the child logs nothing.
         CURRENT.store(0, Ordering::Release);
         forks::IS_CHILD.store(false, Ordering::Relaxed);
     }
@@ -171,18 +170,19 @@ impl ThreadLog {
         Self { journal, buffer, known: Known::default() }
     }
 
-    /// The number of a text. Most texts are the same as the last one of their kind.
+    /// Returns the ID of a string. Compares it first with the previous string of its kind, because most strings are
+    /// repeated.
     pub(super) fn name(&mut self, kind: Kind, text: &str) -> u32 {
         self.known.number(kind, text, &self.journal.names)
     }
 
-    /// Puts a record into the buffer, and writes the buffer when it is full.
+    /// Adds a record to the buffer, and writes the buffer when it is full.
     pub(super) fn log(&mut self, put: impl FnOnce(&mut Buffer)) {
         let mut buffer = locked(&self.buffer);
         put(&mut buffer);
         if buffer.bytes_count() >= BUFFER_MAX {
             drop(buffer);
-            // The end of the journal reports the error.
+            // The error is reported when the journal ends.
             let _ = self.journal.write(std::slice::from_ref(&self.buffer));
         }
     }
@@ -193,7 +193,7 @@ impl Journal {
         self.start_ns + at.saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    /// Writes what is in these buffers, after the texts that it names.
+    /// Writes the contents of these buffers, after the texts that they refer to.
     fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
         let Output { file, bytes, blocks } = &mut *output;
@@ -207,8 +207,8 @@ impl Journal {
         file.write_all(bytes).inspect_err(|error| self.fail(error))
     }
 
-    /// Ends the journal, not the job, because a block that was written in part must be its last. A file next to it
-    /// says that records are missing: this process may end without reporting it.
+    /// Ends the journal, but not the job, because no block may follow a partially written one. A file next to the
+    /// journal marks it as incomplete, since this process may end without reporting the error.
     fn fail(&self, error: &io::Error) {
         let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
         let mut failure = locked(&self.failure);
@@ -218,7 +218,7 @@ impl Journal {
         }
     }
 
-    /// Writes the buffers of all threads, and forgets those of threads that ended.
+    /// Writes the buffers of all threads, and drops the buffers of ended threads.
     fn write_all(&self) -> io::Result<()> {
         let buffers = {
             let mut buffers = locked(&self.buffers);

@@ -1,4 +1,4 @@
-//! Decodes a basket of a TTree: from its stored bytes to values in their place.
+//! Decodes the stored bytes of a TTree basket into values at their final position.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::read::decode::effort::Effort;
 use crate::read::decode::task::{Target, Task};
 use crate::read::decode::tools::Tools;
 
-/// Decodes the entries of a task to its target; returns what it cost.
+/// Decodes the entries of a task into its target, and returns the decoding cost.
 pub(crate) fn decode_basket(
     task: &mut Task,
     layout: &Layout,
@@ -45,7 +45,7 @@ pub(crate) fn decode_basket(
     Ok(effort)
 }
 
-/// Decodes the baskets of a task to one piece.
+/// Decodes the baskets of a task into one piece.
 fn decode_together(task: &mut Task, program: &Program, mut tools: Tools<'_>) -> FormatResult<Effort> {
     let Target::Piece { index, .. } = task.target else { return Err(wrong_target()) };
     let mut all = None;
@@ -119,7 +119,7 @@ impl Tools<'_> {
 }
 
 fn wrong_target() -> FormatError {
-    FormatError::internal("a layout that is not made in place is decoded in place")
+    FormatError::internal("a layout that needs pieces is decoded in place")
 }
 
 fn decode_fixed(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, values: &mut [u8]) -> FormatResult<()> {
@@ -127,7 +127,7 @@ fn decode_fixed(layout: &Layout, plain: &Plain<'_>, entries: Range<usize>, value
     let entry_size = scalar.stored_size() * dimensions.iter().product::<usize>();
     let stored = plain.fixed_range(entry_size, entries)?;
     if stored.len() / scalar.stored_size() * scalar.size() != values.len() {
-        return Err(FormatError::damaged(0, "the basket does not have the entries that its branch says"));
+        return Err(FormatError::damaged(0, "the basket and its branch disagree on the number of entries"));
     }
     scalar.decode(stored, values);
     Ok(())

@@ -1,4 +1,18 @@
-//! A chunk that is being made: columns of a range of entries of one tree, filled basket by basket by many threads.
+//! A chunk in progress: columns over an entry range of one tree, filled basket by basket by many threads.
+//!
+//! ```no_run
+//! use branchline_engine::file::File;
+//! use branchline_engine::read::read_now::read_now;
+//! use branchline_slab::Pool;
+//! use branchline_storage::Access;
+//!
+//! let tree = File::open("data.root", &Access::default())?.tree(Some("events"))?;
+//! let chunk = read_now(&tree, vec![0], 0..10, &Pool::new(1 << 20))?;
+//! assert_eq!(chunk.entries_count(), 10);
+//! assert!(!chunk.failed());
+//! let columns = chunk.take()?;
+//! # Ok::<(), branchline_engine::error::ReadError>(())
+//! ```
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +30,8 @@ use crate::read::decode::joining::{joined_bytes, joined_offsets};
 use crate::tree::content::{Numbers, Shape};
 use crate::tree::Tree;
 
-/// The place of a basket in a chunk: errors of earlier ones count.
+/// The position of a basket in a chunk. If several baskets fail, the error of the first basket in this order is
+/// reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct BasketOrder {
     pub(crate) column: usize,
@@ -29,27 +44,27 @@ pub type Values = Column<Buffer, Buffer>;
 /// A column whose baskets are still being decoded.
 #[derive(Debug)]
 pub(crate) enum UnfinishedColumn {
-    /// Each basket is decoded to its place in the buffers.
+    /// Each basket is decoded directly into the final buffers.
     InPlace { values: SharedSlab, offsets: Option<SharedSlab> },
-    /// Each basket becomes a piece, and the pieces are joined at the end.
+    /// Each basket is decoded into a piece, and the pieces are joined at the end.
     Pieces(Vec<Option<Column>>),
 }
 
-/// A chunk.
+/// A chunk: columns over an entry range of a tree.
 #[derive(Debug)]
 pub struct Chunk {
-    /// The tree that it is a part of.
+    /// The tree of the chunk.
     pub tree: Arc<Tree>,
-    /// The number of its source in the stream.
+    /// Index of the source in the stream.
     pub source_index: usize,
-    /// Its entries.
+    /// The entry range.
     pub entries: Range<u64>,
-    /// Indices of its branches.
+    /// Indices of the branches.
     pub columns: Vec<usize>,
-    /// What each of them cost.
+    /// Cost of each column.
     pub costs: Vec<ColumnCost>,
     pub(crate) pool: Arc<Pool>,
-    /// Reporters that are not dropped yet; without them the chunk is finished.
+    /// Number of live reporters. The chunk is finished when this number drops to zero.
     reporters: AtomicUsize,
     state: Mutex<State>,
     finished: Condvar,
@@ -58,7 +73,7 @@ pub struct Chunk {
 #[derive(Debug, Default)]
 struct State {
     unfinished: Vec<Option<UnfinishedColumn>>,
-    /// The error of the first basket in order, so that the same file gives the same message.
+    /// The error of the first failed basket in order, so that the same file always gives the same message.
     error: Option<(BasketOrder, ReadError)>,
     is_finished: bool,
     values: Vec<Option<Values>>,
@@ -91,19 +106,19 @@ impl Chunk {
         }
     }
 
-    /// An error for a fault of Branchline in this chunk.
+    /// Creates an internal error that names this chunk.
     pub(crate) fn internal(&self, message: &str) -> ReadError {
         let Range { start, end } = self.entries;
         let object = format!("tree {}, entries {start} to {end}", self.tree.path());
         ReadError::internal(self.tree.file().path(), format!("{object}: {message}"))
     }
 
-    /// Entries in it.
+    /// Number of entries.
     pub fn entries_count(&self) -> usize {
         (self.entries.end - self.entries.start) as usize
     }
 
-    /// Begins a column, before any of its baskets is decoded.
+    /// Adds a column before any of its baskets is decoded.
     pub(crate) fn begin_column(&self, column: usize, column_parts: UnfinishedColumn) {
         if let Some(place) = lock(&self.state).unfinished.get_mut(column) {
             *place = Some(column_parts);
@@ -111,10 +126,10 @@ impl Chunk {
     }
 
     pub(crate) fn put_piece(&self, column: usize, index: usize, piece: Column) {
-        if let Some(Some(UnfinishedColumn::Pieces(pieces))) = lock(&self.state).unfinished.get_mut(column) {
-            if let Some(place) = pieces.get_mut(index) {
-                *place = Some(piece);
-            }
+        if let Some(Some(UnfinishedColumn::Pieces(pieces))) = lock(&self.state).unfinished.get_mut(column)
+            && let Some(place) = pieces.get_mut(index)
+        {
+            *place = Some(piece);
         }
     }
 
@@ -176,7 +191,7 @@ impl Chunk {
         }
     }
 
-    /// Adds what the columns cost to the counters of the file.
+    /// Adds the costs of the columns to the counters of the file.
     fn count(&self) {
         let counters = self.tree.file().counters();
         let sum =
@@ -188,24 +203,24 @@ impl Chunk {
         counters.add(Counter::DecodeNs, sum(|cost| &cost.decode_ns));
     }
 
-    /// Waits for `timeout` at most until it is finished; returns whether it is.
+    /// Waits at most `timeout` for the chunk to be finished. Returns whether it is finished.
     pub fn wait(&self, timeout: Duration) -> bool {
         let state = lock(&self.state);
         let waited = self.finished.wait_timeout_while(state, timeout, |state| !state.is_finished);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_finished
     }
 
-    /// Whether an earlier basket of it could not be read, so that this one is not needed.
+    /// Whether a basket before `order` could not be read, so that the basket at `order` is not needed.
     pub(crate) fn failed_before(&self, order: BasketOrder) -> bool {
         lock(&self.state).error.as_ref().is_some_and(|(first, _)| *first < order)
     }
 
-    /// Whether a basket of it could not be read.
+    /// Whether any basket could not be read.
     pub fn failed(&self) -> bool {
         lock(&self.state).error.is_some()
     }
 
-    /// Why it could not be read.
+    /// The error of the first basket that could not be read, if any.
     pub fn error(&self) -> Option<ReadError> {
         lock(&self.state).error.as_ref().map(|(_, error)| error.clone())
     }
@@ -220,8 +235,9 @@ impl Chunk {
     }
 }
 
-/// A piece of work on a chunk: handing out its baskets, or decoding one. The chunk is finished when all reporters are
-/// dropped. One that is dropped without `done` has failed, so that the consumer does not wait for ever.
+/// A piece of work on a chunk: either queuing the chunk's baskets, or decoding one of them. The chunk is finished when
+/// all reporters are dropped. Dropping a reporter without calling `done` marks the chunk as failed, so that the
+/// consumer does not wait forever.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     chunk: Arc<Chunk>,
@@ -234,7 +250,7 @@ impl Reporter {
         Self { chunk: Arc::clone(chunk), is_done: false }
     }
 
-    /// The work is done, or its error is in the chunk.
+    /// Reports that the work is done, or that its error is stored in the chunk.
     pub(crate) fn done(mut self) {
         self.is_done = true;
     }
@@ -243,9 +259,9 @@ impl Reporter {
 impl Drop for Reporter {
     fn drop(&mut self) {
         if !self.is_done {
-            // Any other error says more.
+            // Sort this error last, because any other error is more specific.
             let order = BasketOrder { column: usize::MAX, basket: usize::MAX };
-            self.chunk.put_error(order, self.chunk.internal("a piece of the work ended without a result"));
+            self.chunk.put_error(order, self.chunk.internal("a task ended without a result"));
         }
         if self.chunk.reporters.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.chunk.finish();
@@ -255,7 +271,7 @@ impl Drop for Reporter {
 
 fn values_in_place(shape: Shape<'_>, values: Slab, offsets: Option<Slab>) -> Values {
     let Some(Numbers { dtype, dimensions, .. }) = shape.numbers() else {
-        // Only numbers are decoded in place.
+        // Only numbers are decoded in place, so a column of any other type has no entries here.
         return shape.empty().map(&mut Buffer::Bytes, &mut Buffer::Numbers);
     };
     let flat = Column::Flat { dtype, values: Buffer::Slab(values) };

@@ -1,18 +1,17 @@
-//! The clock of the sensors. It can be switched off, to measure what the sensors cost.
+//! The clock for all time measurements of decoders. The clock can be switched off to determine the overhead of the
+//! measurements.
 
 use std::sync::OnceLock;
 
+use branchline_trace::environment::SENSORS;
 use branchline_trace::Stopwatch;
-
-/// Set to `off` to run without clocks; for the benchmark that compares with and without.
-const SWITCH: &str = "BRANCHLINE_SENSORS";
 
 fn is_on() -> bool {
     static IS_ON: OnceLock<bool> = OnceLock::new();
-    *IS_ON.get_or_init(|| std::env::var(SWITCH).map_or(true, |value| value != "off"))
+    *IS_ON.get_or_init(|| std::env::var(SENSORS).map_or(true, |value| value != "off"))
 }
 
-/// A stopwatch that always shows 0 when sensors are off.
+/// A stopwatch that always reads 0 when time measurements are switched off.
 pub(crate) struct Clock(Option<Stopwatch>);
 
 impl Clock {

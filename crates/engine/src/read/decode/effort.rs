@@ -1,4 +1,4 @@
-//! What decoding costs: of one basket, and of a column of a chunk.
+//! The cost of decoding a basket, and the cost of a column of a chunk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +9,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What one basket took.
+/// The cost of one basket.
 pub(crate) struct Effort {
-    /// 1, or 0 for a basket that was decompressed for the chunk before.
+    /// Number of decompressed baskets: 1, or 0 if the basket was already decompressed for the previous chunk.
     pub(crate) baskets: u64,
     pub(crate) compressed: usize,
     pub(crate) plain: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Effort {
 }
 
 impl Effort {
-    /// All that a column has cost.
+    /// The total cost of a column.
     pub(crate) fn of_column(cost: &ColumnCost) -> Self {
         Self {
             baskets: cost.baskets.load(Ordering::Relaxed),
@@ -33,7 +33,7 @@ impl Effort {
         }
     }
 
-    /// Adds what counting its elements took.
+    /// Adds the cost of decoding the element counts for the basket.
     pub(crate) fn include(&mut self, other: &Self) {
         self.baskets += other.baskets;
         self.compressed += other.compressed;
@@ -43,18 +43,18 @@ impl Effort {
     }
 }
 
-/// What a column of a chunk has cost.
+/// The cost of a column of a chunk.
 #[derive(Debug, Default)]
 pub struct ColumnCost {
-    /// Baskets decoded.
+    /// Number of decoded baskets.
     pub baskets: AtomicU64,
-    /// Their bytes in the file.
+    /// Number of bytes in the file.
     pub compressed_bytes: AtomicU64,
-    /// Their bytes after decompression.
+    /// Number of bytes after decompression.
     pub plain_bytes: AtomicU64,
-    /// Time in the codec.
+    /// Time spent in the codec, in nanoseconds.
     pub decompress_ns: AtomicU64,
-    /// Time of decoding.
+    /// Time spent decoding, in nanoseconds.
     pub decode_ns: AtomicU64,
     codec: Mutex<Option<Codec>>,
 }
@@ -69,7 +69,7 @@ impl ColumnCost {
         *lock(&self.codec) = Some(effort.codec);
     }
 
-    /// The codec of its last basket.
+    /// The codec of the last decoded basket.
     pub fn codec(&self) -> Option<Codec> {
         *lock(&self.codec)
     }

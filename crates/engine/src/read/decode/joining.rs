@@ -1,10 +1,10 @@
-//! Joins the buffers of the pieces of a column, in memory that is used again.
+//! Joins the pieces of a column into one pooled buffer.
 
 use std::sync::Arc;
 
 use branchline_slab::{Buffer, OpenSlab, Pool};
 
-/// The bytes of all parts. Each part is dropped as soon as it is copied; a single one stays where it is.
+/// Concatenates all parts. Each part is dropped once it has been copied. A single part is not copied.
 pub(crate) fn joined_bytes(mut parts: Vec<Vec<u8>>, pool: &Arc<Pool>) -> Buffer {
     if parts.len() < 2 {
         return Buffer::Bytes(parts.pop().unwrap_or_default());
@@ -20,7 +20,7 @@ pub(crate) fn joined_bytes(mut parts: Vec<Vec<u8>>, pool: &Arc<Pool>) -> Buffer 
     Buffer::Slab(slab.close())
 }
 
-/// The offsets of all parts: the ends of the lists of each count on from the last one before.
+/// Concatenates the offsets of all parts. The offsets of each part are shifted by the last offset of the previous part.
 pub(crate) fn joined_offsets(mut parts: Vec<Vec<i64>>, pool: &Arc<Pool>) -> Buffer {
     if parts.len() < 2 {
         return Buffer::Numbers(parts.pop().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The work of the decoding threads on an RNTuple: from the pages of a field in one cluster to values in their place.
+//! Decodes the RNTuple pages of a field in one cluster into values at their final position.
 
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result as FormatResult};
@@ -15,7 +15,7 @@ fn mistaken() -> FormatError {
     FormatError::internal("pages without a cluster")
 }
 
-/// Decodes the entries of a task to its target.
+/// Decodes the entries of a task into its target.
 pub(crate) fn decode_cluster(task: &mut Task, tools: Tools<'_>) -> FormatResult<Effort> {
     let Tools { decompressor, scratch, clock } = tools;
     let BasketSource::Pages(pages) = &task.source else { return Err(mistaken()) };
@@ -73,7 +73,8 @@ fn trace_pages(task: &Task, pages: &[UsedPage]) {
     }
 }
 
-/// Decompresses the pages of a cluster, and gives the plain bytes of each to `unpacked`; answers with their sum.
+/// Decompresses the pages of a cluster, and passes the decompressed bytes of each page to `unpacked`. Returns the total
+/// number of decompressed bytes.
 pub(crate) fn decompress_cluster(
     pages: &ClusterPages,
     decompressor: &mut Decompressor,

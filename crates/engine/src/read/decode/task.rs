@@ -1,4 +1,4 @@
-//! The work that the fetcher hands to the decoders: one basket each, with the place of its values in a chunk.
+//! The unit of work for decoders: one basket or several small ones, and the position of their values in a chunk.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -17,19 +17,20 @@ use crate::fetch::request::BasketId;
 use crate::memory::budget::TaskAtWork;
 use crate::read::decode::chunk::{Chunk, Reporter};
 
-/// Where a basket's values go.
+/// The destination of a basket's values.
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// Values of fixed size.
+    /// Values of fixed size, decoded in place.
     Fixed { values: Part },
-    /// Runs: their offsets from `first_element` on, and their values.
+    /// Variable-length entries, decoded in place: the values, and the offsets of the entries, starting at
+    /// `first_element`.
     Run { first_element: i64, offsets: Part, values: Part },
-    /// This piece of the column. `counting` gives the numbers of elements where the basket does not store them.
+    /// A piece of the column. `counting` provides the element counts if the basket does not store them itself.
     Piece { index: usize, counting: Option<Arc<Counting>> },
 }
 
-/// The first stage of decoding some baskets: their entries are counted by another branch. Whichever decoder needs the
-/// counts first decodes that branch.
+/// The first stage of decoding baskets that do not store their element counts. The counts are in another branch, which
+/// is decoded by the first decoder that needs them.
 #[derive(Debug)]
 pub(crate) struct Counting {
     pub(crate) chunk: Arc<Chunk>,
@@ -37,7 +38,7 @@ pub(crate) struct Counting {
     pub(crate) counts: OnceLock<Result<Counts>>,
 }
 
-/// The countings that baskets of a chunk need.
+/// The countings that the baskets of a chunk need, by basket.
 #[derive(Debug, Default)]
 pub(crate) struct Countings(HashMap<BasketId, Arc<Counting>>);
 
@@ -46,7 +47,7 @@ impl Countings {
         self.0.insert(basket, counting);
     }
 
-    /// The counting that a basket needs; None if it stores the number of its elements itself.
+    /// Returns the counting that a basket needs; None if the basket stores its element counts itself.
     pub(crate) fn of(&self, basket: BasketId) -> Option<Arc<Counting>> {
         self.0.get(&basket).cloned()
     }
@@ -62,8 +63,8 @@ pub(crate) struct Follower {
     pub(crate) entries: Range<usize>,
 }
 
-/// One basket to decode, or small ones that make one piece. Its parts of the chunk's buffers are dropped before it
-/// reports to the chunk.
+/// A basket to decode, or several small baskets that become one piece. A task drops its parts of the chunk's buffers
+/// before it reports to the chunk.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) target: Target,
@@ -72,29 +73,29 @@ pub(crate) struct Task {
     pub(crate) column: usize,
     /// Index of the basket in its branch.
     pub(crate) basket: usize,
-    /// Its first entry, and how many it has, as the branch says.
+    /// The first entry of the basket; `entries_count` is the number of its entries according to the branch.
     pub(crate) basket_start: u64,
     pub(crate) entries_count: u64,
-    /// Its entries that belong to the chunk, counted from its first one.
+    /// The entries that belong to the chunk, relative to the first entry of the basket.
     pub(crate) entries: Range<usize>,
-    /// Where it lies in its file, if a trace is recorded.
+    /// The range of the basket in its file, if a trace is recorded.
     pub(crate) place: Option<ByteRange>,
-    /// What decompressing it takes.
+    /// Memory for decompressing the basket.
     pub(crate) scratch: ScratchBytes,
     pub(crate) reporter: Reporter,
-    /// Baskets of objects behind this one, which become the same piece.
+    /// Further object baskets of the task, which become part of the same piece.
     pub(crate) followers: VecDeque<Follower>,
-    /// Counts it among the tasks that will give memory back.
+    /// Counts the task among the tasks that will return memory.
     pub(crate) at_work: Option<TaskAtWork>,
 }
 
 impl Task {
-    /// Drops it without an error in its chunk.
+    /// Drops the task without an error in its chunk.
     pub(crate) fn cancel(self) {
         self.reporter.done();
     }
 
-    /// Goes on with the next of its baskets; false if there is none.
+    /// Moves on to the next basket of the task. Returns false after the last basket.
     pub(crate) fn go_on(&mut self) -> bool {
         let Some(Follower { source, basket, basket_start, entries_count, entries }) = self.followers.pop_front() else {
             return false;
@@ -104,13 +105,13 @@ impl Task {
         true
     }
 
-    /// Bytes of its baskets as they are stored.
+    /// Total stored size of the task's baskets.
     pub(crate) fn stored_bytes(&self) -> usize {
         let followers = self.followers.iter().map(|one| one.source.stored_bytes());
         self.source.stored_bytes() + followers.sum::<usize>()
     }
 
-    /// The basket, as errors name it.
+    /// The name of the current basket in error messages.
     pub(crate) fn object(&self) -> String {
         let (tree, branch) = (&self.chunk.tree, self.chunk.columns[self.column]);
         let basket = tree.basket_name(branch, self.basket);
@@ -127,7 +128,7 @@ impl Task {
         }
     }
 
-    /// An error for a fault of Branchline while this basket is decoded.
+    /// Creates an internal error about decoding the current basket.
     pub(crate) fn internal_error(&self, what: &dyn std::fmt::Display) -> ReadError {
         let entries = self.basket_start..self.basket_start + self.entries_count;
         let message = format!("{}, entries {} to {}: {what}", self.object(), entries.start, entries.end);

@@ -1,4 +1,4 @@
-//! The work of the decoding threads: one basket after the other, from stored bytes to values in their place.
+//! A worker decodes one basket after another in a decoding thread, from stored bytes to values at their final position.
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,14 +21,15 @@ use crate::read::decode::task::{Counting, Target, Task};
 use crate::read::decode::tools::Tools;
 use crate::tree::content::Shape;
 
-/// A thread's own codecs and scratch memory.
+/// The private codecs and scratch memory of a thread.
 pub(crate) struct Worker {
     decompressor: Decompressor,
     own: Scratch,
-    /// Larger baskets are decompressed to memory that all decoders share.
+    /// Maximum size of the private buffer. Larger baskets are decompressed into buffers shared by all decoders.
     own_max: u64,
     shared: Arc<SharedScratch>,
-    /// It runs on from basket to basket: reading a clock takes as long as decoding a small basket.
+    /// The clock, which keeps running from basket to basket because reading it takes as long as decoding a small
+    /// basket.
     clock: Clock,
 }
 
@@ -39,7 +40,7 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// One of several decoders.
+    /// Creates a worker for one of several decoding threads.
     pub(crate) fn new(own_max: u64, shared: &Arc<SharedScratch>) -> Self {
         Self {
             decompressor: Decompressor::new(),
@@ -50,18 +51,18 @@ impl Worker {
         }
     }
 
-    /// Starts the clock for the next baskets.
+    /// Restarts the clock before a bundle of baskets.
     pub(crate) fn begin(&mut self) {
         self.clock = Clock::start();
     }
 
-    /// A worker of the calling thread, for a few baskets.
+    /// Creates a worker for a few baskets in the calling thread.
     pub(crate) fn alone() -> Self {
         Self::new(u64::MAX, &Arc::default())
     }
 
-    /// Decodes a basket and reports to its chunk. `spent` gets the times of decompressing and decoding before the chunk
-    /// can be finished.
+    /// Decodes a basket and reports to its chunk. Before the chunk can be finished, `spent` receives the times for
+    /// decompressing and for decoding.
     pub(crate) fn run(&mut self, task: Task, spent: impl FnOnce(u64, u64)) {
         self.run_by(Self::try_run, task, spent);
     }
@@ -90,7 +91,7 @@ impl Worker {
             }
         }
         let Task { target, source, reporter, at_work, .. } = task;
-        drop((target, source)); // its parts of the buffers go before the chunk may close them
+        drop((target, source)); // release the basket's parts of the buffers before the chunk may close the buffers
         reporter.done();
         drop(at_work);
     }
@@ -110,7 +111,7 @@ impl Worker {
             decode_task(task, counts, Tools { decompressor, scratch: &mut self.own, clock })
         } else {
             let mut scratch = self.shared.take(task.scratch.kept, task.scratch.passing);
-            clock.lap_ns(); // the wait for other decoders is not the time of this task
+            clock.lap_ns(); // do not count the time spent waiting for other decoders in this task
             decode_task(task, counts, Tools { decompressor, scratch: &mut scratch, clock })
         }?;
         if let Some(counted) = counted {
@@ -119,7 +120,7 @@ impl Worker {
         Ok(effort)
     }
 
-    /// The first stage: the counts, and what decoding them cost if this call did it.
+    /// Returns the element counts of the first stage, and the cost of decoding them if this call did so.
     fn counts_of<'a>(&mut self, counting: &'a Counting) -> Result<(&'a Counts, Option<Effort>)> {
         let mut effort = None;
         let counts = counting.counts.get_or_init(|| {
@@ -129,7 +130,7 @@ impl Worker {
             }
             effort = counting.chunk.costs.first().map(Effort::of_column);
             let column = counting.chunk.take()?.into_iter().next();
-            let no_counts = || counting.chunk.tree.contradiction("the branch that counts it holds no counts");
+            let no_counts = || counting.chunk.tree.contradiction("the branch with its element counts holds no counts");
             column.and_then(counts_in).ok_or_else(no_counts)
         });
         counts.as_ref().map(|counts| (counts, effort)).map_err(Clone::clone)
@@ -183,7 +184,7 @@ mod tests {
     use crate::read::samples::prepared;
     use branchline_slab::{OpenSlab, Pool};
 
-    /// The error of a chunk whose baskets are decoded so.
+    /// Decodes a chunk with `decode`, which must fail, and returns the error.
     fn error_of(decode: impl Fn(&mut Worker, &mut Task) -> Result<Effort>) -> ReadError {
         let (chunk, tasks) = prepared("energy");
         let mut worker = Worker::alone();
@@ -196,7 +197,7 @@ mod tests {
 
     fn assert_is_reported_as_ours(error: &ReadError, what: &str) {
         assert_eq!(error.kind, ReadErrorKind::Internal, "{error}");
-        assert!(error.message.starts_with("a fault of Branchline"), "{error}");
+        assert!(error.message.starts_with("internal error in Branchline"), "{error}");
         for part in ["tree events, branch energy: basket 0", "entries 0 to ", what] {
             assert!(error.message.contains(part), "{part} is missing: {error}");
         }

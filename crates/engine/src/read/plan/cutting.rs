@@ -1,35 +1,37 @@
-//! Where the entries of a tree are cut into chunks: a pure function.
+//! Splits the entries of a tree into chunks. The functions are pure.
 
 use std::ops::Range;
 
 use crate::limits;
 
-/// Where chunks end.
+/// Determines where chunks end.
 pub(crate) struct Cutting {
-    /// Entries of a chunk at most.
+    /// Maximum number of entries in a chunk.
     pub(crate) step: u64,
-    /// Entries at which the baskets of all columns begin, in their order: a chunk ends at the last that it reaches.
+    /// Entries at which all columns begin a basket, sorted. A chunk ends at the last of these entries that is within
+    /// `step`.
     pub(crate) boundaries: Vec<u64>,
-    /// Entries at which every chunk ends, in their order.
+    /// Entries at which a chunk must end, sorted.
     pub(crate) ends: Vec<u64>,
 }
 
-/// The entries of a chunk at most. A step in entries is never changed: the borders of a job's chunks may not depend on
-/// which columns a stream reads.
+/// Returns the maximum number of entries in a chunk. A step given in entries is never changed, because the chunk
+/// boundaries of a job must not depend on which columns a stream reads.
 pub(crate) fn step_of(step_entries: Option<u64>, step_bytes: u64, plain_per_entry: f64, by_memory: u64) -> u64 {
     let by_bytes = ((step_bytes as f64 / plain_per_entry.max(1e-9)) as u64).min(by_memory);
     step_entries.unwrap_or(by_bytes).max(limits::CHUNK_ENTRIES_MIN)
 }
 
-/// The entries of each chunk where `entries` are cut into equal chunks of about `step` entries: the number of chunks is
-/// the nearest to `entries / step`, rounded as in Python (coffea's `chunksize`).
+/// Returns the chunk length that splits `entries` into equal chunks of about `step` entries. The number of chunks is
+/// `entries / step`, rounded as in Python (as for coffea's `chunksize`).
 pub(crate) fn even_step(step: u64, entries: u64) -> u64 {
     let chunks = (entries as f64 / step.max(1) as f64).round_ties_even().max(1.0);
     entries.div_ceil(chunks as u64).max(limits::CHUNK_ENTRIES_MIN)
 }
 
 impl Cutting {
-    /// The chunks of these entries. One by one: a list would be as long as the file says it has entries.
+    /// Returns an iterator over the chunks of these entries. The iterator is lazy, because a damaged file may claim so
+    /// many entries that a list of chunks would not fit in memory.
     pub(crate) fn chunks(self, entries: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let Self { step, boundaries, ends } = self;
         let mut start = entries.start;

@@ -1,4 +1,4 @@
-//! From the baskets or clusters that a chunk needs to their bytes in memory.
+//! Fetches the baskets or clusters that a chunk needs.
 
 use crate::error::Result;
 use crate::fetch::basket_source::{BasketSource, Carried};
@@ -6,8 +6,8 @@ use crate::fetch::request::{FetchRequest, Needed};
 use crate::fetch::room::Room;
 use crate::read::decode::chunk::Chunk;
 
-/// The bytes of these baskets, in their order. Baskets that reach beyond the chunk are left in `carried` for the next
-/// one; those that the chunk before left in `before` are not fetched again.
+/// Returns the bytes of these baskets, in order. Baskets that extend beyond the chunk are kept in `carried` for the
+/// next chunk. Baskets that the previous chunk kept in `before` are not fetched again.
 pub(crate) fn fetch_carrying(
     chunk: &Chunk,
     needed: &[Needed],
@@ -19,7 +19,7 @@ pub(crate) fn fetch_carrying(
     chunk.tree.content().fetch(&FetchRequest { file, entries, branches, needed, room }, before, carried)
 }
 
-/// The bytes of these baskets, in their order, for a chunk that stands alone.
+/// Returns the bytes of these baskets, in order, for a chunk that shares no baskets with other chunks.
 pub(crate) fn fetch(chunk: &Chunk, needed: &[Needed], room: Room<'_>) -> Result<Vec<BasketSource>> {
     fetch_carrying(chunk, needed, &Carried::default(), &mut Carried::default(), room)
 }

@@ -1,18 +1,20 @@
-//! What reading some branches of a tree takes in memory, and how much of it goes to chunks, baskets and scratch.
+//! Plans the memory for reading some branches of a tree, and divides it among chunks, baskets and scratch buffers.
+
+use branchline_storage::limits::MIB;
 
 use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::limits;
 use crate::tree::content::BasketBytes;
 use crate::tree::Tree;
 
-/// The memory that reading may take, and how many streams share it.
+/// The memory limit for reading, and the number of streams that share it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryLimit {
-    /// Bytes that this stream may take.
+    /// Number of bytes available to this stream.
     pub(crate) bytes: u64,
-    /// Streams that share the limit of the user in equal parts.
+    /// Number of streams that share the user's limit equally.
     pub(crate) parts: u64,
-    /// Decoding threads.
+    /// Number of decoding threads.
     pub(crate) threads: usize,
 }
 
@@ -21,78 +23,81 @@ impl MemoryLimit {
         Shares::of(self.bytes, self.threads)
     }
 
-    /// The limit as the user gave it.
+    /// The limit as the user specified it.
     fn given(self) -> String {
         let bytes = self.bytes.saturating_mul(self.parts);
-        if bytes.is_multiple_of(1 << 20) {
-            format!("{} MiB", bytes >> 20)
+        if bytes.is_multiple_of(MIB) {
+            format!("{} MiB", bytes / MIB)
         } else {
             in_mb(bytes)
         }
     }
 
-    /// A hint that names a limit which is enough for this stream.
+    /// Returns a hint that names a memory limit sufficient for this stream.
     fn sufficient_hint(self, bytes: u64) -> String {
-        format!("a memory_limit of \"{} MiB\" is enough", self.parts.saturating_mul(bytes).div_ceil(1 << 20))
+        format!("set memory_limit to at least \"{} MiB\"", self.parts.saturating_mul(bytes).div_ceil(MIB))
     }
 }
 
-/// How a memory limit is shared out, whatever is read.
+/// The division of a memory limit, which does not depend on what is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shares {
-    /// Buffers of dropped values, kept for the next chunk.
+    /// Buffers of released values that are kept for the next chunk.
     pub(crate) pool: u64,
-    /// Buffers of stored bytes, kept for the next read.
+    /// Buffers for stored bytes that are kept for the next read.
     pub(crate) read_buffers: u64,
-    /// What each decoder keeps for the small baskets that it decompresses.
+    /// The private buffer of each decoder, into which it decompresses small baskets.
     pub(crate) own_scratch: u64,
-    /// A file up to this size is read whole.
+    /// Maximum size of a file that is read whole.
     pub(crate) whole_file: u64,
-    /// What is prefetched: files, and ranges of chunks.
+    /// Prefetched files, and prefetched ranges of chunks.
     pub(crate) prefetched: u64,
-    /// The rest: what is leased for stored bytes, values, and the decompression of large baskets.
+    /// The remainder, which is leased for stored bytes, for values, and for decompressing large baskets.
     pub(crate) leased: u64,
 }
 
 impl Shares {
     pub(crate) fn of(memory_limit: u64, threads: usize) -> Self {
-        let pool = memory_limit / limits::POOL_MEMORY_SHARE;
-        let read_buffers = (limits::READ_BUFFERS_BYTES as u64).min(memory_limit / limits::READ_BUFFERS_MEMORY_SHARE);
-        let prefetched = memory_limit / limits::PREFETCH_MEMORY_SHARE;
-        let own_scratch = memory_limit / limits::OWN_SCRATCH_MEMORY_SHARE;
+        let pool = memory_limit / limits::POOL_MEMORY_DIVISOR;
+        let read_buffers = (limits::READ_BUFFERS_BYTES as u64).min(memory_limit / limits::READ_BUFFERS_MEMORY_DIVISOR);
+        let prefetched = memory_limit / limits::PREFETCH_MEMORY_DIVISOR;
+        let own_scratch = memory_limit / limits::OWN_SCRATCH_MEMORY_DIVISOR;
         Self {
             pool,
             read_buffers,
             own_scratch: (own_scratch / threads.max(1) as u64).min(limits::OWN_SCRATCH_BYTES),
-            whole_file: limits::WHOLE_FILE_BYTES.min(memory_limit / limits::WHOLE_FILE_MEMORY_SHARE),
+            whole_file: limits::WHOLE_FILE_BYTES.min(memory_limit / limits::WHOLE_FILE_MEMORY_DIVISOR),
             prefetched,
             leased: memory_limit - pool - read_buffers - own_scratch - prefetched,
         }
     }
 }
 
-/// What reading some branches of a tree may take. It depends on the tree and the memory limit alone: where a tree is
-/// cut may not depend on the trees before it or on the number of threads.
+/// The memory plan for reading some branches of a tree. The plan depends only on the tree and the memory limit, because
+/// chunk boundaries must not depend on previous trees or the number of threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryPlan {
-    /// Bytes of the values of an entry.
+    /// Number of bytes that the values of an entry take.
     values_per_entry: f64,
-    /// Bytes of the values of a chunk and of its stored baskets.
+    /// Number of bytes that a chunk's values and stored baskets may take.
     chunk_bytes: u64,
-    /// Stored bytes that are fetched at a time.
+    /// Number of stored bytes to fetch at a time.
     pub(crate) group_bytes: u64,
-    /// What may be kept decompressed for the next chunk.
+    /// Maximum size of the decompressed baskets that are kept for the next chunk.
     pub(crate) carried_bytes: u64,
-    /// What decompressing the largest basket takes.
+    /// Number of bytes needed to decompress the largest basket.
     pub(crate) scratch_bytes: u64,
-    /// The least that has to fit: the file or the largest basket, and an estimate of what decompressing it takes.
+    /// The minimum that has to fit: the stored bytes of the file or of the largest basket, and the estimated memory for
+    /// decompressing the largest basket.
     pub(crate) largest: BasketBytes,
-    /// Set if there is room for one basket of a branch only: chunks end where baskets larger than this begin.
+    /// Set if there is only room for one basket of a branch at a time. Chunks then end wherever a basket larger than
+    /// this begins.
     pub(crate) ends_at_baskets_above: Option<u64>,
 }
 
 impl MemoryPlan {
-    /// Fails if the limit is too small for a single basket, or for the file if that was read whole for this.
+    /// Creates a plan. Returns an error if the limit is too small for a single basket, or for the whole file if the
+    /// file was read whole.
     pub(crate) fn new(tree: &Tree, columns: &[usize], file_bytes: u64, memory_limit: MemoryLimit) -> Result<Self> {
         let largest = |column: &usize| (*column, tree.largest_basket(*column));
         let all: Vec<(usize, BasketBytes)> = columns.iter().map(largest).collect();
@@ -109,19 +114,18 @@ impl MemoryPlan {
         })
     }
 
-    /// The plan for this much leased memory, where the file or the largest basket takes `largest`; None if that does
-    /// not fit.
+    /// Creates a plan for this much leased memory. `largest` has the stored bytes of the file (if it was read whole) or
+    /// of the largest basket, and the memory for decompressing the largest basket. Returns None if that does not fit.
     pub(crate) fn within(leased: u64, largest: BasketBytes, is_loaded: bool, values_per_entry: f64) -> Option<Self> {
         let BasketBytes { stored, scratch } = largest;
         let shared = |stored_bytes| ChunkShares::new(leased, stored_bytes, scratch);
-        // A chunk that begins in one basket of a branch and ends in the next needs both.
+        // A chunk that begins in one basket of a branch and ends in the next basket needs both baskets.
         let both = if is_loaded { Some(stored) } else { stored.checked_mul(2) };
         let roomy = both.and_then(shared);
         let is_tight = roomy.is_none();
         let estimated = roomy.or_else(|| shared(stored));
         let fits_estimate = estimated.is_some();
-        // The estimate comes from averages. Baskets that are fetched may take less, so that the plan is tried without
-        // it.
+        // The scratch estimate comes from averages, and the actual baskets may need less: try a plan without scratch.
         let without_scratch = || ChunkShares::new(leased, stored, 0);
         let ChunkShares { chunk_bytes, group_bytes, carried_bytes } = estimated.or_else(without_scratch)?;
         let ends_at_baskets_above = is_tight.then_some(group_bytes / 2);
@@ -137,25 +141,25 @@ impl MemoryPlan {
         })
     }
 
-    /// Sets what decompressing takes; returns whether that always has room.
+    /// Sets the number of bytes for decompressing a basket. Returns whether this always fits.
     pub(crate) fn set_scratch(&mut self, bytes: u64, memory_limit: MemoryLimit) -> bool {
         self.scratch_bytes = bytes;
         self.largest.scratch = self.largest.scratch.max(bytes);
         ChunkShares::new(memory_limit.shares().leased, self.largest.stored, bytes).is_some()
     }
 
-    /// How many entries a chunk may have, each of which has this many stored bytes.
+    /// Returns the maximum number of entries in a chunk, given the stored bytes per entry.
     pub(crate) fn entries_of_chunk(&self, stored_per_entry: f64) -> u64 {
         (self.chunk_bytes as f64 / (stored_per_entry + self.values_per_entry).max(1e-9)) as u64
     }
 
-    /// What the values of this many entries take.
+    /// Returns the size of the values of this many entries.
     pub(crate) fn values_bytes(&self, entries: u64) -> u64 {
         (self.values_per_entry * entries as f64) as u64
     }
 }
 
-/// How the leased memory is shared out while some branches are read.
+/// The division of the leased memory while some branches are read.
 struct ChunkShares {
     chunk_bytes: u64,
     group_bytes: u64,
@@ -163,14 +167,15 @@ struct ChunkShares {
 }
 
 impl ChunkShares {
-    /// None where the largest baskets, of this many stored and decompressed bytes, leave too little for chunks.
+    /// Divides the leased memory. Returns None if the largest basket, with this stored size and decompression memory,
+    /// leaves too little for chunks.
     fn new(leased: u64, stored_bytes: u64, scratch_bytes: u64) -> Option<Self> {
-        let part = leased / limits::BASKET_MEMORY_SHARE;
-        // The chunk in use may be one of the tree before.
-        let in_use = leased / limits::CHUNK_MEMORY_SHARE;
+        let part = leased / limits::BASKET_MEMORY_DIVISOR;
+        // Reserve memory for one more chunk: the caller may still hold a chunk of the previous tree.
+        let in_use = leased / limits::CHUNK_MEMORY_DIVISOR;
         let free = leased.checked_sub(scratch_bytes.max(part))?.checked_sub(part)?.checked_sub(in_use)?;
         let chunk_bytes = free.checked_sub(stored_bytes)?.min(in_use);
-        let least = leased / limits::CHUNK_MEMORY_SHARE_MIN;
+        let least = leased / limits::CHUNK_MEMORY_DIVISOR_MAX;
         if chunk_bytes < least || least == 0 {
             return None;
         }
@@ -178,9 +183,8 @@ impl ChunkShares {
     }
 }
 
-/// The smallest memory limit, in whole MiB, that this is enough for.
+/// Returns the smallest memory limit, in whole MiB, for which `is_enough` holds.
 fn smallest_limit(is_enough: impl Fn(u64) -> bool) -> u64 {
-    const MIB: u64 = 1 << 20;
     let mut enough = 1;
     while !is_enough(enough * MIB) && enough < u64::MAX / MIB / 2 {
         enough *= 2;
@@ -197,12 +201,12 @@ fn smallest_limit(is_enough: impl Fn(u64) -> bool) -> u64 {
     enough * MIB
 }
 
-/// The smallest memory limit that is enough for baskets of this many stored and decompressed bytes.
+/// Returns the smallest memory limit that is sufficient for baskets with this stored size and decompression memory.
 fn sufficient_limit(stored_bytes: u64, scratch_bytes: u64) -> u64 {
     smallest_limit(|limit| ChunkShares::new(Shares::of(limit, 1).leased, stored_bytes, scratch_bytes).is_some())
 }
 
-/// The error for a basket that does not fit, where the largest of all are so large.
+/// Creates the error for a basket that does not fit. The limit in the hint is computed from `largest`.
 pub(crate) fn basket_too_large(
     tree: &Tree,
     column: usize,
@@ -211,7 +215,7 @@ pub(crate) fn basket_too_large(
     memory_limit: MemoryLimit,
 ) -> ReadError {
     let message = format!(
-        "a basket of branch {} takes {} as it is stored and {} to be decompressed, too much for a memory limit of {}",
+        "a basket of branch {} needs {} stored and {} for decompression, which exceeds the memory limit of {}",
         tree.branch_path(column),
         in_mb(basket.stored),
         in_mb(basket.scratch),
@@ -221,7 +225,8 @@ pub(crate) fn basket_too_large(
     tree.error(ReadErrorKind::MemoryLimit, message).with_hint(memory_limit.sufficient_hint(enough))
 }
 
-/// The error for this many entries of which the values, or the stored bytes that are needed together, do not fit.
+/// Creates the error for entries that do not fit: their values, or the stored bytes that are needed together, exceed
+/// the memory.
 pub(crate) fn too_many_entries(
     tree: &Tree,
     entries: u64,
@@ -231,7 +236,7 @@ pub(crate) fn too_many_entries(
     memory_limit: MemoryLimit,
 ) -> ReadError {
     let message = format!(
-        "{entries} entries of tree {} take {} in memory and {} as they are stored, too much for a memory limit of {}",
+        "{entries} entries of tree {} need {} for values and {} for stored bytes, which exceeds the memory limit of {}",
         tree.path(),
         in_mb(values_bytes),
         in_mb(stored_bytes),
@@ -240,13 +245,13 @@ pub(crate) fn too_many_entries(
     let stored_bytes = stored_bytes.max(plan.largest.stored);
     let enough = smallest_limit(|limit| {
         let leased = Shares::of(limit, 1).leased;
-        let part = leased / limits::BASKET_MEMORY_SHARE;
+        let part = leased / limits::BASKET_MEMORY_DIVISOR;
         let all =
             [values_bytes, values_bytes, stored_bytes, plan.scratch_bytes.max(plan.largest.scratch).max(part), part];
         all.into_iter().fold(0, u64::saturating_add) <= leased
     });
     tree.error(ReadErrorKind::MemoryLimit, message)
-        .with_hint(format!("take fewer entries at a time; {}", memory_limit.sufficient_hint(enough)))
+        .with_hint(format!("read fewer entries at a time; {}", memory_limit.sufficient_hint(enough)))
 }
 
 fn in_mb(bytes: u64) -> String {
@@ -260,8 +265,6 @@ fn in_mb(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    const MIB: u64 = 1 << 20;
-
     #[test]
     fn all_shares_fit_into_the_limit() {
         for limit in [1, 1000, MIB, 64 * MIB, 1 << 30, 1 << 40] {
@@ -271,7 +274,7 @@ mod tests {
                 assert!(shares.pool + shares.read_buffers + own + shares.prefetched + shares.leased <= limit);
                 for (stored, scratch) in [(0, 0), (limit / 4, 0), (0, limit / 4), (limit / 8, limit / 8)] {
                     let Some(shared) = ChunkShares::new(shares.leased, stored, scratch) else { continue };
-                    let in_use = shares.leased / limits::CHUNK_MEMORY_SHARE;
+                    let in_use = shares.leased / limits::CHUNK_MEMORY_DIVISOR;
                     assert!(shared.chunk_bytes <= in_use, "{limit}, {stored}, {scratch}");
                     let parts = in_use + shared.chunk_bytes + shared.group_bytes + shared.carried_bytes + scratch;
                     assert!(parts <= shares.leased && shared.group_bytes >= stored, "{limit}, {stored}, {scratch}");
@@ -285,7 +288,7 @@ mod tests {
         for limit in [MIB, 64 * MIB, 1 << 30] {
             let shares = Shares::of(limit, 4);
             assert!(ChunkShares::new(shares.leased, shares.whole_file, 0).is_some());
-            assert!(shares.whole_file <= shares.leased / limits::BASKET_MEMORY_SHARE);
+            assert!(shares.whole_file <= shares.leased / limits::BASKET_MEMORY_DIVISOR);
         }
     }
 

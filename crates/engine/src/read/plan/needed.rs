@@ -1,4 +1,4 @@
-//! Which baskets a chunk needs, and in which groups of columns they are fetched.
+//! Determines which baskets a chunk needs, and the groups of columns in which the baskets are fetched.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::fetch::basket_source::Carried;
 use crate::fetch::request::Needed;
 use crate::read::decode::chunk::Chunk;
 
-/// The baskets of a chunk, column by column.
+/// Returns the baskets of a chunk, column by column.
 pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
     let mut needed = Vec::new();
     for (column, branch) in chunk.columns.iter().enumerate() {
@@ -17,14 +17,15 @@ pub(crate) fn needed_baskets(chunk: &Chunk) -> Result<Vec<Needed>> {
     Ok(needed)
 }
 
-/// Columns of a chunk whose baskets are fetched together.
+/// Columns whose baskets are fetched together.
 #[derive(Debug, Clone)]
 pub(crate) struct Group<'a> {
     pub(crate) columns: Range<usize>,
     pub(crate) needed: &'a [Needed],
 }
 
-/// The columns of a chunk in groups of which not more than this many bytes have to be fetched, but one column at least.
+/// Groups the columns of a chunk so that each group fetches at most this many bytes. A column that exceeds the maximum
+/// forms its own group.
 pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, bytes_max: u64) -> Vec<Group<'a>> {
     let mut bytes = vec![0u64; chunk.columns.len()];
     for one in needed.iter().filter(|one| before.get(one.id(&chunk.columns)).is_none()) {
@@ -39,7 +40,8 @@ pub(crate) fn groups<'a>(chunk: &Chunk, needed: &'a [Needed], before: &Carried, 
     grouped(&bytes, bytes_max).into_iter().map(group).collect()
 }
 
-/// Columns with these bytes in groups of at most `bytes_max`, but one column at least.
+/// Groups columns with these sizes so that each group has at most `bytes_max`. A column that exceeds the maximum forms
+/// its own group.
 pub(crate) fn grouped(bytes: &[u64], bytes_max: u64) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let (mut first, mut sum) = (0, 0u64);
@@ -55,7 +57,7 @@ pub(crate) fn grouped(bytes: &[u64], bytes_max: u64) -> Vec<Range<usize>> {
 }
 
 impl Group<'_> {
-    /// The same columns in two groups, if they are several.
+    /// Splits the group in two. Returns None if it has only one column.
     pub(crate) fn halves(&self) -> Option<[Self; 2]> {
         let middle = self.columns.start + self.columns.len() / 2;
         if middle == self.columns.start {

@@ -1,7 +1,29 @@
-//! Which requests reading a file makes, from where its baskets lie and how it is read: a pure function, so that the
-//! requests of a layout that does not exist yet can be known. It joins, cuts and groups by the same functions as the
-//! fetcher. What depends on time is taken as it is where nothing is short: memory for prefetching is free, and chunks
-//! are looked up before the ones before them are dropped.
+//! Predicts the requests for reading a file from the layout of its baskets and the read settings. The prediction is a
+//! pure function, so that it also works for hypothetical layouts. It uses the fetcher's functions for coalescing,
+//! splitting and grouping. Where timing matters, the ideal case is assumed: memory for prefetching is free, and the
+//! baskets of a chunk are looked up before the previous chunks are dropped.
+//!
+//! ```
+//! use branchline_engine::read::plan::planning::{plan_reads, PlanSettings, PlannedFile, PlannedOpening, Purpose};
+//! use branchline_storage::Access;
+//!
+//! let settings = PlanSettings {
+//!     access: Access::default(),
+//!     link: None,
+//!     step_bytes: 1 << 20,
+//!     step_entries: None,
+//!     has_even_steps: false,
+//!     memory_limit_bytes: 1 << 30,
+//!     threads: 1,
+//!     is_named: true,
+//!     seen: None,
+//!     entries: None,
+//!     opening: PlannedOpening::Apart,
+//! };
+//! let empty = PlannedFile { size_bytes: 1000, ..PlannedFile::default() };
+//! let plan = plan_reads(&empty, &settings).unwrap();
+//! assert!(plan.calls.iter().all(|call| call.purpose == Purpose::Opening), "there are no baskets");
+//! ```
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
@@ -21,123 +43,127 @@ use crate::read::plan::tail_size::{FilePlace, TailSizes};
 use crate::tree::content::BasketBytes;
 use crate::tree::extents::Extent;
 
-/// A file as it lies at its storage, or as it would lie.
+/// The actual or hypothetical layout of a file in its storage.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedFile {
-    /// Its size.
+    /// Size of the file in bytes.
     pub size_bytes: u64,
-    /// Whether it is at a server, and not on a disk or mount of this machine.
+    /// Whether the file is on a server, rather than on a local disk or a mounted file system.
     pub is_at_a_server: bool,
-    /// Whether it is on a disk of this machine, and not on a mounted file system.
+    /// Whether the file is on a local disk, rather than on a mounted file system.
     pub is_near: bool,
-    /// The gap up to which its store joins ranges.
+    /// Maximum gap across which the file's store coalesces ranges.
     pub store_gap_bytes: u64,
-    /// Records that opening its tree needs, besides its head, by the requests that reading each alone takes.
+    /// The records that are needed to open the tree, apart from the head of the file: one list for each request that is
+    /// made if every record is read separately.
     pub metadata: Vec<Vec<ByteRange>>,
-    /// The record of its streamer infos.
+    /// The range of the streamer info record.
     pub infos: Option<ByteRange>,
-    /// Whether its tree is an RNTuple: each of its records is known by the one before.
+    /// Whether the tree is an RNTuple. In an RNTuple, the location of each metadata record is only known from the
+    /// previous record.
     pub is_ntuple: bool,
-    /// Entries of its tree.
+    /// Number of entries in the tree.
     pub entries_count: u64,
-    /// For each wanted branch its baskets, in the order of entries. A basket has one extent, and a cluster of an
-    /// RNTuple's field one for each page.
+    /// For each wanted branch, the extents of its baskets in entry order. A TTree basket has one extent; a cluster of
+    /// an RNTuple field has one extent per page.
     pub branches: Vec<Vec<Extent>>,
-    /// The baskets of all other branches that begin among the first entries, see `limits::LEARN_ENTRIES`.
+    /// The ranges of the baskets of all other branches that begin within the first entries, see
+    /// `limits::LEARN_ENTRIES`.
     pub unwanted_first: Vec<ByteRange>,
-    /// What the wanted branches take per entry: in the file, after decompression, and as values in memory.
+    /// Stored bytes per entry of the wanted branches.
     pub stored_per_entry: f64,
-    /// After decompression.
+    /// Bytes per entry of the wanted branches after decompression.
     pub plain_per_entry: f64,
-    /// As values in memory.
+    /// Bytes per entry of the wanted branches' values in memory.
     pub values_per_entry: f64,
-    /// What decompressing the largest basket takes.
+    /// Memory for decompressing the largest basket, in bytes.
     pub scratch_bytes: u64,
 }
 
-/// How the tree of a file gets open.
+/// How the tree of a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlannedOpening {
-    /// The stream opens it, and decides what is read at first.
+    /// The stream opens the tree and decides how much is read first.
     #[default]
     InStream,
-    /// It is opened apart, and a stream goes on with it.
+    /// The tree is opened separately, before a stream reads it.
     Apart,
-    /// It was opened apart before: no call opens it, and what opening it loads is there.
+    /// The tree is already open: opening makes no calls, and the metadata are loaded.
     Before,
 }
 
-/// How a file is read.
+/// The settings for reading a file.
 #[derive(Debug, Clone)]
 pub struct PlanSettings {
-    /// The settings of reading.
+    /// The access settings.
     pub access: Access,
-    /// The link to its storage.
+    /// The link to the file's storage, if it has been measured.
     pub link: Option<Link>,
-    /// Bytes after decompression in a chunk, unless `step_entries` is set.
+    /// Size of a chunk in bytes after decompression. Ignored if `step_entries` is set.
     pub step_bytes: u64,
-    /// Entries in a chunk.
+    /// Size of a chunk in entries.
     pub step_entries: Option<u64>,
-    /// Whether all chunks of the entries that are read are to have the same length.
+    /// Whether the entries are split into chunks of equal length.
     pub has_even_steps: bool,
-    /// Bytes that reading may take in memory.
+    /// Maximum memory for reading, in bytes.
     pub memory_limit_bytes: u64,
-    /// Decoding threads.
+    /// Number of decoding threads.
     pub threads: usize,
-    /// Whether branches are named, and not all are read.
+    /// Whether branches are selected by name, instead of reading all branches.
     pub is_named: bool,
-    /// What was seen of the file before: bytes of its metadata at its end, and the wanted part of its bytes.
+    /// Observations from the previous file: the size of the metadata at its end, and the fraction of its bytes that was
+    /// wanted.
     pub seen: Option<(u64, f64)>,
-    /// The entries that are read; None for all.
+    /// The entry range to read; None to read all entries.
     pub entries: Option<Range<u64>>,
-    /// How its tree gets open.
+    /// How the tree is opened.
     pub opening: PlannedOpening,
 }
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
-    /// To open the file.
+    /// Opening the file.
     Opening,
-    /// Baskets, when a chunk needs them.
+    /// Reading baskets when a chunk needs them.
     Baskets,
-    /// Baskets, before a chunk needs them.
+    /// Reading baskets before a chunk needs them.
     Prefetch,
-    /// The copy of the file on a local disk.
+    /// Copying the file to a local disk.
     Staging,
 }
 
-/// Ranges that are requested together: the reader waits for one round trip.
+/// Ranges that are requested together and take one round trip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// What it is for.
+    /// The purpose of the call.
     pub purpose: Purpose,
-    /// The ranges, joined.
+    /// The requested ranges, after coalescing.
     pub ranges: Vec<ByteRange>,
-    /// The number of the chunk that needs them; 0 for what is read before the first.
+    /// Index of the chunk that needs the ranges; 0 for reads before the first chunk.
     pub chunk: u64,
 }
 
-/// The calls that reading a file makes, in their order.
+/// The predicted calls for reading a file, in order.
 #[derive(Debug, Clone, Default)]
 pub struct PlannedReads {
     /// The calls.
     pub calls: Vec<PlannedCall>,
-    /// Chunks of entries.
+    /// Number of chunks.
     pub chunks_count: u64,
-    /// Calls that are in flight at a time, at most; 1 where nothing is prefetched.
+    /// Maximum number of calls in flight; 1 if nothing is prefetched.
     pub calls_in_flight: usize,
-    /// Bytes that are in flight at a time, at most.
+    /// Maximum number of bytes in flight.
     pub bytes_in_flight: u64,
     /// Whether the file is read whole when it is opened.
     pub is_whole: bool,
-    /// Whether files are opened before they are needed.
+    /// Whether the next files are opened in advance.
     pub opens_ahead: bool,
-    /// What the next file is read by, see `PlanSettings::seen`.
+    /// The observations to pass to the plan for the next file, see `PlanSettings::seen`.
     pub seen: Option<(u64, f64)>,
 }
 
-/// The calls that reading these branches of a file makes. None if the memory limit is too small for it.
+/// Returns the calls for reading the wanted branches of a file. Returns None if the memory limit is too small.
 pub fn plan_reads(file: &PlannedFile, settings: &PlanSettings) -> Option<PlannedReads> {
     let mut planning = Planning::new(file, settings);
     let is_staged = settings.access.mode == AccessMode::Stage;
@@ -165,9 +191,9 @@ struct Planning<'a> {
     calls: Vec<PlannedCall>,
     chunks_count: u64,
     is_whole: bool,
-    /// What a learning cache holds; None before the first entries are read.
+    /// The offsets of the baskets in a learning cache; None before the first entries are read.
     learned: Option<HashSet<u64>>,
-    /// Ranges that are prefetched, by chunk.
+    /// The prefetched ranges of each chunk.
     pending: VecDeque<Vec<ByteRange>>,
     prefetches: bool,
 }
@@ -206,7 +232,8 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Whether a basket came with other bytes. Where records are read alone, it is read again.
+    /// Whether the bytes of a basket were already loaded by another request, and need not be read again. Always false
+    /// if records are read alone.
     fn is_loaded(&self, range: ByteRange) -> bool {
         !self.strategy.reads_records_alone() && self.is_in_memory(range)
     }
@@ -222,7 +249,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// How much is read of the end of the file; None if it is read whole.
+    /// Returns the number of bytes that are read from the end of the file. Returns None if the file is read whole.
     fn tail_bytes(&self) -> Option<u64> {
         let size = self.file.size_bytes;
         if self.settings.opening != PlannedOpening::InStream {
@@ -241,7 +268,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// As the store of the file would say: one that is made slow or unreliable is not near.
+    /// The place of the file for its store: a store with simulated delays or faults is never a local disk.
     fn place(&self) -> FilePlace {
         let Access { throttle, fault, .. } = &self.settings.access;
         if self.file.is_at_a_server {
@@ -270,13 +297,13 @@ impl<'a> Planning<'a> {
         }
         let file = self.file;
         if alone {
-            // The records were found by reading them alone: each request is a call as it is.
+            // Each of the recorded requests is one call, because they were recorded while the records were read alone.
             for request in &file.metadata {
                 self.call(Purpose::Opening, request.clone());
             }
             return;
         }
-        // A request for the infos alone takes some bytes more.
+        // A separate request for the streamer infos reads a few more bytes, so use the exact range.
         let exact = |record: &ByteRange| match file.infos {
             Some(infos) if infos.offset == record.offset => infos,
             _ => *record,
@@ -316,7 +343,7 @@ impl<'a> Planning<'a> {
         MemoryPlan::within(self.shares.leased, largest, self.is_whole, self.file.values_per_entry)
     }
 
-    /// Entries at which baskets of all branches begin, the last being the end.
+    /// Returns the entries at which all branches begin a basket, followed by the end of the tree.
     fn boundaries(&self) -> Vec<u64> {
         let mut common: Option<Vec<u64>> = None;
         for extents in &self.file.branches {
@@ -373,7 +400,7 @@ impl<'a> Planning<'a> {
         starts
     }
 
-    /// What a chunk needs, column by column. Baskets without bytes are not requested.
+    /// Returns the baskets and pages that a chunk needs, column by column. Those without bytes are left out.
     fn wanted(&self, entries: &Range<u64>) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         for (column, extents) in self.file.branches.iter().enumerate() {
@@ -389,7 +416,7 @@ impl<'a> Planning<'a> {
         wanted
     }
 
-    /// What is prefetched for a chunk, unless it is for the chunk before.
+    /// Prefetches the ranges of a chunk, except ranges that are already loaded or prefetched.
     fn prefetch(&mut self, wanted: &[Wanted]) {
         let mut new: Vec<ByteRange> = wanted
             .iter()
@@ -402,7 +429,7 @@ impl<'a> Planning<'a> {
         let mut started = Vec::new();
         for batch in batched(joined) {
             let leased: u64 = batch.iter().map(|range| buffer_bytes(range.length)).sum();
-            // What is larger than all memory for prefetching is read when it is needed.
+            // A batch that exceeds the memory for prefetching is not prefetched, but read when it is needed.
             if leased > self.shares.prefetched {
                 break;
             }
@@ -419,7 +446,7 @@ impl<'a> Planning<'a> {
         self.pending.iter().flatten().any(|one| holds(*one, range))
     }
 
-    /// What is read when a chunk needs it, a group of columns at a time.
+    /// Reads the baskets and pages that a chunk needs, one group of columns at a time.
     fn fetch(&mut self, wanted: &[Wanted], carried: &HashSet<u64>, group_bytes: u64) {
         let fresh = |one: &&Wanted| !carried.contains(&one.range.offset) && !self.is_loaded(one.range);
         let fresh: Vec<Wanted> = wanted.iter().filter(fresh).copied().collect();
@@ -436,7 +463,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Reads what a learning cache holds of these; returns how many of them are done.
+    /// Reads the baskets that belong to a learning cache, and returns their number.
     fn learn(&mut self, own: &[Wanted]) -> usize {
         let Some(cache_bytes) = self.strategy.learning_cache_bytes() else { return 0 };
         let first_count = own.partition_point(|one| one.entry_start < limits::LEARN_ENTRIES);
@@ -472,7 +499,8 @@ impl<'a> Planning<'a> {
         self.call(Purpose::Baskets, joined);
     }
 
-    /// What is kept of a chunk for the next one, as far as there is room for it and for its plain bytes.
+    /// Returns the baskets that are kept for the next chunk. Baskets are only kept while there is room for their stored
+    /// and decompressed bytes.
     fn carried(&self, wanted: &[Wanted], mut room: u64) -> HashSet<u64> {
         let factor = (self.file.plain_per_entry / self.file.stored_per_entry.max(1e-9)).max(1.0);
         let mut kept = HashSet::new();
@@ -496,7 +524,7 @@ impl<'a> Planning<'a> {
             bytes_in_flight: self.choice.bytes_in_flight,
             is_whole: self.is_whole,
             opens_ahead: ahead.is_some(),
-            // Of RNTuples nothing is learned.
+            // RNTuples give no observations.
             seen: (!file.is_ntuple)
                 .then(|| (file.size_bytes.saturating_sub(first), wanted / file.size_bytes.max(1) as f64)),
         }

@@ -1,4 +1,5 @@
-//! How much of a small file is read when it is opened and few of its branches are wanted: learned from those before it.
+//! Decides how much of a small file is read when it is opened and only some of its branches are wanted, based on
+//! observations from the previous files.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,19 +8,19 @@ use branchline_storage::{is_worth_a_round_trip, Link};
 use crate::limits::{HEAD_BYTES, TAIL_BYTES, TAIL_MIN_BYTES};
 use crate::tree::Tree;
 
-/// Where a file lies, by what a request costs beside the bytes.
+/// The kind of place where a file is. It determines the cost of a request apart from the cost of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilePlace {
-    /// On a disk of this machine: hardly more than copying the bytes.
+    /// A local disk: a request costs little more than copying the bytes.
     Disk,
-    /// On a mounted file system: a round trip of unknown length.
+    /// A mounted file system: a request costs a round trip of unknown length.
     Mount,
-    /// At a server: a round trip, and the bytes cost more, however near it is.
+    /// A server: a request costs a round trip. Even if the server is close, each byte costs more than on a disk.
     Server,
 }
 
 impl FilePlace {
-    /// The place of a file by its storage element, and whether it is on a disk of this machine.
+    /// Returns the kind of place for a storage element. `is_near` means that it is a local disk.
     pub(crate) fn of(store_name: &str, is_near: bool) -> Self {
         match (store_name.contains("://"), is_near) {
             (true, _) => Self::Server,
@@ -29,25 +30,26 @@ impl FilePlace {
     }
 }
 
-/// What was seen of the files of a stream so far.
+/// Observations from the previous files of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct TailSizes(Mutex<Option<Seen>>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Seen {
-    /// From where its metadata begin to the end of the file.
+    /// Distance from the start of the metadata to the end of the file.
     tail_bytes: u64,
-    /// The part of a file that the wanted baskets are.
+    /// Fraction of the file that the wanted baskets make up.
     wanted_share: f64,
 }
 
 impl TailSizes {
-    /// After a file whose metadata take this many bytes at its end, and of which this part is wanted.
+    /// Creates the state after a file with this size of the metadata at its end, and with this fraction of wanted
+    /// bytes.
     pub(crate) fn having_seen(tail_bytes: u64, wanted_share: f64) -> Self {
         Self(Mutex::new(Some(Seen { tail_bytes, wanted_share })))
     }
 
-    /// Learns from a file whose tree is open.
+    /// Records the observations from a file whose tree has been opened.
     pub(crate) fn learn(&self, tree: &Tree, columns: &[usize]) {
         let (file, size) = (tree.file(), tree.file().size_bytes());
         let Some(first) = tree.content().metadata_start(file, tree.offset()) else { return };
@@ -56,8 +58,8 @@ impl TailSizes {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(seen);
     }
 
-    /// How much of the end of a file of this size is read; None for the whole file. The first file on a disk is read
-    /// whole: what is learned from it says whether most of the next ones is wanted.
+    /// Returns the number of bytes to read from the end of a file of this size. Returns None to read the whole file.
+    /// The first file on a disk is read whole: it shows whether most of the following files will be wanted.
     pub(crate) fn tail_bytes(&self, place: FilePlace, link: Option<Link>, size: u64) -> Option<u64> {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if place == FilePlace::Mount || size < TAIL_BYTES {
@@ -72,7 +74,8 @@ impl TailSizes {
     }
 }
 
-/// The tail of the first file: metadata grow with the file, but not as fast.
+/// Returns the number of bytes to read from the end of the first file. The metadata grow with the file, but more
+/// slowly.
 fn first_tail_bytes(size: u64) -> u64 {
     const PARTS: u64 = 32;
     (size / PARTS).clamp(TAIL_MIN_BYTES, TAIL_BYTES)
@@ -126,9 +129,9 @@ mod tests {
         }
         for link in [link(0, 800.0), link(100, 300.0)] {
             assert_eq!(having_seen(80_000, 0.01).tail_bytes(FilePlace::Server, link, size), Some(100_000));
-            // Most of it is wanted.
+            // Read the whole file, because most of it is wanted.
             assert_eq!(having_seen(80_000, 0.6).tail_bytes(FilePlace::Server, link, size), None);
-            // Another request would take longer than the rest of the file.
+            // Read the whole file, because another request would take longer than reading the rest.
             assert_eq!(having_seen(80_000, 0.01).tail_bytes(FilePlace::Server, link, 500_000), None);
         }
     }

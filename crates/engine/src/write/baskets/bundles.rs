@@ -1,4 +1,4 @@
-//! The baskets of a tree, read in bundles of a bounded size.
+//! Reads the baskets of a tree in bundles of bounded size.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::write::request::Order;
 pub(crate) struct BasketReader<'a> {
     pub(crate) file: &'a File,
     pub(crate) tree: &'a TTree,
-    /// The order in which they are read.
+    /// The order in which baskets are read.
     pub(crate) order: Order,
-    /// Bytes that are read at a time.
+    /// Number of bytes to read at a time.
     pub(crate) bundle_bytes: u64,
 }
 
@@ -39,34 +39,34 @@ pub(crate) struct InputBasket {
     pub(crate) entries_count: u64,
     pub(crate) seek: u64,
     size: u64,
-    /// Its contents, if they are stored in the record of the tree.
+    /// The content of the basket, if it is embedded in the record of the tree.
     embedded: Option<Arc<EmbeddedBasket>>,
 }
 
 impl InputBasket {
-    /// Its entries in the tree.
+    /// The entry range of the basket in the tree.
     pub(crate) fn entries(&self) -> Range<u64> {
         self.first_entry..self.first_entry + self.entries_count
     }
 }
 
 impl<'a> BasketReader<'a> {
-    /// Reads baskets in the order of the file, with the usual bundles.
+    /// Creates a reader that reads in file order, with bundles of the default size.
     pub(crate) fn in_file_order(file: &'a File, tree: &'a TTree) -> Self {
         Self { file, tree, order: Order::Offset, bundle_bytes: limits::COPIED_AT_ONCE_BYTES }
     }
 
-    /// A place for each basket of each branch, not filled in.
+    /// Returns empty locations for all baskets of each branch.
     pub(crate) fn no_places(&self) -> Places {
         self.tree.branches.iter().map(|branch| vec![Placed::default(); branch.baskets.len()]).collect()
     }
 
-    /// Gives all baskets and their records to `visit`, in the wanted order.
+    /// Passes all baskets with their records to `visit`, in order and in bundles.
     pub(crate) fn for_bundles(&self, mut visit: impl FnMut(&[InputBasket], Vec<Bytes>) -> Result<()>) -> Result<()> {
         let baskets = self.in_order();
         let bundles = self.bundles(&baskets, self.bundle_bytes);
-        // What is read in the order of the file comes as fast in small pieces, which stay in the processor's cache
-        // until they are written: reading in another thread would only move them to another processor's.
+        // Small sequential reads are just as fast, and their bytes stay in the CPU cache until they are written.
+        // Reading in another thread would only move the bytes to the cache of another core.
         if self.file.is_read_when_writing() && bundles.iter().all(|bundle| lie_in_order(bundle)) {
             let pieces = self.bundles(&baskets, self.bundle_bytes.min(limits::COPIED_PIECE_BYTES));
             return pieces.into_iter().try_for_each(|piece| visit(piece, self.read(piece)?));
@@ -74,7 +74,7 @@ impl<'a> BasketReader<'a> {
         if bundles.len() < 2 || self.file.whole_bytes() > 0 {
             return bundles.into_iter().try_for_each(|bundle| visit(bundle, self.read(bundle)?));
         }
-        // The next bundle is read while one is written.
+        // Read the next bundle in a thread while the current one is written.
         std::thread::scope(|scope| {
             let (sender, receiver) = bounded(1);
             scope.spawn(move || {
@@ -97,7 +97,8 @@ impl<'a> BasketReader<'a> {
                 let (first_entry, entries_count) = (one.entry_start, one.entry_stop - one.entry_start);
                 let (seek, size, embedded) = match &one.place {
                     Place::File { seek, size } => (*seek, *size, None),
-                    // It comes last, with the record of the tree. What is made takes memory only now.
+                    // Embedded baskets come last, because they are in the record of the tree. Generated baskets need
+                    // memory only when they are written.
                     Place::Embedded(embedded) => {
                         let made_bytes = embedded.made_with.map_or(0, |_| embedded.data.len() as u64);
                         (u64::MAX, made_bytes, Some(Arc::clone(embedded)))
@@ -114,7 +115,7 @@ impl<'a> BasketReader<'a> {
         baskets
     }
 
-    /// Baskets that are read together.
+    /// Splits baskets into bundles. The baskets of a bundle are read together.
     fn bundles<'b>(&self, baskets: &'b [InputBasket], bundle_bytes: u64) -> Vec<&'b [InputBasket]> {
         let mut bundles = Vec::new();
         let mut rest = baskets;
@@ -132,12 +133,12 @@ impl<'a> BasketReader<'a> {
         bundles
     }
 
-    /// The records of these baskets.
+    /// Returns the records of these baskets.
     fn read(&self, baskets: &[InputBasket]) -> Result<Vec<Bytes>> {
         let in_file = baskets.iter().filter(|basket| basket.embedded.is_none());
         let ranges: Vec<ByteRange> = in_file.map(|basket| ByteRange::new(basket.seek, basket.size)).collect();
         let mut stored = read_ranges(self.file, &ranges)?.into_iter();
-        let none_read = || ReadError::internal(self.file.path(), "fewer baskets were read than asked for");
+        let none_read = || ReadError::internal(self.file.path(), "fewer baskets were read than requested");
         let record = |basket: &InputBasket| match &basket.embedded {
             Some(embedded) => self.embedded(basket, embedded),
             None => stored.next().ok_or_else(none_read),
@@ -145,7 +146,7 @@ impl<'a> BasketReader<'a> {
         baskets.iter().map(record).collect()
     }
 
-    /// The record of a basket that lies in the tree's record, or was made.
+    /// Returns the record of an embedded or generated basket.
     fn embedded(&self, basket: &InputBasket, embedded: &EmbeddedBasket) -> Result<Bytes> {
         let branch = &self.tree.branches[basket.branch];
         let is_read = embedded.made_with.is_none();
@@ -158,7 +159,7 @@ impl<'a> BasketReader<'a> {
         record.map(Bytes::from).map_err(|error| self.error(basket, error))
     }
 
-    /// An error of a basket.
+    /// Adds the name of a basket to an error message.
     pub(crate) fn error(&self, basket: &InputBasket, error: FormatError) -> ReadError {
         let branch = &self.tree.branches[basket.branch].path;
         let name = format!("tree {}: branch {branch}: basket {}", self.tree.name, basket.basket);
@@ -166,7 +167,7 @@ impl<'a> BasketReader<'a> {
     }
 }
 
-/// Whether those that are in the file lie in it in this order.
+/// Whether those baskets that are stored in the file are in file order.
 fn lie_in_order(baskets: &[InputBasket]) -> bool {
     baskets.iter().filter(|basket| basket.embedded.is_none()).is_sorted_by_key(|basket| basket.seek)
 }

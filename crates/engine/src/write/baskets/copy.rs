@@ -1,4 +1,4 @@
-//! Copies the baskets of a tree behind what was written already.
+//! Appends copies of a tree's baskets to the output.
 
 use std::io::IoSlice;
 
@@ -14,26 +14,28 @@ use crate::write::output::Output;
 use crate::write::placed::{Placed, Places};
 use crate::write::progress::Progress;
 
-/// Bytes at the start of a record, with fSeekKey and fSeekPdir.
+/// Size of the part of a record that changes when the record moves: its start, up to and including fSeekKey and
+/// fSeekPdir.
 const HEAD_BYTES: usize = 34;
 
 /// A tree whose baskets are copied.
 pub(crate) struct BasketCopy<'a> {
     pub(crate) reader: BasketReader<'a>,
-    /// The offset of the directory that the tree belongs to.
+    /// The offset of the tree's directory in the output.
     pub(crate) seek_directory: u64,
-    /// Process ids of the output in front of those of the input.
+    /// Number of process IDs that precede the input's IDs in the output.
     pub(crate) process_ids_before: u16,
-    /// Whether digests of baskets are wanted.
+    /// Whether to compute digests of the baskets.
     pub(crate) digests: bool,
 }
 
 impl BasketCopy<'_> {
-    /// Copies all baskets.
+    /// Copies all baskets of the tree.
     pub(crate) fn run(&self, output: &mut Output, progress: &mut Progress<'_>) -> Result<Places> {
         let mut places = self.reader.no_places();
         self.reader.for_bundles(|bundle, records| {
-            // Only the heads of records change; all else goes from where it was read to the output.
+            // Only the heads of records change. The remaining bytes are written from the buffer into which they were
+            // read.
             let mut heads = Vec::with_capacity(HEAD_BYTES * records.len());
             let mut seek = output.end();
             for (basket, record) in bundle.iter().zip(&records) {
@@ -57,7 +59,8 @@ impl BasketCopy<'_> {
         Ok(places)
     }
 
-    /// Skips baskets that a killed merge wrote, branch after branch. None if they are not those of this tree.
+    /// Skips baskets that a killed merge already wrote, branch by branch. Returns None if the written baskets do not
+    /// match this tree.
     pub(crate) fn skip_written(&self, written: &[Placed], output: &mut Output) -> Result<Option<Places>> {
         let mut rest = written;
         let mut places = self.reader.no_places();
@@ -81,7 +84,7 @@ impl BasketCopy<'_> {
         Ok(Some(places))
     }
 
-    /// Computes the digests of baskets that were copied without.
+    /// Computes the digests of baskets that were copied without computing a digest.
     fn add_digests(&self, places: &mut Places) -> Result<()> {
         self.reader.for_bundles(|bundle, records| {
             for (basket, record) in bundle.iter().zip(&records) {
@@ -91,7 +94,7 @@ impl BasketCopy<'_> {
         })
     }
 
-    /// Writes the new place of a basket into its record. Returns the place.
+    /// Writes the new location of a basket into its record, and returns the location.
     pub(crate) fn place(&self, basket: &InputBasket, record: &mut [u8], seek: u64) -> Result<Placed> {
         let mut head = record.get(..HEAD_BYTES).unwrap_or(record).to_vec();
         let moved = self.moved(basket, record, &mut head, seek);
@@ -100,13 +103,14 @@ impl BasketCopy<'_> {
         Ok(Placed { digest: digest_of(record), ..place })
     }
 
-    /// Checks that a record is the basket that the tree describes, and writes its new place into a copy of its head.
+    /// Checks that a record matches the tree's metadata, and writes the new location into `new_head`, a copy of the
+    /// record's head.
     fn moved(&self, basket: &InputBasket, record: &[u8], new_head: &mut [u8], seek: u64) -> FormatResult<Placed> {
         let (key, head) = read_basket_head(&mut Cursor::new(record))?;
         let size = record.len() as u64;
         if key.size != size || head.entries_count as u64 != basket.entries_count {
             let message = format!(
-                "a record of {} bytes with {} entries lies at {}, where the tree has {size} bytes with {}",
+                "the record at {2} has {0} bytes and {1} entries, but the tree expects {size} bytes and {3} entries",
                 key.size, head.entries_count, basket.seek, basket.entries_count
             );
             return Err(FormatError::damaged(basket.seek, message));

@@ -1,4 +1,4 @@
-//! How many elements entries have whose baskets do not store where they begin: the branch that counts them has that.
+//! Provides element counts for baskets that do not store where their entries begin. The counts are in another branch.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,10 +18,11 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::ranges::read_ranges;
 
-/// A branch that counts elements may be counted by another, which is not counted itself.
+/// Maximum number of count branches in a chain: a count branch may itself have a count branch, but that one must not
+/// have another.
 const DEPTH_MAX: u32 = 2;
 
-/// The branch that says how many elements the entries of a branch of this kind have.
+/// Returns the index of the count branch for a branch of this kind, if it has one.
 pub(crate) fn counter_of(kind: &Kind) -> Option<usize> {
     match kind {
         Kind::Data(Layout::Run { count, .. }) => *count,
@@ -31,27 +32,27 @@ pub(crate) fn counter_of(kind: &Kind) -> Option<usize> {
     }
 }
 
-/// Reads the branches that count the elements of others.
+/// Reads the count branches of other branches.
 pub(crate) struct Counting<'a> {
     file: &'a File,
     tree: &'a TTree,
     tools: BasketTools,
-    /// What was read last of each branch that counts.
+    /// The counts that were last read from each count branch, with their entry range.
     last: HashMap<usize, (Range<u64>, Arc<Counts>)>,
 }
 
 impl<'a> Counting<'a> {
-    /// Of a tree of a file.
+    /// Creates a reader of the count branches in a tree.
     pub(crate) fn new(file: &'a File, tree: &'a TTree) -> Self {
         Self { file, tree, tools: BasketTools::new(), last: HashMap::new() }
     }
 
-    /// The counts of these entries of a branch of this kind; none if nothing counts them.
+    /// Returns the counts of these entries for a branch of this kind. Returns None if the branch has no count branch.
     pub(crate) fn counts_for(&mut self, kind: &Kind, entries: Range<u64>) -> Result<Option<Arc<Counts>>> {
         counter_of(kind).map(|count| self.counts_in(count, entries, DEPTH_MAX)).transpose()
     }
 
-    /// The counts of these entries that a branch holds.
+    /// Returns the counts that a count branch holds for these entries.
     pub(crate) fn counts_of(&mut self, branch: usize, entries: Range<u64>) -> Result<Arc<Counts>> {
         self.counts_in(branch, entries, DEPTH_MAX)
     }
@@ -66,7 +67,9 @@ impl<'a> Counting<'a> {
             let path = tree.branches.get(branch).map_or("", |branch| &branch.path);
             ReadError::from_format(file.path(), &error.in_object(format!("tree {}: branch {path}", tree.name)))
         };
-        let wrong = || named(FormatError::unsupported("it is to count the elements of others, and holds no counts"));
+        let wrong = || {
+            named(FormatError::unsupported("it should hold the element counts of other branches, but has no counts"))
+        };
         let counter = counter.ok_or_else(wrong)?;
         let Kind::Data(layout) = kind_of(counter, self.file.classes()) else { return Err(wrong()) };
         let mut column = Column::empty(&layout);

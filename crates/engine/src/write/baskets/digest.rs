@@ -1,11 +1,11 @@
-//! A digest of a basket that does not depend on where it lies.
+//! A digest of a basket that does not depend on where the basket is in the file.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a key in front of fSeekKey and fSeekPdir.
+/// Offset of fSeekKey and fSeekPdir in a key. Both fields depend on the key's location in the file.
 const PLACE_AT: usize = 18;
 
-/// Digest of a record without fSeekKey and fSeekPdir.
+/// Returns the digest of a record, leaving out fSeekKey and fSeekPdir.
 pub(crate) fn digest_of(record: &[u8]) -> u64 {
     let is_large = record.get(4..6).is_some_and(|version| version >= &1001u16.to_be_bytes()[..]);
     let place_bytes = if is_large { 16 } else { 8 };

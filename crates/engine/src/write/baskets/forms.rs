@@ -1,4 +1,4 @@
-//! The form of the baskets of a tree: compression, and whether they store where entries begin.
+//! The form of a tree's baskets: their compression, and whether they store where their entries begin.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::write::baskets::counting::counter_of;
 /// The form of the baskets of a branch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BranchForm {
-    /// Whether they say where entries begin (TBranch::fEntryOffsetLen).
+    /// Whether the baskets store where their entries begin (TBranch::fEntryOffsetLen).
     pub(crate) stores_offsets: bool,
     pub(crate) setting: Setting,
 }
 
-/// Of each branch of a tree whose record was taken apart. Baskets are compressed with the given codec, else as those of
-/// the branch, else as the file says in a number of ROOT. A branch that is said to be
-/// uncompressed, but has compressed baskets, counts as not said: uproot writes so.
+/// Returns the form of each branch of a tree. Baskets are compressed with the given codec. Without a codec, the setting
+/// of the branch is used, or else the setting of the file. A branch that claims to be uncompressed but has compressed
+/// baskets counts as having no setting, because uproot writes such files.
 pub(crate) fn forms(
     tree: &TTree,
     recording: &Recording<'_>,

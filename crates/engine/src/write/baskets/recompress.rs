@@ -1,4 +1,5 @@
-//! Recompress merge: all cores decompress each basket and compress it in another way; all else stays as it is.
+//! Recompresses baskets in a merge: all cores decompress baskets and compress them with another setting. Everything
+//! else is copied unchanged.
 
 use branchline_format::compress::Setting;
 use branchline_format::error::Result as FormatResult;
@@ -15,20 +16,20 @@ use crate::write::parallel::pool::Pool;
 use crate::write::placed::Places;
 use crate::write::progress::Progress;
 
-/// A record that is to be compressed.
+/// A record to recompress.
 struct Job {
     setting: Setting,
     record: Bytes,
     basket: InputBasket,
 }
 
-/// A basket with its new record.
+/// A basket with its recompressed record.
 struct Recompressed {
     basket: InputBasket,
     record: FormatResult<Vec<u8>>,
 }
 
-/// Compresses the baskets of one input after the other.
+/// Recompresses the baskets of the inputs, one input after another.
 pub(crate) struct Recompressor {
     setting: Setting,
     pool: Pool<Job, Recompressed>,
@@ -41,7 +42,7 @@ fn recompress(tools: &mut BasketTools, job: Job) -> Recompressed {
 }
 
 impl Recompressor {
-    /// For this compression.
+    /// Creates a recompressor that compresses with this setting.
     pub(crate) fn new(setting: Setting) -> Self {
         Self { setting, pool: Pool::new(recompress) }
     }
@@ -56,7 +57,7 @@ impl Recompressor {
         let mut places = tree.reader.no_places();
         let added = self.add_to(tree, output, &mut places, progress);
         if added.is_err() {
-            // What the threads still work on belongs to this tree and not to the next.
+            // Drop all results still in the pool, so that they are not taken for results of the next tree.
             while self.pool.next().is_some() {}
         }
         added.map(|()| places)
@@ -91,7 +92,7 @@ impl Recompressor {
         Ok(())
     }
 
-    /// Writes the basket that comes next; false if there is none.
+    /// Writes the next basket. Returns false after the last basket.
     fn write_next(
         &mut self,
         tree: &BasketCopy<'_>,

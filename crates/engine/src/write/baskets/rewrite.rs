@@ -1,4 +1,4 @@
-//! Slow merge: the entries of trees are put into new baskets, cluster by cluster.
+//! The slow kind of merge, in which entries are rewritten into new baskets, cluster by cluster.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::write::placed::{Placed, PlacedBasket, PlacedCluster, Places};
 use crate::write::progress::Progress;
 use crate::write::request::{BasketLayout, ClusterSize, Order};
 
-/// Sizes of baskets are multiples of this (TTree::OptimizeBaskets).
+/// Number of bytes of which every basket size is a multiple (TTree::OptimizeBaskets).
 const BASKET_STEP_BYTES: u64 = 512;
 
 /// All new baskets of a tree.
@@ -28,52 +28,52 @@ pub(crate) struct NewBaskets {
     pub(crate) entries_count: u64,
     pub(crate) places: Places,
     pub(crate) cluster_entries: u64,
-    /// Of each branch (TBranch::fBasketSize).
+    /// Basket size of each branch (TBranch::fBasketSize).
     pub(crate) basket_bytes: Vec<u64>,
-    /// Of each branch, whether its baskets say where entries begin.
+    /// For each branch, whether its baskets store where their entries begin.
     pub(crate) stores_offsets: Vec<bool>,
 }
 
-/// How a tree is rewritten, and the directory that it belongs to.
+/// How a tree is rewritten, and into which directory.
 pub(crate) struct RewritePlan {
     pub(crate) layout: BasketLayout,
-    /// The order of the baskets of a cluster.
+    /// The order of the baskets within a cluster.
     pub(crate) order: Order,
     pub(crate) memory_bytes: u64,
-    /// Of each branch.
+    /// The form of each branch.
     pub(crate) forms: Vec<BranchForm>,
-    /// The offset of the directory that the tree belongs to.
+    /// The offset of the tree's directory in the output.
     pub(crate) seek_directory: u64,
-    /// When the tree was made, as TDatime packs it.
+    /// Creation time of the tree, packed as a TDatime.
     pub(crate) date: u32,
-    /// The clusters that a killed merge wrote.
+    /// The clusters that a killed merge already wrote.
     pub(crate) written_before: VecDeque<PlacedCluster>,
 }
 
-/// Writes the entries of trees with the same branches, one tree after the other.
+/// Rewrites the entries of trees with the same branches into new baskets, one tree after another.
 pub(crate) struct Rewriter {
     layout: BasketLayout,
-    /// The order of the baskets of a cluster.
+    /// The order of the baskets within a cluster.
     order: Order,
-    /// Stored bytes that are read before they are handed over.
+    /// Number of stored bytes to read before they are passed to the threads.
     at_once_bytes: u64,
     frames: Vec<BasketFrame>,
     forms: Vec<BranchForm>,
     pool: Pool<Job, MadeBaskets>,
-    /// Of each branch what was read and not handed over yet.
+    /// For each branch, the slices that were read but not yet passed to the threads.
     pending: Vec<Vec<Slice>>,
     pending_entries: u64,
     pending_bytes: u64,
     cluster_entries: u64,
     clusters: VecDeque<Cluster>,
-    /// The clusters that a killed merge wrote.
+    /// The clusters that a killed merge already wrote and that have not been skipped yet.
     written_before: VecDeque<PlacedCluster>,
-    /// Clusters that were written since the last checkpoint.
+    /// The clusters that were written since the last checkpoint.
     written: Vec<PlacedCluster>,
     new: NewBaskets,
 }
 
-/// Entries whose baskets the threads make.
+/// A cluster whose baskets are being made by the threads.
 struct Cluster {
     first_entry: u64,
     entries_count: u64,
@@ -81,11 +81,11 @@ struct Cluster {
     made: Vec<(usize, Vec<NewBasket>)>,
 }
 
-/// Is called with the clusters that lie in the output now, so that a merge that is killed can be resumed behind them.
+/// A callback that is called with newly written clusters, so that a killed merge can resume after them.
 pub(crate) type Checkpoint<'a> = dyn FnMut(Vec<PlacedCluster>, &mut Output) -> Result<()> + 'a;
 
 impl Rewriter {
-    /// For trees with the branches of this one.
+    /// Creates a rewriter for trees with the same branches as `first`.
     pub(crate) fn new(first: &TTree, plan: RewritePlan) -> Self {
         let RewritePlan { layout, order, memory_bytes, forms, seek_directory, date, written_before } = plan;
         let frame = |name: &String| BasketFrame {
@@ -97,7 +97,7 @@ impl Rewriter {
         Self {
             layout,
             order,
-            at_once_bytes: limits::REWRITTEN_AT_ONCE_BYTES.min(memory_bytes / limits::REWRITING_MEMORY_SHARE),
+            at_once_bytes: limits::REWRITTEN_AT_ONCE_BYTES.min(memory_bytes / limits::REWRITING_MEMORY_DIVISOR),
             frames: first.branches.iter().map(|branch| frame(&branch.name)).collect(),
             forms,
             pool: Pool::new(make),
@@ -112,7 +112,8 @@ impl Rewriter {
         }
     }
 
-    /// Writes the entries of a tree; the last of them only with those that come next, or at the end.
+    /// Rewrites the entries of a tree. The last entries may stay pending until the entries of the next tree follow, or
+    /// until the end.
     pub(crate) fn add(
         &mut self,
         input: &RewrittenTree<'_>,
@@ -125,7 +126,7 @@ impl Rewriter {
             return Ok(());
         }
         if input.tree.branches.iter().all(|branch| branch.baskets.is_empty()) {
-            // There is nothing to move. A damaged tree may say that it has any number of entries.
+            // There is nothing to rewrite. A damaged tree may claim any number of entries.
             let all = 0..entries_count;
             let kept = input.selection.as_ref().map_or(entries_count, |selection| selection.count(all));
             self.new.entries_count = self.new.entries_count.saturating_add(kept);
@@ -155,7 +156,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Reads entries of an input, unless a killed merge wrote them.
+    /// Reads entries of an input, unless a killed merge already wrote them.
     fn take(&mut self, reader: &mut SliceReader<'_>, entries: Range<u64>) -> Result<()> {
         if !self.written_before.is_empty() {
             self.pending_bytes += reader.stored_bytes(&entries);
@@ -168,7 +169,8 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Writes the baskets that the threads make. Where later things lie must not depend on how fast the threads are.
+    /// Writes all baskets that are in progress, so that the offsets of later data do not depend on the speed of the
+    /// threads.
     pub(crate) fn settle(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         while self.write_next(output, progress)? {}
         Ok(())
@@ -191,7 +193,7 @@ impl Rewriter {
         Ok(self.new)
     }
 
-    /// Entries in a cluster.
+    /// Chooses the number of entries in a cluster.
     fn choose_cluster(&self, input: &RewrittenTree<'_>) -> u64 {
         let bytes_max = match self.layout.clusters {
             Some(ClusterSize::Entries(entries)) => return entries.max(1),
@@ -204,14 +206,15 @@ impl Rewriter {
         u64::try_from(entries).unwrap_or(u64::MAX).clamp(1, i64::MAX as u64)
     }
 
-    /// Up to which entry of an input the next ones are read at a time: no further than the cluster reaches.
+    /// Returns the end of the range of entries to read next from an input. The range does not extend beyond the end of
+    /// the cluster.
     fn step(&self, input: &RewrittenTree<'_>, entry: u64) -> u64 {
         let entries_count = input.tree.entries_count;
         let done = self.new.entries_count + self.pending_entries;
         let wanted = self.cluster_entries - done % self.cluster_entries;
         let mut stop = entry.saturating_add(wanted).min(entries_count);
         if let Some(selection) = &input.selection {
-            // It takes more entries to have enough that are kept.
+            // Unselected entries do not count, so extend the range until it has enough selected entries.
             let mut kept = selection.count(entry..stop);
             while kept < wanted && stop < entries_count {
                 let next = stop.saturating_add(wanted - kept).min(entries_count);
@@ -219,7 +222,7 @@ impl Rewriter {
                 stop = next;
             }
         }
-        // Baskets are read whole: no fewer bytes come with fewer entries than where the first of them ends.
+        // Baskets are read whole, so the baskets of the first entry are read in any case.
         let least = stored_between(input.tree, entry..entry.saturating_add(1));
         let bytes_max = self.at_once_bytes.max(least);
         while stop - entry > 1 && stored_between(input.tree, entry..stop) > bytes_max {
@@ -228,7 +231,7 @@ impl Rewriter {
         stop
     }
 
-    /// Hands the pending entries to the threads.
+    /// Passes the pending entries to the threads.
     fn flush(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         if self.pending_entries == 0 {
             return Ok(());
@@ -260,7 +263,7 @@ impl Rewriter {
         Ok(())
     }
 
-    /// Skips a cluster that a killed merge wrote.
+    /// Skips a cluster that a killed merge already wrote.
     fn skip_written(&mut self, known: PlacedCluster, output: &mut Output, progress: &mut Progress<'_>) -> Result<()> {
         let mut end = output.end();
         for PlacedBasket { branch, place } in &known.baskets {
@@ -278,13 +281,13 @@ impl Rewriter {
         progress(bytes)
     }
 
-    /// Takes what was made of the job that was handed over first, and writes the baskets with those that they belong
-    /// to, by their first entries; false if there is nothing to wait for.
+    /// Collects the result of the oldest job. Once all jobs of a cluster are done, writes the baskets of the cluster in
+    /// order. Returns false if no job is left.
     fn write_next(&mut self, output: &mut Output, progress: &mut Progress<'_>) -> Result<bool> {
         let Some(made) = self.pool.next() else { return Ok(false) };
         let path = || output.path().display().to_string();
         let MadeBaskets { branch, baskets } = made.map_err(|panic| ReadError::panicked(&path(), &panic))?;
-        let no_cluster = || ReadError::internal(&path(), "a basket is made that belongs to no cluster");
+        let no_cluster = || ReadError::internal(&path(), "a basket belongs to no cluster");
         let cluster = self.clusters.front_mut().ok_or_else(no_cluster)?;
         cluster.made.push((branch, baskets?));
         cluster.jobs_left -= 1;
@@ -303,7 +306,7 @@ impl Rewriter {
         }
         match self.order {
             Order::Entry => baskets.sort_by_key(|(entry, branch, _)| (*entry, *branch)),
-            // As they become full.
+            // Write baskets in the order in which they become full.
             Order::Offset => baskets.sort_by_key(|(entry, branch, basket)| (entry + basket.entries_count, *branch)),
             Order::Branch => baskets.sort_by_key(|(entry, branch, _)| (*branch, *entry)),
         }

@@ -1,4 +1,4 @@
-//! The parts of an input's baskets that hold a range of entries.
+//! Finds the parts of an input's baskets that belong to an entry range.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,27 +14,27 @@ use crate::write::baskets::source::{InputBranches, Slice, Source, Stored};
 use crate::write::ranges::read_ranges;
 use crate::write::request::selection::Selection;
 
-/// A tree of an input whose entries are put into new baskets.
+/// A tree of an input whose entries are rewritten into new baskets.
 pub(crate) struct RewrittenTree<'a> {
     pub(crate) file: &'a File,
     pub(crate) tree: &'a TTree,
-    /// TTree::fAutoFlush: entries in a cluster, if positive.
+    /// Number of entries in a cluster, if positive (TTree::fAutoFlush).
     pub(crate) auto_flush: i64,
     pub(crate) process_ids_before: u16,
     pub(crate) selection: Option<Arc<Selection>>,
 }
 
-/// Reads the baskets of an input.
+/// Reads the baskets of an input, as slices for entry ranges.
 pub(crate) struct SliceReader<'a> {
     input: &'a RewrittenTree<'a>,
     branches: Arc<InputBranches>,
     counting: Counting<'a>,
-    /// Of each branch the basket that was read last, which may reach further.
+    /// For each branch, the basket that was read last, which may extend into the next entry range.
     last: Vec<Option<Arc<Source>>>,
 }
 
 impl<'a> SliceReader<'a> {
-    /// Nothing is read yet.
+    /// Creates a reader of an input's baskets.
     pub(crate) fn new(input: &'a RewrittenTree<'a>) -> Self {
         let branches = &input.tree.branches;
         let input_branches = InputBranches {
@@ -50,7 +50,7 @@ impl<'a> SliceReader<'a> {
         Self { input, branches: Arc::new(input_branches), counting, last }
     }
 
-    /// What the baskets with these entries take in memory.
+    /// Returns the stored size of the baskets that contain these entries.
     pub(crate) fn stored_bytes(&self, entries: &Range<u64>) -> u64 {
         let mut bytes = 0;
         for branch in &self.input.tree.branches {
@@ -68,7 +68,7 @@ impl<'a> SliceReader<'a> {
         bytes
     }
 
-    /// The baskets with these entries, in the order of branches and entries.
+    /// Returns the slices of all baskets that contain these entries, ordered by branch and entry.
     pub(crate) fn slices(&mut self, entries: Range<u64>) -> Result<Vec<Slice>> {
         let mut slices = Vec::new();
         let mut missing = Vec::new();
@@ -119,7 +119,7 @@ impl<'a> SliceReader<'a> {
     }
 }
 
-/// Bytes of the baskets with these entries, as far as they lie in the file.
+/// Returns the size in the file of the baskets that contain these entries.
 pub(crate) fn stored_between(tree: &TTree, entries: Range<u64>) -> u64 {
     let of = |place: &Place| match place {
         Place::File { size, .. } => *size,
@@ -129,7 +129,7 @@ pub(crate) fn stored_between(tree: &TTree, entries: Range<u64>) -> u64 {
     baskets.map(|basket| of(&basket.place)).sum()
 }
 
-/// Which baskets of a branch have some of these entries.
+/// Returns the indices of the baskets of a branch that overlap these entries.
 fn overlapping(branch: &TBranch, entries: &Range<u64>) -> Range<usize> {
     let first = branch.baskets.partition_point(|basket| basket.entry_stop <= entries.start);
     let behind = branch.baskets.partition_point(|basket| basket.entry_start < entries.end);

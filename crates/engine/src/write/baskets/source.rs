@@ -1,4 +1,4 @@
-//! Baskets of inputs, and new baskets that are made of their entries.
+//! Baskets of inputs, and the new baskets that are made from their entries.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::error::{ReadError, Result};
 use crate::write::request::selection::Selection;
 
-/// Where the bytes of a basket are in memory.
+/// The bytes of a basket in memory.
 #[derive(Debug)]
 pub(crate) enum Stored {
     Record(Bytes),
@@ -27,12 +27,12 @@ pub(crate) struct Source {
     pub(crate) stored: Stored,
     pub(crate) input: Arc<InputBranches>,
     pub(crate) branch: usize,
-    /// Its number in its branch, and its entries in the tree.
+    /// The index of the basket in its branch, and the entry range of the basket in the tree.
     pub(crate) basket: usize,
     pub(crate) entries: Range<u64>,
-    /// How many elements they have, where the basket does not say where they begin.
+    /// Element counts, if the basket does not store where its entries begin.
     pub(crate) counts: Option<Arc<Counts>>,
-    /// Its entries, once they were needed.
+    /// The parsed entries of the basket. Parsed on first use.
     pub(crate) taken_apart: OnceLock<std::result::Result<Entries, FormatError>>,
 }
 
@@ -48,10 +48,10 @@ pub(crate) struct InputBranches {
 }
 
 impl Stored {
-    /// Whether it stores where its entries begin.
+    /// Whether the basket stores where its entries begin.
     pub(crate) fn says_bounds(&self) -> bool {
         match self {
-            // A damaged record is reported when it is taken apart.
+            // If the record is damaged, parsing it will report the error.
             Self::Record(record) => BasketRecord::of(record).map_or(true, |basket| basket.stores_bounds()),
             Self::Embedded(embedded) => embedded.offsets.is_some(),
         }
@@ -59,7 +59,7 @@ impl Stored {
 }
 
 impl Source {
-    /// Bytes that it takes in memory.
+    /// Number of bytes that the basket takes in memory.
     pub(crate) fn stored_bytes(&self) -> u64 {
         match &self.stored {
             Stored::Record(record) => record.len() as u64,
@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Bytes of its entries before compression, as its key says.
+    /// Size of the entries before compression, according to the key.
     pub(crate) fn plain_bytes(&self) -> u64 {
         match &self.stored {
             Stored::Record(record) => plain_bytes(record),
@@ -80,7 +80,9 @@ impl Source {
         let name = format!("tree {}: branch {path}: basket {}", self.input.tree_name, self.basket);
         let named = ReadError::from_format(&self.input.file_path, &error.clone().in_object(name));
         match error.kind {
-            ErrorKind::Unsupported => named.with_hint("branchline cannot rewrite this branch yet; slim leaves it out"),
+            ErrorKind::Unsupported => {
+                named.with_hint("branchline does not support rewriting this branch yet; use slim to leave it out")
+            }
             _ => named,
         }
     }
@@ -90,7 +92,8 @@ impl Source {
         let kind = self.input.kinds.get(self.branch).unwrap_or(&unknown);
         let (counts, before) = (self.counts.as_deref(), self.input.process_ids_before);
         match &self.stored {
-            // Made for a file that lacks the branch, and that may not describe its class.
+            // The basket was generated because its file lacks the branch. Such a file may not describe the branch's
+            // class.
             Stored::Embedded(embedded) if embedded.made_with.is_some() && matches!(kind, Kind::Unreadable { .. }) => {
                 Entries::of_empty(&Plain::embedded(embedded), before)
             }
@@ -105,13 +108,14 @@ impl Source {
     }
 }
 
-/// Bytes of a record before compression, as its key says.
+/// Returns the size of a record before compression, according to its key.
 pub(crate) fn plain_bytes(record: &[u8]) -> u64 {
     let number = record.get(6..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four));
     number.into()
 }
 
-/// The process id offset of a large key, in the highest bits of its fSeekPdir.
+/// Returns the number of process IDs that precede the IDs of a record, which a key with 64-bit offsets stores in the
+/// highest bits of fSeekPdir.
 fn process_ids_before(record: &[u8]) -> u16 {
     let number =
         |at: usize| record.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two));
@@ -122,22 +126,22 @@ fn process_ids_before(record: &[u8]) -> u16 {
     }
 }
 
-/// How many process ids of the output stand in front of those that a basket knows, which has `own` in front of them in
-/// its file.
+/// Returns the number of process IDs in the output that precede the IDs of a basket. `own` is the number of IDs that
+/// precede them in the input file, and `before` the number of IDs in the output before those of the input.
 fn all_process_ids_before(own: u16, before: u16) -> std::result::Result<u16, FormatError> {
-    let too_many = || FormatError::unsupported("its objects refer to more process ids than ROOT has room for");
+    let too_many = || FormatError::unsupported("its objects refer to more process IDs than ROOT supports");
     own.checked_add(before).ok_or_else(too_many)
 }
 
-/// Entries of one basket.
+/// Entries of one basket that are rewritten into new baskets.
 #[derive(Debug)]
 pub(crate) struct Slice {
     pub(crate) source: Arc<Source>,
-    /// In the tree.
+    /// The entry range of the slice in the tree.
     pub(crate) entries: Range<u64>,
 }
 
-/// Entries of one branch that are put into new baskets.
+/// Entries of one branch that a thread rewrites into new baskets.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) branch: usize,
@@ -161,7 +165,7 @@ pub(crate) fn make(tools: &mut BasketTools, job: Job) -> MadeBaskets {
 fn baskets(tools: &mut BasketTools, job: Job) -> Result<Vec<NewBasket>> {
     let Some(first) = job.slices.first().map(|slice| Arc::clone(&slice.source)) else { return Ok(Vec::new()) };
     let mut maker = BasketMaker::new(job.frame, job.form, tools).map_err(|error| first.error(&error))?;
-    // Each basket goes with its slice, unless entries of it are still to come.
+    // Each source basket is dropped with its last slice, unless later jobs need it too.
     for slice in job.slices {
         slice.add_to(&mut maker)?;
     }

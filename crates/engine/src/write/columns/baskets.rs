@@ -1,4 +1,4 @@
-//! The baskets of a branch: entries are taken until a basket is full, and threads make its record of them.
+//! The baskets of a branch. Entries are collected until a basket is full, and threads make its record.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -13,48 +13,49 @@ use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
 use crate::write::columns::writer::Values;
 use crate::write::spare::{locked, Room, Rooms};
 
-/// What is given at a time is a basket of its own from this part of a basket on: less is streamed, and waits for more.
-const BASKET_FROM_SHARE: usize = 2;
+/// Minimum fraction of a basket, as a divisor, that entries given in one call must fill to become a separate basket.
+/// Fewer entries are streamed, and wait for more entries.
+const BASKET_FROM_DIVISOR: usize = 2;
 
-/// What all baskets of a branch have in common.
+/// The properties that all baskets of a branch have in common.
 #[derive(Clone)]
 pub(crate) struct BranchForm {
     pub(crate) name: String,
-    /// Its title, if it is not what the kind makes of it.
+    /// The title of the branch, if it differs from the default for the branch's kind.
     pub(crate) title: Option<String>,
     pub(crate) kind: BranchKind,
     pub(crate) source: Source,
     pub(crate) frame: BasketFrame,
     pub(crate) key_size: usize,
-    /// Bytes of a basket before compression, about.
+    /// Approximate size of a basket before compression.
     pub(crate) basket_bytes: usize,
     pub(crate) setting: Setting,
 }
 
-/// Entries that make a basket.
+/// The entries of one basket.
 #[derive(Debug)]
 pub(crate) enum BasketEntries {
-    /// Streamed already, for they came in several calls; a thread takes them out.
+    /// Streamed entries from several calls. A thread takes the entries out of the mutex.
     Streamed(Mutex<EntryBytes>),
-    /// These entries of the values that are given now.
+    /// A range of the values of the current call.
     Given(Range<usize>),
 }
 
-/// Entries of a branch that are not enough for a basket yet: either streamed, or a range of the given values.
+/// Entries of a branch that do not yet fill a basket. They are either streamed, or a range of the current values.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenBasket {
     streamed: EntryBytes,
     given: Range<usize>,
 }
 
-/// What a thread uses again from basket to basket.
+/// Memory that a thread reuses from basket to basket.
 #[derive(Default)]
 pub(crate) struct BasketRoom {
     tools: BasketTools,
     entries: EntryBytes,
 }
 
-/// Those that no thread works in.
+/// Basket rooms that no thread is using.
 pub(crate) static ROOMS: Rooms<BasketRoom> = Rooms::new();
 
 impl Room for BasketRoom {
@@ -65,7 +66,7 @@ impl Room for BasketRoom {
 }
 
 impl BasketEntries {
-    /// Bytes before compression, about.
+    /// Approximate size of the entries before compression.
     pub(crate) fn bytes(&self, form: &BranchForm) -> usize {
         match self {
             Self::Streamed(streamed) => locked(streamed).bytes(),
@@ -73,7 +74,7 @@ impl BasketEntries {
         }
     }
 
-    /// Bytes of memory.
+    /// Number of bytes of streamed entries in memory.
     pub(crate) fn streamed_bytes(&self) -> usize {
         match self {
             Self::Streamed(streamed) => locked(streamed).bytes(),
@@ -83,7 +84,7 @@ impl BasketEntries {
 }
 
 impl OpenBasket {
-    /// Takes entries. `full` takes those of a basket that has reached its size.
+    /// Adds entries. Calls `full` with the entries of each basket that becomes full.
     pub(crate) fn take(
         &mut self,
         form: &BranchForm,
@@ -114,17 +115,18 @@ impl OpenBasket {
         Ok(())
     }
 
-    /// Of given values, which are about to go, the open entries, if they are enough for a basket of their own.
+    /// Takes the open entries of the current values if they are enough for a separate basket. The current values are
+    /// about to be dropped.
     pub(crate) fn end_given(
         &mut self,
         form: &BranchForm,
         values: &BranchValues<'_>,
     ) -> std::result::Result<Option<BasketEntries>, Mismatch> {
-        let is_enough = values.filling(self.given.clone(), form.basket_bytes / BASKET_FROM_SHARE)?.is_some();
+        let is_enough = values.filling(self.given.clone(), form.basket_bytes / BASKET_FROM_DIVISOR)?.is_some();
         Ok(is_enough.then(|| BasketEntries::Given(std::mem::take(&mut self.given))))
     }
 
-    /// Streams the entries of given values, which are about to go.
+    /// Streams the open entries of the current values, because these values are about to be dropped.
     pub(crate) fn keep(&mut self, form: &BranchForm, values: &BranchValues<'_>) -> std::result::Result<(), Mismatch> {
         let given = std::mem::take(&mut self.given);
         if given.is_empty() {
@@ -134,12 +136,12 @@ impl OpenBasket {
         values.add(given, &mut self.streamed)
     }
 
-    /// Bytes of the entries that are streamed.
+    /// Number of bytes of streamed entries in memory.
     pub(crate) fn streamed_bytes(&self) -> usize {
         self.streamed.bytes()
     }
 
-    /// The entries that are open, if there are any.
+    /// Takes the open entries. Returns None if there are none.
     pub(crate) fn end(&mut self) -> Option<BasketEntries> {
         let given = std::mem::take(&mut self.given);
         if self.streamed.count > 0 {
@@ -150,12 +152,12 @@ impl OpenBasket {
 }
 
 impl BranchForm {
-    /// The values of this branch among those of all fields.
+    /// Selects the values of this branch from the values of all fields.
     pub(crate) fn values<'a>(&'a self, fields: &'a [Values<'a>], path: &str) -> Result<BranchValues<'a>> {
         BranchValues::of(&self.source, &self.kind, fields).map_err(|reason| self.mismatch(reason, path))
     }
 
-    /// The record of a basket, in the memory of `record`.
+    /// Makes the record of a basket, reusing the memory of `record`.
     pub(crate) fn basket(
         &self,
         entries: &BasketEntries,
@@ -189,7 +191,7 @@ impl BranchForm {
         self.frame.record(&form, contents, &mut room.tools).map_err(named)
     }
 
-    /// The error for values that the branch does not take.
+    /// Creates the error for values that do not fit the branch.
     pub(crate) fn mismatch(&self, reason: Mismatch, path: &str) -> ReadError {
         let message = format!("branch {}: {reason}", self.name);
         ReadError::new(ReadErrorKind::Unsupported, path, message)

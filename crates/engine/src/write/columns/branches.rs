@@ -1,34 +1,34 @@
-//! Which branches of a TTree values become. What has no equivalent is refused by name.
+//! Maps values to branches of a TTree. Values that have no equivalent are refused, with their names in the error.
 
 use branchline_format::numbers::number::Number;
 use branchline_format::write::tree::tree_record::BranchKind;
 
 use crate::write::columns::writer::{NamedColumn, RefusedField, Values};
 
-/// Where the values of a branch are: the field, and the members that lead to them, through records and through the
-/// elements of one list.
+/// Where the values of a branch come from: the index of the field, and the path of members from there, through records
+/// and the elements of at most one list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) field: usize,
     pub(crate) members: Vec<usize>,
-    /// NumPy's name of the numbers at the bottom; nothing for strings.
+    /// NumPy type of the innermost numbers; empty for strings.
     pub(crate) dtype: &'static str,
 }
 
-/// A branch that is to be made.
+/// A planned branch.
 pub(crate) struct PlannedBranch {
     pub(crate) name: String,
     pub(crate) kind: BranchKind,
     pub(crate) source: Source,
 }
 
-/// The branches that fields become, and the fields that have none.
+/// The planned branches for some fields, and the fields that cannot become branches.
 pub(crate) struct PlannedBranches {
     pub(crate) branches: Vec<PlannedBranch>,
     pub(crate) refused: Vec<RefusedField>,
 }
 
-/// The branches of these fields, in which texts are of the kind `text`.
+/// Plans the branches for these fields. Strings become branches of the kind `text`.
 pub(crate) fn branches_of(fields: &[NamedColumn<'_>], text: &BranchKind) -> PlannedBranches {
     let mut planned = PlannedBranches { branches: Vec::new(), refused: Vec::new() };
     for (field, NamedColumn { name, values, counter, .. }) in fields.iter().enumerate() {
@@ -53,7 +53,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn add(&mut self, name: &str, values: &Values<'_>, in_list: bool) -> Result<(), String> {
-        let none = || Err(format!("{name}: no branch of a TTree can hold {}", described(values)));
+        let none = || Err(format!("{name}: a TTree branch cannot store {}", described(values)));
         match values {
             Values::Record { members, .. } => {
                 for (index, (member, values)) in members.iter().enumerate() {
@@ -78,16 +78,17 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Adds a branch of arrays whose lengths are in another branch, which is made where it is not there yet.
+    /// Adds a branch of arrays whose lengths are in the counter branch. The counter branch is created if it does not
+    /// exist.
     fn add_counted(&mut self, name: &str, values: &Values<'_>, counter: &str) -> Result<(), String> {
-        let none = || format!("{name}: no array of a TTree with a counter can hold {}", described(values));
+        let none = || format!("{name}: a TTree array with a counter cannot store {}", described(values));
         let Values::List { content, .. } = values else { return Err(none()) };
         let (dtype, dimensions) = fixed(content).ok_or_else(none)?;
         let number = leaf(dtype).ok_or_else(none)?;
         let known = self.branches.iter().position(|branch| branch.name == counter);
         let counted_by = match known {
             Some(index) if self.branches[index].kind != BranchKind::Counter => {
-                return Err(format!("{name}: {counter}, which is to count its elements, is another branch"));
+                return Err(format!("{name}: its counter {counter} already exists as another branch"));
             }
             Some(index) => index,
             None => {
@@ -115,7 +116,7 @@ fn holds_records(content: &Values<'_>) -> bool {
     matches!(content, Values::Record { .. } | Values::Tuple { .. })
 }
 
-/// The kind of a branch, and NumPy's name of its numbers.
+/// Returns the kind of a branch for these values, and the NumPy type of its numbers.
 fn kind_of(values: &Values<'_>, in_list: bool, text: &BranchKind) -> Option<(BranchKind, &'static str)> {
     let list = |content: &Values| match content {
         Values::Flat { dtype, .. } => leaf(dtype).map(|kind| (BranchKind::List(kind), *dtype)),
@@ -151,7 +152,7 @@ fn fixed(values: &Values<'_>) -> Option<(&'static str, Vec<usize>)> {
     }
 }
 
-/// The number of a branch; those of half precision, which branches do not have, become floats.
+/// Returns the type of a number in a branch. Half-precision numbers become floats, because branches cannot store them.
 fn leaf(dtype: &str) -> Option<Number> {
     match Number::of_dtype(dtype)? {
         Number::F16 => Some(Number::F32),
@@ -161,15 +162,15 @@ fn leaf(dtype: &str) -> Option<Number> {
 
 fn described(values: &Values<'_>) -> &'static str {
     match values {
-        Values::Flat { dtype: "unknown", .. } => "values of a type that is not known, for there are none",
+        Values::Flat { dtype: "unknown", .. } => "values of unknown type (none are given)",
         Values::Flat { .. } => "numbers of this type",
         Values::Option { .. } => "values that may be missing",
         Values::Union { .. } => "values of several types",
         Values::List { content, .. } => match &**content {
             Values::Option { .. } | Values::Flat { dtype: "unknown", .. } => described(content),
-            _ => "lists of this kind in lists",
+            _ => "nested lists of this type",
         },
-        Values::Regular { .. } => "arrays of anything but numbers",
-        Values::Text { .. } | Values::Record { .. } | Values::Tuple { .. } => "this",
+        Values::Regular { .. } => "arrays of other values than numbers",
+        Values::Text { .. } | Values::Record { .. } | Values::Tuple { .. } => "values of this type",
     }
 }

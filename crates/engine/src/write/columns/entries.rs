@@ -1,4 +1,4 @@
-//! Values as the bytes of entries, big-endian, as ROOT streams them: many entries at a time.
+//! Streams values as the big-endian bytes of entries, as ROOT does, for many entries at a time.
 
 use std::ops::Range;
 
@@ -10,37 +10,37 @@ use branchline_format::write::tree::tree_record::BranchKind;
 use crate::write::columns::branches::Source;
 use crate::write::columns::writer::Values;
 
-/// The version in front of a collection, which is that of TStreamerInfo.
+/// Version number in the header of a collection, which is the class version of TStreamerInfo.
 const COLLECTION_VERSION: u16 = 10;
-/// Bytes in front of the elements of a collection: byte count, version, and how many there are.
+/// Size of a collection's header: byte count, version, and number of elements.
 const COLLECTION_HEAD_BYTES: usize = 10;
-/// Bytes of the number of elements.
+/// Size of an element count.
 const COUNT_BYTES: usize = 4;
-/// Bytes of the number that says where an entry begins.
+/// Size of an entry's start offset.
 const START_BYTES: usize = 4;
-/// Numbers of half precision, which become floats.
+/// NumPy's name of half-precision numbers, which become floats.
 const HALF: &str = "f2";
-/// Bytes whose order is changed while they are in the first cache.
+/// Number of bytes that are byte-swapped at a time, so that they stay in the L1 cache.
 const SWAPPED_AT_ONCE_BYTES: usize = 16 << 10;
 
-/// Entries of a branch that go into one basket, as they are streamed.
+/// The streamed entries of a branch for one basket.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EntryBytes {
-    /// The bytes of all, behind room for the key.
+    /// The bytes of all entries, after space for the key.
     pub(crate) data: Vec<u8>,
-    /// Where each begins in them; None if all have the same size.
+    /// The start offset of each entry. None if all entries have the same size.
     pub(crate) starts: Option<Vec<u32>>,
-    /// How many there are.
+    /// Number of entries.
     pub(crate) count: u64,
 }
 
 impl EntryBytes {
-    /// Bytes of memory, which are those of the basket, too.
+    /// Size of the entries in memory, which equals their size in the basket.
     pub(crate) fn bytes(&self) -> usize {
         self.data.len() + START_BYTES * self.starts.as_ref().map_or(0, Vec::len)
     }
 
-    /// Takes all entries out, and keeps the memory.
+    /// Removes all entries, but keeps the allocated memory.
     pub(crate) fn clear(&mut self, key_size: usize, has_starts: bool) {
         self.data.clear();
         self.data.resize(key_size, 0);
@@ -53,24 +53,24 @@ impl EntryBytes {
     }
 }
 
-/// Why values are not those that the branch takes.
+/// The reason why values do not fit a branch.
 pub(crate) type Mismatch = &'static str;
 
-const OTHER_TYPE: Mismatch = "its values are of another type than before";
-const TOO_FEW: Mismatch = "it is given fewer values than entries";
+const OTHER_TYPE: Mismatch = "its values have another type than before";
+const TOO_FEW: Mismatch = "it has fewer values than entries";
 const TOO_MANY: Mismatch = "an entry has more than 2^31 elements";
 
-/// Values of a branch: elements of one list for each entry, or one value.
+/// The values of a branch. An entry is either one value or the elements of one list.
 pub(crate) struct BranchValues<'a> {
     kind: &'a BranchKind,
-    /// NumPy's name of the numbers at the bottom.
+    /// NumPy's name of the innermost numbers' type.
     dtype: &'static str,
     lists: Option<&'a [i64]>,
     values: &'a Values<'a>,
 }
 
 impl<'a> BranchValues<'a> {
-    /// Those of a branch among the values of all fields.
+    /// Selects the values of a branch from the values of all fields.
     pub(crate) fn of(source: &Source, kind: &'a BranchKind, fields: &'a [Values<'a>]) -> Result<Self, Mismatch> {
         let (mut lists, mut values) = (None, fields.get(source.field).ok_or(TOO_FEW)?);
         for member in &source.members {
@@ -87,8 +87,8 @@ impl<'a> BranchValues<'a> {
         Ok(Self { kind, dtype: source.dtype, lists, values })
     }
 
-    /// How many of these entries have room in so many bytes, with the numbers that say where they begin, as ROOT counts
-    /// the size of a basket; None if all have, and some is left.
+    /// Returns how many of these entries fit in `room` bytes, including their start offsets, by ROOT's rule for the
+    /// size of a basket. Returns None if all entries fit and some room is left.
     pub(crate) fn filling(&self, wanted: Range<usize>, room: usize) -> Result<Option<usize>, Mismatch> {
         let fixed = |size: usize| (room / size.max(1), room % size.max(1));
         let (count, left) = match self.kind {
@@ -116,7 +116,7 @@ impl<'a> BranchValues<'a> {
             _ => {
                 let (mut count, mut left) = (0, room);
                 for entry in wanted.clone() {
-                    // What cannot be measured is reported when it is added.
+                    // An invalid value counts as empty here. Its error is reported when it is added.
                     let size = START_BYTES + self.size(entry).unwrap_or(0);
                     let Some(rest) = left.checked_sub(size) else { break };
                     (count, left) = (count + 1, rest);
@@ -128,7 +128,7 @@ impl<'a> BranchValues<'a> {
         Ok((!is_open).then_some(count))
     }
 
-    /// Bytes of an entry of a branch whose entries are streamed one by one.
+    /// Returns the size of an entry in a branch whose entries are streamed one by one.
     fn size(&self, entry: usize) -> Result<usize, Mismatch> {
         let text = |bytes: &[u8], span| bytes.get(span).map(|text| string_size(text) as usize).ok_or(TOO_FEW);
         if let (BranchKind::Text | BranchKind::Characters, Values::Text { offsets, bytes }) = (self.kind, self.values) {
@@ -153,7 +153,7 @@ impl<'a> BranchValues<'a> {
         Ok(COLLECTION_HEAD_BYTES + inner)
     }
 
-    /// Adds these entries.
+    /// Appends these entries to `open`.
     pub(crate) fn add(&self, wanted: Range<usize>, open: &mut EntryBytes) -> Result<(), Mismatch> {
         let count = wanted.len() as u64;
         match self.kind {
@@ -168,7 +168,7 @@ impl<'a> BranchValues<'a> {
                 let bounds = bounds_of(offsets, &wanted)?;
                 let (first, last) = span_of(bounds)?;
                 if let Some(starts) = &mut open.starts {
-                    // Of a basket, which has less than 1 GiB.
+                    // The wrapping casts are safe, because a basket has less than 1 GiB.
                     let (before, entry_bytes) = (open.data.len() as u32, (size * leaf.size()) as u32);
                     let start =
                         |bound: &i64| before.wrapping_add(((bound - bounds[0]) as u32).wrapping_mul(entry_bytes));
@@ -189,7 +189,7 @@ impl<'a> BranchValues<'a> {
         Ok(())
     }
 
-    /// Adds a text or a collection.
+    /// Appends a string or a collection.
     fn add_entry(&self, entry: usize, out: &mut Vec<u8>) -> Result<(), Mismatch> {
         if let BranchKind::Text | BranchKind::Characters = self.kind {
             let Values::Text { offsets, bytes } = self.values else { return Err(OTHER_TYPE) };
@@ -236,7 +236,7 @@ impl<'a> BranchValues<'a> {
         }
     }
 
-    /// The offsets of lists, and their elements.
+    /// Returns the offsets of the branch's lists, and the elements of the lists.
     fn lists(&self) -> Result<(&'a [i64], &'a Values<'a>), Mismatch> {
         match (self.lists, self.values) {
             (Some(offsets), values) => Ok((offsets, values)),
@@ -245,7 +245,7 @@ impl<'a> BranchValues<'a> {
         }
     }
 
-    /// The largest number of elements, or characters of a text, that one of these entries has.
+    /// Returns the maximum number of elements in these entries. For strings, this is the maximum number of characters.
     pub(crate) fn longest(&self, wanted: &Range<usize>) -> Result<i32, Mismatch> {
         let offsets = match (self.kind, self.values) {
             (BranchKind::Characters, Values::Text { offsets, .. }) => offsets,
@@ -282,7 +282,7 @@ impl<'a> BranchValues<'a> {
     }
 }
 
-/// Adds numbers of this size in the order of bytes that ROOT has.
+/// Appends numbers of `size` bytes each, in big-endian byte order.
 fn add_big_endian(native: &[u8], size: usize, out: &mut Vec<u8>) {
     if cfg!(target_endian = "big") || size == 1 {
         out.extend_from_slice(native);
@@ -305,7 +305,7 @@ fn swap<const SIZE: usize>(bytes: &mut [u8], swapped: impl Fn([u8; SIZE]) -> [u8
     bytes.as_chunks_mut::<SIZE>().0.iter_mut().for_each(|raw| *raw = swapped(*raw));
 }
 
-/// Adds how many elements lists between these bounds have.
+/// Appends the lengths of the lists with these bounds.
 fn add_counts(bounds: &[i64], out: &mut Vec<u8>) -> Result<(), Mismatch> {
     span_of(bounds)?;
     let start = out.len();
@@ -319,11 +319,11 @@ fn add_counts(bounds: &[i64], out: &mut Vec<u8>) -> Result<(), Mismatch> {
     i32::try_from(all).map(|_| ()).map_err(|_| TOO_MANY)
 }
 
-/// The numbers of fixed arrays, and how many each array has.
+/// Returns the innermost numbers of fixed-size arrays, and how many numbers each array has.
 fn inner<'a>(mut values: &'a Values<'a>, dimensions: &[usize]) -> Result<(&'a Values<'a>, usize), Mismatch> {
     let mut size = 1;
     for expected in dimensions {
-        // Where there are no elements their type is not known.
+        // Arrays without elements have lost the type of their elements.
         if matches!(values, Values::Flat { dtype: "unknown", .. }) {
             return Ok((values, size));
         }
@@ -337,12 +337,12 @@ fn inner<'a>(mut values: &'a Values<'a>, dimensions: &[usize]) -> Result<(&'a Va
     Ok((values, size))
 }
 
-/// Where these lists begin, and the end of the last.
+/// Returns the start offsets of these lists, followed by the end of the last list.
 fn bounds_of<'a>(offsets: &'a [i64], wanted: &Range<usize>) -> Result<&'a [i64], Mismatch> {
     offsets.get(wanted.start..=wanted.end).ok_or(TOO_FEW)
 }
 
-/// The elements of all lists between these bounds.
+/// Returns the start of the first list and the end of the last list with these bounds.
 fn span_of(bounds: &[i64]) -> Result<(usize, usize), Mismatch> {
     let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else { return Err(TOO_FEW) };
     match (usize::try_from(*first), usize::try_from(*last)) {

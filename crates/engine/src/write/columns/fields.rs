@@ -1,5 +1,5 @@
-//! Fields and columns for values that are given as columns of the engine: which C++ types they become (section "Mapping
-//! of C++ Types to Fields and Columns").
+//! Maps values, given as columns of the engine, to RNTuple fields and columns with C++ types. Follows the section
+//! "Mapping of C++ Types to Fields and Columns" of the RNTuple specification.
 
 use branchline_format::ntuple::names::generated_class_name;
 use branchline_format::ntuple::number_types::{type_of_number, ColumnType};
@@ -8,18 +8,18 @@ use branchline_format::numbers::number::Number;
 
 use crate::write::columns::writer::{NamedColumn, Values};
 
-/// A field that shows a part of another: the elements of a collection, or how many there are.
+/// A projected field, which shows a part of a collection: one member of its elements, or their number.
 #[derive(Debug, Clone)]
 pub struct Shown {
-    /// Its name.
+    /// The name of the projected field.
     pub name: String,
-    /// Name of the collection at the top.
+    /// The name of the top-level collection.
     pub collection: String,
-    /// Member of its elements; none for their number.
+    /// The member of the collection's elements; None for the number of elements.
     pub member: Option<String>,
 }
 
-/// Where the values of a field go: its columns.
+/// The columns that receive the values of a field.
 #[derive(Debug, Clone)]
 pub(crate) enum FieldSink {
     Number {
@@ -34,7 +34,7 @@ pub(crate) enum FieldSink {
         size: usize,
         content: Box<FieldSink>,
     },
-    /// A list, or what may be missing.
+    /// A list, or an optional value.
     List {
         ends: usize,
         content: Box<FieldSink>,
@@ -45,18 +45,18 @@ pub(crate) enum FieldSink {
     },
     Record(Vec<(String, FieldSink)>),
     Tuple(Vec<FieldSink>),
-    /// One of several.
+    /// A variant.
     Union {
         switch: usize,
         alternatives: Vec<FieldSink>,
     },
 }
 
-/// Why values have no field.
+/// The reason why values cannot become a field.
 pub(crate) type Reason = String;
 
-/// Whether the records among the values of a field need a class. ROOT reads records and collections of them without a
-/// type name, but a fixed-size array only by its type name, which names the type of its elements.
+/// Whether records within a field need a class name. ROOT can read records, and collections of records, without a type
+/// name. But it finds out the element type of a fixed-size array only from the array's type name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
     Unnamed,
@@ -66,7 +66,8 @@ enum Records {
 /// Builds a schema.
 pub(crate) struct SchemaBuilder {
     pub(crate) schema: Schema,
-    /// Whether numbers are stored in the order of their bytes' weight, which compresses better.
+    /// Whether numbers are stored in split encoding, which groups the bytes of the same significance and compresses
+    /// better.
     is_split: bool,
 }
 
@@ -75,12 +76,12 @@ impl SchemaBuilder {
         Self::of(Schema::default(), is_split)
     }
 
-    /// Builds on what a schema has.
+    /// Creates a builder that extends an existing schema.
     pub(crate) fn of(schema: Schema, is_split: bool) -> Self {
         Self { schema, is_split }
     }
 
-    /// Adds a field at the top for a column.
+    /// Adds a top-level field for a column.
     pub(crate) fn add(&mut self, column: &NamedColumn<'_>) -> Result<FieldSink, Reason> {
         let name = &column.name;
         let (number, sink) = self.described(name, None, column).map_err(|reason| format!("{name}: {reason}"))?;
@@ -88,22 +89,24 @@ impl SchemaBuilder {
         Ok(sink)
     }
 
-    /// Adds a field for a column: at the top, or as a member of the record that its name leads to.
+    /// Adds a field for a column, either at the top level or as a member of the record that precedes the last dot in
+    /// the column's name.
     pub(crate) fn add_at(&mut self, column: &NamedColumn<'_>) -> Result<FieldSink, Reason> {
         let Some((record, name)) = column.name.rsplit_once('.') else { return self.add(column) };
         let is_plain = |number: usize| {
             self.schema.fields[number].role == Role::Record && self.schema.fields[number].type_name.is_empty()
         };
-        // Within a collection there are not as many values as entries.
+        // A record is the only possible parent: in a collection, the number of values would differ from the number of
+        // entries.
         let is_record =
             |number: &usize| std::iter::successors(Some(*number), |one| self.schema.fields[*one].parent).all(is_plain);
         let mut fields = 0..self.schema.fields.len();
         let parent = fields.find(|number| self.schema.path_of(*number) == record).filter(is_record);
-        let parent = parent.ok_or_else(|| format!("{record} is not a record to which members can be added"))?;
+        let parent = parent.ok_or_else(|| format!("members cannot be added to {record}"))?;
         Ok(self.described(name, Some(parent), column)?.1)
     }
 
-    /// Adds the field of a column with its descriptions.
+    /// Adds the field of a column, with its descriptions.
     fn described(
         &mut self,
         name: &str,
@@ -130,10 +133,11 @@ impl SchemaBuilder {
         let number = self.new_field(name, parent);
         let sink = match values {
             Values::Flat { dtype: "unknown", .. } => {
-                return Err("no field can hold values of a type that is not known, for there are none".to_string());
+                return Err("a field cannot store values of unknown type (none are given)".to_string());
             }
             Values::Flat { dtype, .. } => {
-                let kind = Number::of_dtype(dtype).ok_or_else(|| format!("numbers of type {dtype} have no field"))?;
+                let kind =
+                    Number::of_dtype(dtype).ok_or_else(|| format!("a field cannot store numbers of type {dtype}"))?;
                 self.schema.fields[number].type_name = type_of_number(kind).to_string();
                 let column = self.column(number, ColumnType::of_numbers(kind, self.is_split));
                 FieldSink::Number { column, number: kind }
@@ -163,7 +167,7 @@ impl SchemaBuilder {
 
     fn regular(&mut self, number: usize, size: usize, content: &Values<'_>) -> Result<FieldSink, Reason> {
         if size == 0 {
-            return Err("an array of no elements has no field".to_string());
+            return Err("a field cannot store arrays of length zero".to_string());
         }
         let (child, content) = self.field("_0", Some(number), content, Records::Named)?;
         let item = self.schema.fields[child].type_name.clone();
@@ -173,7 +177,7 @@ impl SchemaBuilder {
         Ok(FieldSink::Regular { size, content: Box::new(content) })
     }
 
-    /// Gives a record a class of its own, named after its path, if it needs one.
+    /// Gives a record a class name derived from its path, if the record needs one.
     fn name_record(&mut self, number: usize, records: Records) {
         if records == Records::Named {
             let class_name = generated_class_name(&self.schema, number);
@@ -193,7 +197,7 @@ impl SchemaBuilder {
         let (child, content) = self.field("_0", Some(number), content, records)?;
         let item = self.schema.fields[child].type_name.clone();
         let content = Box::new(content);
-        // A collection of records without a class has no class either; it has none or one if they may be missing.
+        // If the items are records without a class, the collection has no type name either.
         if !item.is_empty() {
             self.schema.fields[number].type_name = format!("{template}<{item}>");
         }
@@ -206,7 +210,7 @@ impl SchemaBuilder {
 
     fn tuple(&mut self, number: usize, items: &[Values<'_>], records: Records) -> Result<FieldSink, Reason> {
         self.schema.fields[number].role = Role::Record;
-        // ROOT cannot make a std::pair or std::tuple of a class without a dictionary.
+        // ROOT cannot instantiate a std::pair or std::tuple whose items have a class without a dictionary.
         let is_record = items.is_empty() || items.iter().any(needs_class);
         if is_record {
             self.name_record(number, records);
@@ -224,10 +228,10 @@ impl SchemaBuilder {
         Ok(FieldSink::Tuple(sinks))
     }
 
-    /// The first of the contents stands for missing values.
+    /// Adds a variant. `contents[0]` stands for missing values and gets no alternative.
     fn variant(&mut self, number: usize, contents: &[Values<'_>]) -> Result<FieldSink, Reason> {
         if contents.iter().any(needs_class) {
-            return Err("variants of records have no field, since ROOT cannot open an RNTuple with one".to_string());
+            return Err("a field cannot store variants of records, as ROOT cannot open such an RNTuple".to_string());
         }
         self.schema.fields[number].role = Role::Variant;
         let switch = self.column(number, ColumnType::SWITCHES);
@@ -236,7 +240,7 @@ impl SchemaBuilder {
             let (child, sink) = self.field(&format!("_{place}"), Some(number), content, Records::Unnamed)?;
             let name = self.schema.fields[child].type_name.clone();
             if names.contains(&name) {
-                return Err(format!("variants that have {name} twice have no field"));
+                return Err(format!("a field cannot store a variant with {name} twice"));
             }
             names.push(name);
             alternatives.push(sink);
@@ -245,9 +249,9 @@ impl SchemaBuilder {
         Ok(FieldSink::Union { switch, alternatives })
     }
 
-    /// Adds a field that shows a part of another, as ROOT's importer does for arrays that share their counter.
+    /// Adds a projected field, as ROOT's importer does for arrays that have the same counter.
     pub(crate) fn show(&mut self, shown: &Shown) -> Result<(), Reason> {
-        let missing = || format!("{}: there is no collection {}", shown.name, shown.collection);
+        let missing = || format!("{}: collection {} does not exist", shown.name, shown.collection);
         let find = |schema: &Schema, fields: &[usize], name: &str| {
             fields.iter().copied().find(|field| schema.fields[*field].name == name)
         };
@@ -322,7 +326,7 @@ impl SchemaBuilder {
     }
 }
 
-/// Whether values are records that have no C++ type without a class, or hold such records.
+/// Whether values are, or contain, records for which only a class could be the C++ type.
 fn needs_class(values: &Values<'_>) -> bool {
     match values {
         Values::Record { .. } => true,
@@ -335,7 +339,7 @@ fn needs_class(values: &Values<'_>) -> bool {
     }
 }
 
-/// Names of members as ROOT wants them, all different.
+/// Returns distinct member names that are valid in ROOT.
 fn field_names(members: &[(String, Values<'_>)]) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(members.len());
     for (name, _) in members {

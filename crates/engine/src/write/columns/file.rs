@@ -1,4 +1,4 @@
-//! A file of one TTree or RNTuple, made from columns of values.
+//! Creates a file with one TTree or RNTuple from columns of values.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::write::columns::writer::{
 use crate::write::new_file::{NewFile, TOP};
 use crate::write::output::Output;
 
-/// A file of one tree or RNTuple that is being written. Dropped before it is finished, nothing is left of it.
+/// A file with one TTree or RNTuple that is being written. If it is dropped before it is finished, the file is removed.
 pub struct ColumnsFile {
     file: NewFile,
     columns: Box<dyn OpenColumns>,
@@ -24,26 +24,26 @@ pub struct ColumnsFile {
 }
 
 impl ColumnsFile {
-    /// Begins a file with a TTree that has branches for values like these.
+    /// Creates a file with a TTree whose branches have the types of the fields' values.
     pub fn tree(new: NewColumnsFile, fields: &[NamedColumn<'_>]) -> Result<Self> {
         let (mut file, new) = begin(new)?;
         let columns = Box::new(OpenTree::begin(&mut file, new, fields, &BranchKind::Text)?);
         Ok(Self { file, columns, infos: tree_infos })
     }
 
-    /// Begins a file with an RNTuple that has fields for values like these.
+    /// Creates a file with an RNTuple whose fields have the types of the given values.
     pub fn ntuple(new: NewColumnsFile, fields: &[NamedColumn<'_>], shown: &[Shown]) -> Result<Self> {
         let (mut file, new) = begin(new)?;
         let columns = Box::new(OpenNtuple::begin(&mut file, new, fields, shown)?);
         Ok(Self { file, columns, infos: ntuple_infos })
     }
 
-    /// Adds `count` entries, with the values of each field in the order of the fields.
+    /// Adds `count` entries. `values` are in the order of the fields.
     pub fn fill(&mut self, values: &[Values<'_>], count: usize) -> Result<()> {
         self.columns.fill(&mut self.file, values, count)
     }
 
-    /// Writes the open cluster and the metadata, and gives the file its name.
+    /// Writes the open cluster and the metadata, and publishes the file.
     pub fn finish(mut self) -> Result<Written> {
         let Filled { entries_count, clusters_count } = self.columns.finish(&mut self.file)?;
         let path = self.file.path();

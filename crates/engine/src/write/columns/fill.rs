@@ -1,4 +1,4 @@
-//! Values of fields become elements of columns.
+//! Converts the values of fields to elements of columns.
 
 use std::ops::Range;
 
@@ -10,17 +10,17 @@ use crate::write::columns::fields::FieldSink;
 use crate::write::columns::writer::Values;
 use crate::write::pages::cluster::{ClusterColumns, GivenPages};
 
-/// Writes values of fields to the columns of a cluster.
+/// Writes the values of fields to the columns of a cluster.
 pub(crate) struct FieldWriter<'a, 'v> {
     pub(crate) columns: &'a mut ClusterColumns,
-    /// Pages that lie among the values.
+    /// Pages whose elements are borrowed from the current values.
     pub(crate) given: GivenPages<'v>,
-    /// The file that is made, for errors.
+    /// The path of the output, for error messages.
     pub(crate) path: &'a str,
 }
 
 impl<'v> FieldWriter<'_, 'v> {
-    /// Writes the values in the range `wanted`. `name` is the name of the field, for error messages.
+    /// Writes the values in the range `wanted`. `name` is the field's name for error messages.
     pub(crate) fn add(
         &mut self,
         sink: &FieldSink,
@@ -70,7 +70,7 @@ impl<'v> FieldWriter<'_, 'v> {
             (FieldSink::Tuple(sinks), Values::Tuple { items, .. }) if sinks.len() == items.len() => {
                 sinks.iter().zip(items).try_for_each(|(sink, item)| self.add(sink, item, wanted.clone(), name))
             }
-            // Empty arrays may have lost their type.
+            // An empty array may have lost the type of its elements.
             (_, Values::Flat { dtype: "unknown", .. }) if wanted.is_empty() => {
                 each_column(sink, &mut |column| self.columns.use_column(column));
                 Ok(())
@@ -79,7 +79,7 @@ impl<'v> FieldWriter<'_, 'v> {
         }
     }
 
-    /// Ends of strings: as many bytes are in the column that holds them as were before.
+    /// Appends string offsets, and returns the range of the strings' characters.
     fn ends(
         &mut self,
         ends: usize,
@@ -126,7 +126,8 @@ impl<'v> FieldWriter<'_, 'v> {
         range.map(|(first, last)| first..last).ok_or_else(|| self.too_few(name))
     }
 
-    /// Writes optional values as collections of zero or one element, and returns the range of the valid values.
+    /// Writes optional values as collections of zero or one element, and returns the range of the values that are
+    /// present.
     fn options(&mut self, ends: usize, valid: &[u8], wanted: &Range<usize>, name: &str) -> Result<Range<usize>> {
         let before = self.columns.last_end(ends);
         let (skipped, own) = valid
@@ -144,7 +145,8 @@ impl<'v> FieldWriter<'_, 'v> {
         Ok(first..first + (end - before) as usize)
     }
 
-    /// Writes the switches of a variant. The values of each alternative are contiguous.
+    /// Writes the switches of a variant, which select an alternative for each value. The values of each alternative are
+    /// contiguous.
     fn switches(
         &mut self,
         switch: usize,
@@ -184,11 +186,12 @@ impl<'v> FieldWriter<'_, 'v> {
     }
 
     fn too_few(&self, name: &str) -> ReadError {
-        ReadError::internal(self.path, format!("field {name} is given fewer values than entries"))
+        ReadError::internal(self.path, format!("field {name} has fewer values than entries"))
     }
 }
 
-/// The number of values that a cluster has for a field. Alternatives of variants always have a column.
+/// Returns the number of values that a cluster has for a field. Every field that is an alternative of a variant has a
+/// column.
 fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
     match sink {
         FieldSink::Number { column, .. } => columns.elements_count(*column),
@@ -202,7 +205,7 @@ fn elements_of(sink: &FieldSink, columns: &ClusterColumns) -> u64 {
     }
 }
 
-/// Gives every column of a field to `visit`.
+/// Calls `visit` for every column of a field.
 pub(crate) fn each_column(sink: &FieldSink, visit: &mut impl FnMut(usize)) {
     match sink {
         FieldSink::Number { column, .. } => visit(*column),

@@ -1,4 +1,4 @@
-//! An RNTuple of a new file, made from columns of values.
+//! An RNTuple that is made from columns of values, in a new file.
 
 use branchline_format::compress::Setting;
 use branchline_format::ntuple::anchor::CLASS_NAME;
@@ -22,11 +22,11 @@ pub(crate) struct OpenNtuple {
     pub(super) clusters: Vec<WrittenCluster>,
     pub(super) columns: ClusterColumns,
     pub(super) sinks: Vec<NamedSink>,
-    /// Entries of the cluster that is being filled.
+    /// Number of entries in the open cluster.
     pub(super) open_entries: u64,
 }
 
-/// A field with what takes its values.
+/// A field, with the columns that receive its values.
 #[derive(Clone)]
 pub(super) struct NamedSink {
     pub(super) name: String,
@@ -34,7 +34,7 @@ pub(super) struct NamedSink {
 }
 
 impl OpenNtuple {
-    /// Begins an RNTuple with fields for values like these.
+    /// Creates an RNTuple whose fields have the types of the given values.
     pub(crate) fn begin(
         file: &mut NewFile,
         new: NewColumns,
@@ -77,7 +77,7 @@ impl OpenNtuple {
 impl OpenColumns for OpenNtuple {
     fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()> {
         if values.len() != self.sinks.len() {
-            let message = format!("values of {} fields are given for {}", values.len(), self.sinks.len());
+            let message = format!("got values of {} fields, expected {}", values.len(), self.sinks.len());
             return Err(ReadError::internal(&file.path(), &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
@@ -87,7 +87,7 @@ impl OpenColumns for OpenNtuple {
             let room = match self.new.layout.cluster_entries {
                 Some(most) => most - self.open_entries,
                 None => {
-                    // Of what has room a half, as entries differ in size.
+                    // Take half of the estimated number of entries that fit, because entries differ in size.
                     let portion = (self.columns.room_bytes() / 2).max(limits::FILLED_AT_ONCE_BYTES);
                     let entries = u128::from(portion) * count as u128 / u128::from(bytes.max(1));
                     u64::try_from(entries).unwrap_or(u64::MAX).max(1)

@@ -1,4 +1,4 @@
-//! An RNTuple of a file that is updated: it gets entries and fields, and the pages that it has stay where they are.
+//! An RNTuple in an updated file. Entries and fields are added, and the existing pages stay where they are.
 
 use branchline_format::ntuple::names::{is_generated, is_tuple};
 use branchline_format::ntuple::number_types::{number_of_type, ColumnType};
@@ -19,7 +19,8 @@ use crate::write::pages::metadata::WrittenCluster;
 const HINT: &str = "write a new RNTuple with the entries of both";
 
 impl OpenNtuple {
-    /// Continues an RNTuple. Fails if it has fields that are not written, or parts that would be lost.
+    /// Resumes writing an RNTuple. Returns an error if it has fields that cannot be written, or parts that would be
+    /// lost.
     pub(crate) fn resume((new, slot): (NewColumns, SlotId), source: &File, old: &Ntuple) -> Result<Self> {
         let path = source.path();
         let refused = |reason: &str| {
@@ -30,7 +31,7 @@ impl OpenNtuple {
             return Err(refused("its attribute sets would be lost"));
         }
         if old.schema.fields.iter().any(|field| field.source.is_some()) {
-            return Err(refused("it has fields that show others"));
+            return Err(refused("it has projected fields"));
         }
         let schema = old.schema.clone();
         let sink_of = |field: usize| {
@@ -52,7 +53,7 @@ impl OpenNtuple {
         Ok(Self { new, slot, schema, clusters, columns, sinks, open_entries: 0 })
     }
 
-    /// Adds fields with values for all entries so far. A name such as `jet.pt` adds a member to the record `jet`.
+    /// Adds fields, with values for all existing entries. A name such as `jet.pt` adds a member to the record `jet`.
     pub(super) fn add_fields(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()> {
         self.close_cluster(file)?;
         let path = file.path();
@@ -69,7 +70,7 @@ impl OpenNtuple {
         let mut columns = ClusterColumns::new(&builder.schema, self.new.layout);
         let mut start = 0;
         for cluster in &mut self.clusters {
-            // Numbers in memory: the caller gives values of all entries.
+            // The cast is safe: the caller has the values of all entries in memory.
             let end = start + cluster.entries_count as usize;
             let mut writer = FieldWriter { columns: &mut columns, given: GivenPages::default(), path: &path };
             for (NamedSink { name, sink }, field) in sinks.iter().zip(fields) {
@@ -94,7 +95,7 @@ impl OpenNtuple {
         Ok(())
     }
 
-    /// Puts a sink at the top, or into the record that the name leads to.
+    /// Adds a sink at the top level or, if `name` has dots, to the record that precedes the last dot.
     fn add_sink(&mut self, name: &str, sink: FieldSink) {
         let mut parts: Vec<&str> = name.split('.').collect();
         let last = parts.pop().unwrap_or(name);
@@ -129,14 +130,16 @@ impl OpenNtuple {
     }
 }
 
-/// What takes the values of a field that is there already, or why it takes none.
+/// Returns the sink for an existing field, or the reason why the field cannot be written.
 fn sink_of(schema: &Schema, number: usize) -> std::result::Result<FieldSink, String> {
     let field = &schema.fields[number];
-    let other = || Err(format!("its field {} of type {:?} is only read", schema.path_of(number), field.type_name));
+    let other =
+        || Err(format!("writing its field {} of type {:?} is not supported", schema.path_of(number), field.type_name));
     let columns = match field.columns.as_slice() {
         [] => [].as_slice(),
         [columns] => columns,
-        // Several representations: which one a cluster has is not known before it is full.
+        // If a field has several representations, it is only known at the end of a cluster which of them the cluster
+        // uses.
         _ => return other(),
     };
     let is_late =

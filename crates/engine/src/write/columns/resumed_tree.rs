@@ -1,4 +1,4 @@
-//! A TTree of a file that is updated: it gets entries and branches, and the baskets that it has stay where they are.
+//! A TTree in an updated file. Entries and branches are added, and the existing baskets stay where they are.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ use crate::write::new_file::{NewFile, SlotId};
 const HINT: &str = "write a new tree with the entries of both";
 
 impl OpenTree {
-    /// Continues a tree whose branches have values like these. `counts` are the largest numbers of its counters.
-    /// Fails if it has branches of other kinds, or parts that would be lost.
+    /// Resumes writing a tree whose branches have the types of the given values. `counts` are the maxima of the tree's
+    /// counters. Returns an error if the tree has other kinds of branches, or parts that would be lost.
     pub(crate) fn resume(
         file: &NewFile,
         (new, slot): (NewColumns, SlotId),
@@ -43,24 +43,24 @@ impl OpenTree {
             let form = &mut forms[number];
             let found = old.branches.iter().find(|branch| branch.path == form.name);
             let Some(found) = found.filter(|branch| is_of_kind(branch, &form.kind, counter.as_deref())) else {
-                return Err(refused(&format!("its branch {} is of a kind that is only read", form.name)));
+                return Err(refused(&format!("writing its branch {} is not supported", form.name)));
             };
             let Some(branch) = resumed_branch(found, old.entries_count, form, counts) else {
-                return Err(refused(&format!("branch {} has not all of its baskets in the file", form.name)));
+                return Err(refused(&format!("branch {} has baskets outside the file", form.name)));
             };
             branches.push(branch);
         }
         if let Some(other) = old.branches.iter().find(|branch| !forms.iter().any(|form| form.name == branch.path)) {
-            return Err(refused(&format!("its branch {} is of a kind that is only read", other.path)));
+            return Err(refused(&format!("writing its branch {} is not supported", other.path)));
         }
         let mut tree = Self::of(new, slot, forms, fields.len());
         (tree.branches, tree.entries_count) = (branches, old.entries_count);
         Ok(tree)
     }
 
-    /// Adds branches with values for all entries so far.
+    /// Adds branches, with values for all existing entries.
     pub(super) fn add_branches(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()> {
-        // A cluster that ends early does not say how large the others are.
+        // Closing the cluster early must not determine the cluster size.
         let size = self.cluster.size;
         self.end_cluster();
         self.cluster.size = size;
@@ -69,7 +69,7 @@ impl OpenTree {
         let mut added = Self::of(self.new.clone(), self.slot, forms, fields.len());
         let values: Vec<Values<'_>> = fields.iter().map(|field| field.values.clone()).collect();
         let count = usize::try_from(self.entries_count)
-            .map_err(|_| ReadError::internal(&file.path(), "a tree has more entries than memory has bytes"))?;
+            .map_err(|_| ReadError::internal(&file.path(), "a tree has more entries than fit in memory"))?;
         added.fill(file, &values, count)?;
         added.end_cluster();
         added.write_waiting(file, &[])?;
@@ -87,7 +87,7 @@ impl OpenTree {
     }
 }
 
-/// What was written of a branch; None if some of it is missing or elsewhere.
+/// Returns the state of an existing branch. Returns None if some baskets of the branch are missing or in another file.
 fn resumed_branch(
     old: &TBranch,
     entries_count: u64,

@@ -1,4 +1,4 @@
-//! A TTree of a new file, made from columns of values.
+//! A TTree that is made from columns of values, in a new file.
 
 use std::ops::Range;
 
@@ -24,12 +24,12 @@ pub(crate) struct OpenTree {
     pub(super) fields_count: usize,
     pub(super) entries_count: u64,
     pub(super) cluster: Cluster,
-    /// Baskets that are full, in the order in which they are written.
+    /// Full baskets, in the order in which they will be written.
     waiting: Vec<Waiting>,
-    /// Bytes of all that waits, and of what is streamed already and takes memory.
+    /// Total size of the waiting baskets; `streamed_bytes` is the size of the streamed ones, which take memory.
     waiting_bytes: usize,
     streamed_bytes: usize,
-    /// Memory of records that were written.
+    /// Memory of written records, for reuse.
     spare: Spare,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct OpenTree {
 #[derive(Clone, Default)]
 pub(super) struct OpenBranch {
     pub(super) open: OpenBasket,
-    /// Entries of all baskets that were written.
+    /// Number of entries in all written baskets.
     pub(super) entries_before: u64,
     pub(super) baskets: Vec<WrittenBasket>,
     pub(super) plain_bytes: u64,
@@ -45,7 +45,7 @@ pub(super) struct OpenBranch {
     pub(super) count_max: i32,
 }
 
-/// A basket that is full, and the number of its branch.
+/// A full basket with the index of its branch.
 struct Waiting {
     branch: usize,
     entries: BasketEntries,
@@ -55,17 +55,17 @@ struct Waiting {
 #[derive(Clone, Default)]
 pub(super) struct Cluster {
     entries_count: u64,
-    /// Bytes of the values in it.
+    /// Total size of the values in the cluster.
     plain_bytes: u64,
     clusters_count: u64,
-    /// Entries of each, once that is known.
+    /// Number of entries in each cluster. None until it is known.
     pub(super) size: Option<u64>,
-    /// Of all baskets so far.
+    /// The compression ratio of all written baskets.
     ratio: CompressionRatio,
 }
 
 impl OpenTree {
-    /// Begins a tree with branches for values like these.
+    /// Creates a tree whose branches have the types of the fields' values.
     pub(crate) fn begin(
         file: &mut NewFile,
         new: NewColumns,
@@ -77,7 +77,7 @@ impl OpenTree {
         Ok(Self::of(new, slot, forms, fields.len()))
     }
 
-    /// A tree without entries.
+    /// Creates a tree without entries.
     pub(super) fn of(new: NewColumns, slot: SlotId, forms: Vec<BranchForm>, fields_count: usize) -> Self {
         let branches = forms.iter().map(|_| OpenBranch::default()).collect();
         let cluster = Cluster { size: new.layout.cluster_entries, ..Cluster::default() };
@@ -98,7 +98,7 @@ impl OpenTree {
         }
     }
 
-    /// Takes entries of all branches, none of them beyond the end of the cluster.
+    /// Adds entries to all branches, up to the end of the cluster.
     fn take(&mut self, values: &[Values<'_>], wanted: &Range<usize>, path: &str) -> Result<()> {
         for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
             let own = form.values(values, path)?;
@@ -120,7 +120,7 @@ impl OpenTree {
         Ok(())
     }
 
-    /// Whether the cluster has all of its entries.
+    /// Whether the cluster is complete.
     fn is_cluster_full(&self) -> bool {
         let Cluster { entries_count, plain_bytes, size, ratio, .. } = &self.cluster;
         match size {
@@ -132,7 +132,7 @@ impl OpenTree {
         }
     }
 
-    /// All branches begin a new basket.
+    /// Ends the cluster. All branches then start a new basket.
     pub(super) fn end_cluster(&mut self) {
         if self.cluster.entries_count == 0 {
             return;
@@ -144,14 +144,14 @@ impl OpenTree {
                 self.waiting.push(Waiting { branch: number, entries });
             }
         }
-        // As ROOT does: the first cluster says how many entries all have (TTree::SetAutoFlush).
+        // As in ROOT, the first cluster determines the number of entries of all clusters (TTree::SetAutoFlush).
         self.cluster.size.get_or_insert(self.cluster.entries_count);
         self.entries_count += self.cluster.entries_count;
         self.cluster.clusters_count += 1;
         (self.cluster.entries_count, self.cluster.plain_bytes) = (0, 0);
     }
 
-    /// Open entries of the given values that are enough for baskets become such.
+    /// Turns the open entries of the current values into baskets, in each branch that has enough of them.
     fn end_given(&mut self, values: &[Values<'_>], path: &str) -> Result<()> {
         for (number, (branch, form)) in self.branches.iter_mut().zip(&self.forms).enumerate() {
             let ended = branch.open.end_given(form, &form.values(values, path)?);
@@ -163,7 +163,7 @@ impl OpenTree {
         Ok(())
     }
 
-    /// Makes baskets of what waits, on all cores, and writes them in their order.
+    /// Makes the waiting baskets on all cores, and writes them in order.
     pub(super) fn write_waiting(&mut self, file: &mut NewFile, values: &[Values<'_>]) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         (self.waiting_bytes, self.streamed_bytes) = (0, 0);
@@ -194,15 +194,18 @@ impl OpenTree {
         )
     }
 
-    /// Whether what waits is to be written now. This says nothing of threads, so that the file does not depend on them.
+    /// Whether the waiting baskets should be written now. The result must not depend on the number of threads, because
+    /// the file would then depend on it too.
     fn is_much_waiting(&self) -> bool {
-        // Until the first cluster ends, its size depends on how well baskets are compressed.
+        // Until the first cluster ends, its size depends on the compression ratio, which is only known from written
+        // baskets.
         let bytes = if self.cluster.size.is_some() { self.streamed_bytes } else { self.waiting_bytes };
         bytes > limits::PAGES_AT_ONCE_BYTES
     }
 }
 
-/// The forms of the branches for values like these. Values that have none are refused.
+/// Returns the forms of the branches for the fields' values. Returns an error that lists all values that cannot be
+/// written, if there are any.
 pub(super) fn forms_of(
     file: &NewFile,
     new: &NewColumns,
@@ -232,7 +235,7 @@ impl OpenColumns for OpenTree {
     fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()> {
         let path = file.path();
         if values.len() != self.fields_count {
-            let message = format!("values of {} fields are given for {}", values.len(), self.fields_count);
+            let message = format!("got values of {} fields, expected {}", values.len(), self.fields_count);
             return Err(ReadError::internal(&path, &message));
         }
         let bytes: u64 = values.iter().map(|column| column.size_bytes() as u64).sum();
@@ -275,7 +278,7 @@ impl OpenColumns for OpenTree {
 
     fn snapshot(&self, file: &mut NewFile) -> Result<Filled> {
         if !self.waiting.is_empty() {
-            return Err(ReadError::internal(&file.path(), "baskets wait while a tree is published"));
+            return Err(ReadError::internal(&file.path(), "baskets are unwritten while a tree is published"));
         }
         let copy = Self {
             new: self.new.clone(),

@@ -1,4 +1,4 @@
-//! What RNTuples and TTrees that are written share: the request, the trait, and the records of the file itself.
+//! Code that RNTuples and TTrees share for writing columns: the request, the trait, and the records of the file itself.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,86 +12,86 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::new_file::{mark_uuid, NewFile};
 use crate::write::pages::cluster::Layout;
 
-/// Values that are written, in the memory of whoever gives them.
+/// Values to write, borrowed from the caller.
 pub type Values<'a> = Column<&'a [u8], &'a [i64]>;
 
-/// The version of ROOT that files from nothing are like.
+/// The ROOT version that new files claim.
 pub(crate) const ROOT_VERSION: i32 = 64000;
 
-/// The file that is made.
+/// The request for a new file.
 #[derive(Debug, Clone)]
 pub struct NewColumnsFile {
-    /// The file.
+    /// The output path.
     pub output: PathBuf,
-    /// Whether a file that is there already is replaced.
+    /// Whether an existing output file is replaced.
     pub replace: bool,
-    /// Files that are read for it, none of which may be the output.
+    /// Files from which the values are read. The output must not be among them.
     pub inputs: Vec<String>,
-    /// Its name.
+    /// The name of the tree or RNTuple.
     pub name: String,
-    /// Its title or description.
+    /// The title or description.
     pub description: String,
-    /// When it is made, as TDatime packs it.
+    /// The creation time, packed as a TDatime.
     pub date: u32,
-    /// How it is laid out.
+    /// The layout.
     pub layout: Layout,
 }
 
-/// What was made.
+/// The result of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Entries.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Clusters.
+    /// Number of clusters.
     pub clusters_count: u64,
-    /// Bytes of the file.
+    /// Size of the file.
     pub size_bytes: u64,
 }
 
-/// A tree or an RNTuple of a file.
+/// A new tree or RNTuple in a file.
 #[derive(Debug, Clone)]
 pub(crate) struct NewColumns {
-    /// The number of its directory.
+    /// Index of the directory.
     pub(crate) directory: usize,
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
-    /// Its title or description.
+    /// The title or description.
     pub(crate) description: String,
-    /// Its cycle.
+    /// The cycle.
     pub(crate) cycle: i16,
-    /// When it is made, as TDatime packs it.
+    /// The creation time, packed as a TDatime.
     pub(crate) date: u32,
-    /// How it is laid out.
+    /// The layout.
     pub(crate) layout: Layout,
-    /// How branches of a TTree are compressed, by their names, if not as the layout says.
+    /// Compression settings of TTree branches, keyed by branch name, where the settings differ from the layout.
     pub(crate) codecs: HashMap<String, Setting>,
 }
 
-/// What a tree or an RNTuple holds.
+/// The size of a tree or an RNTuple.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filled {
-    /// Entries.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Clusters.
+    /// Number of clusters.
     pub clusters_count: u64,
 }
 
-/// Takes columns of values, and makes a tree or an RNTuple of them.
+/// Writes columns of values into a tree or an RNTuple.
 pub(crate) trait OpenColumns: Send {
-    /// Adds `count` entries, with the values of each field in the order of the fields.
+    /// Adds `count` entries. `values` are in the order of the fields.
     fn fill(&mut self, file: &mut NewFile, values: &[Values<'_>], count: usize) -> Result<()>;
 
-    /// Writes what waits in memory only to be written together, and baskets or clusters that are large enough to end.
+    /// Writes everything that is only buffered, and the baskets or clusters that are large enough to be closed.
     fn write_full(&mut self, file: &mut NewFile) -> Result<()>;
 
-    /// Writes the tree or RNTuple with all entries as if it were finished, after `write_full`. More can be added; the
-    /// records that were written for the open cluster and the metadata are not used then.
+    /// Writes the tree or RNTuple with all its entries as if it were finished. Must follow `write_full`. More entries
+    /// can still be added; they supersede the written metadata and the written open cluster.
     fn snapshot(&self, file: &mut NewFile) -> Result<Filled>;
 
     /// Writes the open cluster and the metadata.
     fn finish(self: Box<Self>, file: &mut NewFile) -> Result<Filled>;
 
-    /// Adds branches or fields, with their values for all entries so far.
+    /// Adds branches or fields, with their values for all existing entries.
     fn add_columns(&mut self, file: &mut NewFile, fields: &[NamedColumn<'_>]) -> Result<()>;
 }
 
@@ -100,11 +100,11 @@ pub(crate) trait OpenColumns: Send {
 pub struct NamedColumn<'a> {
     /// The name.
     pub name: String,
-    /// The values, of which only the types count when a file is begun.
+    /// The values. Only their types matter when a file is created.
     pub values: Values<'a>,
-    /// The branch of a TTree that is to count the elements of these lists; without it lists become vectors.
+    /// The TTree branch with the element counts of the lists. If None, lists become vectors.
     pub counter: Option<String>,
-    /// Descriptions of the field and of fields in it, by their paths. An RNTuple has them.
+    /// Descriptions of an RNTuple field and its subfields, as pairs of path and description.
     pub descriptions: Vec<(String, String)>,
 }
 
@@ -114,18 +114,18 @@ pub(crate) struct RefusedField {
     pub(crate) reason: String,
 }
 
-/// Refuses fields that have no equivalent, all of them at once.
+/// Returns one error that names all fields without an equivalent.
 pub(crate) fn refuse(path: &str, fields: &[RefusedField]) -> Result<()> {
     if fields.is_empty() {
         return Ok(());
     }
     let all: Vec<&str> = fields.iter().map(|field| field.reason.as_str()).collect();
     let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
-    let hint = format!("leave out what cannot be converted: --drop '{}'", names.join(","));
+    let hint = format!("leave out the fields that cannot be converted: --drop '{}'", names.join(","));
     Err(ReadError::new(ReadErrorKind::Unsupported, path, all.join("; ")).with_hint(hint))
 }
 
-/// The records of the file itself.
+/// Returns the records of the file itself, for a new file.
 pub(crate) fn frame(new: &NewColumnsFile) -> FileFrame {
     let name = new.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let seed = format!("{name} {} {} {:?}", new.name, new.date, new.inputs);

@@ -1,5 +1,5 @@
-//! Whether fields of RNTuples whose pages differ hold the same elements: lengths of collections, tags of variants, and
-//! numbers, which do not depend on clusters and pages.
+//! Compares RNTuple fields whose pages differ. Their elements (collection lengths, variant tags, and numbers) are
+//! compared instead, because elements do not depend on clusters and pages.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,15 +23,16 @@ use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// A digest of the elements of each column, by the path of its field and its place in the representation. It is none
-/// if they could not be read.
+/// Digests of the elements of each column, keyed by the field's path and the index of the column in the representation.
+/// None if the elements could not be read.
 #[derive(Default)]
 pub(crate) struct ElementDigests {
     columns: Option<HashMap<(String, usize), Xxh3>>,
 }
 
 impl ElementDigests {
-    /// Of an RNTuple. An error of an element only means that there are no digests: the values are compared then.
+    /// Computes the digests of an RNTuple. If its elements cannot be read, the result has no digests, and the caller
+    /// compares values instead.
     pub(crate) fn of(of: ComparedFiles<'_>, check: &mut Check<'_>) -> Result<Self> {
         let ComparedFiles { files, tree, access, unions } = of;
         let mut own = Self { columns: Some(HashMap::new()) };
@@ -53,7 +54,7 @@ impl ElementDigests {
         Ok(own)
     }
 
-    /// Whether the elements of a field at the top are those of another RNTuple.
+    /// Whether a top-level field has the same elements as in another RNTuple.
     pub(crate) fn are_same(&self, other: &Self, name: &str) -> bool {
         let (Some(ours), Some(theirs)) = (&self.columns, &other.columns) else { return false };
         let of_field = |columns: &HashMap<(String, usize), Xxh3>| {
@@ -89,7 +90,7 @@ impl ElementDigests {
     }
 }
 
-/// The elements of a column, without what depends on clusters and on how numbers are packed.
+/// Returns the elements of a column in a form that depends neither on clusters nor on the packing of numbers.
 fn elements_of(
     reader: &mut ClusterReader<'_>,
     input: &InputNtuple,
@@ -111,7 +112,7 @@ fn elements_of(
     }
 }
 
-/// The lengths of collections that have these ends.
+/// Returns the lengths of collections with these end offsets.
 fn lengths(ends: &[u8]) -> Vec<u8> {
     let mut before = 0u64;
     let length = |raw: &[u8; 8]| {

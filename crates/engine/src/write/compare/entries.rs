@@ -1,5 +1,5 @@
-//! Whether branches whose baskets differ hold the same entries: by the bytes of each entry, which do not depend on
-//! where it lies.
+//! Compares the entries of branches whose baskets differ. The bytes of each entry are compared, because they do not
+//! depend on where the entry is stored.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::write::products::tree_input::input::{KnownTrees, TreeInput, UnevenBra
 use crate::write::progress::Check;
 use crate::write::request::{Branches, Order};
 
-/// Digests of the entries of branches; none of a branch whose entries cannot be separated.
+/// Digests of the entries of each branch. None for a branch whose entries cannot be separated from each other.
 #[derive(Default)]
 pub(crate) struct EntryDigests {
     all: HashMap<String, Option<Xxh3>>,
@@ -30,7 +30,7 @@ pub(crate) struct EntryDigests {
 }
 
 impl EntryDigests {
-    /// Of these branches of a tree.
+    /// Computes the digests of these branches of a tree.
     pub(crate) fn of(of: ComparedFiles<'_>, branches: &HashSet<String>, check: &mut Check<'_>) -> Result<Self> {
         let ComparedFiles { files, tree, access, unions } = of;
         let mut digests = Self::default();
@@ -48,7 +48,7 @@ impl EntryDigests {
         Ok(digests)
     }
 
-    /// Whether the entries of a branch are those of another.
+    /// Whether the entries of a branch are the same on both sides.
     pub(crate) fn are_same(&self, other: &Self, branch: &str) -> bool {
         let of = |digests: &Self| digests.all.get(branch).cloned().flatten().map(|digest| digest.digest128());
         of(self).is_some_and(|digest| of(other) == Some(digest))
@@ -67,10 +67,10 @@ impl EntryDigests {
                     continue;
                 }
                 let mut digest = self.all.entry(path.clone()).or_insert_with(|| Some(Xxh3::new())).take();
-                if let Some(known) = &mut digest {
-                    if self.add_basket(&mut counting, &kinds[basket.branch], basket, &record, known).is_err() {
-                        digest = None;
-                    }
+                if let Some(known) = &mut digest
+                    && self.add_basket(&mut counting, &kinds[basket.branch], basket, &record, known).is_err()
+                {
+                    digest = None;
                 }
                 self.all.insert(path.clone(), digest);
             }
@@ -78,7 +78,8 @@ impl EntryDigests {
         })
     }
 
-    /// Adds the entries of a basket. An error only means that the branch has no digest: its values are compared then.
+    /// Adds the entries of a basket to the digest of its branch. If this fails, the branch has no digest, and the
+    /// caller compares values instead.
     fn add_basket(
         &mut self,
         counting: &mut Counting<'_>,

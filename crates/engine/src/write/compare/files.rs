@@ -4,15 +4,15 @@ use branchline_storage::Access;
 
 use crate::write::products::tree_input::unions::Unions;
 
-/// A tree of some files, one file behind the other.
+/// A tree whose entries are in several files, one after another.
 #[derive(Clone, Copy)]
 pub(crate) struct ComparedFiles<'a> {
-    /// Paths or URLs.
+    /// Paths or URLs of the files.
     pub(crate) files: &'a [String],
     /// The path of the tree.
     pub(crate) tree: &'a str,
-    /// How they are read.
+    /// How the files are read.
     pub(crate) access: &'a Access,
-    /// The branches and fields that trees get where they lack them.
+    /// The branches to fill in trees that lack them, and the fields to fill in RNTuples.
     pub(crate) unions: &'a Unions,
 }

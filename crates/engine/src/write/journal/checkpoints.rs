@@ -1,5 +1,5 @@
-//! The checkpoints of a merge: which inputs and clusters are surely in its outputs. A merge that resumes reads those
-//! of the merge that was killed.
+//! The checkpoints of a merge, which record which inputs and clusters are safely in its outputs. A resumed merge reads
+//! the checkpoints of the killed merge.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -22,48 +22,48 @@ use crate::write::output::{Output, Written};
 use crate::write::placed::PlacedCluster;
 use crate::write::request::MergeRequest;
 
-/// Writes checkpoints, and has those of a killed merge.
+/// Writes the checkpoints of a merge, and holds the records of a killed merge.
 pub(crate) struct Checkpoints<'a> {
     request: &'a MergeRequest,
     header: JournalHeader,
-    /// The number of the process in the names of outputs that are not whole.
+    /// The process ID that is part of the outputs' temporary names.
     pub(crate) number: u32,
-    /// Outputs that a killed merge left.
+    /// Number of outputs that a killed merge left.
     pub(crate) outputs_count: usize,
-    /// The inputs that it had recorded and that were not taken yet.
+    /// The recorded inputs of a killed merge that the resumed merge has not reached yet.
     inputs_before: VecDeque<InputRecord>,
-    /// The clusters that it had recorded, by the number of the output and the path of the tree.
+    /// The recorded clusters of a killed merge, keyed by the index of the output and the path of the tree.
     clusters_before: HashMap<(u64, String), VecDeque<PlacedCluster>>,
-    /// The input of the last of them.
+    /// The input to which the last recorded cluster belongs.
     last_cluster_of: Option<NumberedInput>,
     /// The input that is being added.
     current: Option<NumberedInput>,
     writer: JournalWriter,
-    /// Records that are not handed to the writer yet.
+    /// Records that have not been passed to the writer yet.
     waiting: Vec<u8>,
-    /// When the writer got records last, and how many bytes had been written then.
+    /// The time of the last checkpoint; `written_bytes` is the number of bytes that had been written by then.
     written_at: Instant,
     written_bytes: u64,
-    /// A sentence for the user on what was resumed.
+    /// A message for the user about how much of the merge was resumed.
     pub(crate) note: Option<String>,
 }
 
-/// The number of an input, and its identity.
+/// The index and the identity of an input.
 #[derive(Debug, Clone, Copy)]
 struct NumberedInput {
     number: u64,
     identity: u128,
 }
 
-/// What a killed merge had recorded of an input.
+/// The record of an input from a killed merge.
 pub(crate) struct RecordedInput {
     pub(crate) record: InputRecord,
-    /// Whether it had recorded no further input.
+    /// Whether this is the last recorded input.
     pub(crate) is_last: bool,
 }
 
 impl<'a> Checkpoints<'a> {
-    /// Begins the journal of a merge. Looks for what a killed merge left, if it is to be resumed.
+    /// Starts the checkpoints of a merge. If the request resumes a merge, reads the journal of the killed merge.
     pub(crate) fn begin(request: &'a MergeRequest) -> Result<Self> {
         let syncs = !request.skips_sync;
         let machine_start = if syncs { 0 } else { machine_start().unwrap_or(u128::MAX) };
@@ -97,43 +97,43 @@ impl<'a> Checkpoints<'a> {
         failed(&self.request.output, error)
     }
 
-    /// Reads the journal that a killed merge left.
+    /// Reads the journal left by a killed merge.
     fn resume(&mut self) -> Result<()> {
         let output = &self.request.output;
-        self.note = Some("nothing was left to resume: the merge began again".to_string());
+        self.note = Some("there was nothing to resume: the merge started from the beginning".to_string());
         let Some(number) = left_of(output) else { return Ok(()) };
         let path = journal_at(self.request, number);
         let bytes = fs::read(&path).map_err(|error| self.failed(&error))?;
         let read = JournalContents::read(&bytes);
-        // A journal without sync counts only until the machine restarts.
+        // A journal that was written without syncs is only valid until the machine restarts.
         let counts =
             |header: &JournalHeader| header.machine_start == 0 || Some(header.machine_start) == machine_start();
         let Some(JournalContents { header, records }) = read.filter(|contents| counts(&contents.header)) else {
-            self.note = Some("what was left could not be trusted: the merge began again".to_string());
+            self.note = Some("the leftovers could not be trusted: the merge started from the beginning".to_string());
             return Ok(());
         };
         if header.inputs != self.header.inputs {
-            let message = "what was left of it is of other inputs, or of the same in another order";
+            let message = "its leftovers are from other inputs, or from the same inputs in another order";
             return Err(not_resumable(output, message));
         }
         if header.options != self.header.options {
-            let message = "what was left of it was made with other options, or by another version";
+            let message = "its leftovers are from a merge with other options, or by another version";
             return Err(not_resumable(output, message));
         }
         let file_of = |volume: u64| temporary_of(&numbered(output, volume as usize), number);
-        // An output that is shorter than it was is not what it was.
+        // If an output is shorter than recorded, data were lost.
         let size_of = |volume: u64| fs::metadata(file_of(volume)).map_or(0, |metadata| metadata.len());
         let is_there = |position: Position| position.end == 0 || size_of(position.volume) >= position.end;
         let trusted: Vec<ReadRecord> = records.into_iter().take_while(|one| is_there(one.record.position())).collect();
         let Some(ReadRecord { end, .. }) = trusted.last() else { return Ok(()) };
         let file = JournalFile::resume(&path, *end).map_err(|error| self.failed(&error))?;
         self.number = number;
-        // Later records are written as the earlier ones were: with syncs or without.
+        // Write later records like the earlier ones: with syncs or without.
         let syncs = header.machine_start == 0;
         let place = JournalPlace { output: output.clone(), journal: path, header, syncs };
         self.writer = JournalWriter::new(place, Some(file));
         if self.request.has_new_baskets() {
-            // The bytes behind the last recorded cluster are not known.
+            // Truncate the output after the last recorded cluster, because the content after that is unknown.
             let Position { volume, end } = trusted.iter().map(|one| one.record.position()).max().unwrap_or_default();
             let cut = fs::OpenOptions::new().write(true).open(file_of(volume)).and_then(|file| file.set_len(end));
             cut.map_err(|error| self.failed(&error))?;
@@ -162,12 +162,13 @@ impl<'a> Checkpoints<'a> {
         }
         let count = self.inputs_before.len();
         self.note = Some(match entries_count {
-            0 => format!("resumed behind {count} of {most} files, which were on the disk already"),
-            _ => format!("resumed behind {entries_count} entries, which were on the disk already"),
+            0 => format!("resumed after {count} of {most} files, which had been written already"),
+            _ => format!("resumed after {entries_count} entries, which had been written already"),
         });
     }
 
-    /// What a killed merge had recorded of the next input. An input that has changed since is refused.
+    /// Returns the record that a killed merge made of the next input, if any. Returns an error if the input has changed
+    /// since then.
     pub(crate) fn next(&mut self, path: &str, identity: u128) -> Result<Option<RecordedInput>> {
         let number = self.current.map_or(0, |current| current.number + 1);
         self.current = Some(NumberedInput { number, identity });
@@ -177,28 +178,30 @@ impl<'a> Checkpoints<'a> {
                 _ => Ok(None),
             };
         };
-        // An input that could not be opened then was left out, even if it can be opened now.
+        // An identity of 0 means that the input could not be opened and was skipped. It stays skipped even if it can be
+        // opened now.
         if record.identity != 0 && record.identity != identity {
             return Err(changed(path));
         }
         Ok(Some(RecordedInput { record, is_last: self.inputs_before.is_empty() }))
     }
 
-    /// Refuses to resume where an input that had been recorded does not end where it did.
+    /// Returns an error if adding a recorded input did not end at the recorded position of the output.
     pub(crate) fn check(&self, record: &InputRecord, position: Position) -> Result<()> {
-        // Where new baskets end depends on how far the threads were.
+        // With new baskets, the end of the output depends on the progress of the threads, so the position cannot be
+        // compared.
         if self.request.has_new_baskets() || record.position == position {
             return Ok(());
         }
         Err(other_leftovers(&self.request.output))
     }
 
-    /// The clusters of a tree that a killed merge had recorded.
+    /// Returns the clusters that a killed merge recorded for a tree.
     pub(crate) fn clusters_of(&mut self, volume: u64, path: &str) -> VecDeque<PlacedCluster> {
         self.clusters_before.remove(&(volume, path.to_string())).unwrap_or_default()
     }
 
-    /// Records an input that was added or left out.
+    /// Records an input that was added or skipped.
     pub(crate) fn add_input(
         &mut self,
         record: InputRecord,
@@ -209,7 +212,7 @@ impl<'a> Checkpoints<'a> {
         self.write_if_due(bytes_done, output)
     }
 
-    /// Records new clusters of a tree.
+    /// Records newly written clusters of a tree.
     pub(crate) fn add_clusters(
         &mut self,
         volume: u64,
@@ -229,16 +232,16 @@ impl<'a> Checkpoints<'a> {
     fn write_if_due(&mut self, bytes_done: u64, output: Option<&mut Output>) -> Result<()> {
         let is_due = bytes_done.saturating_sub(self.written_bytes) >= self.request.limits.journal_bytes
             || self.written_at.elapsed() >= limits::JOURNAL_PAUSE;
-        // Outputs before the current one are on the disk since they are whole.
+        // Only the current output needs a sync: all previous outputs were synced when they were finished.
         let Some(output) = output.filter(|_| is_due) else { return Ok(()) };
         self.writer.write(output.written()?, std::mem::take(&mut self.waiting))?;
         (self.written_at, self.written_bytes) = (Instant::now(), bytes_done);
         Ok(())
     }
 
-    /// Waits until all that is due is written, before the outputs have their names. Where there are several outputs all
-    /// records are, so that after a kill in between it is known whose they are. An error of the disk that happened
-    /// meanwhile is reported here only.
+    /// Waits until all records that are due have been written, before the outputs are published. If there are several
+    /// outputs, writes all remaining records first, so that a resumed merge can attribute every output. Disk errors of
+    /// earlier checkpoints are also reported here.
     pub(crate) fn settle(&mut self, outputs_count: usize, last: Written) -> Result<()> {
         if outputs_count > 1 && !self.waiting.is_empty() {
             self.writer.write(last, std::mem::take(&mut self.waiting))?;
@@ -246,27 +249,27 @@ impl<'a> Checkpoints<'a> {
         self.writer.settle()
     }
 
-    /// Removes the journal: the merge is whole.
+    /// Removes the journal after the merge is complete.
     pub(crate) fn remove(self) {
         self.writer.remove();
     }
 }
 
-/// The path of the journal of the process with this number.
+/// Returns the path of the journal of the process with this ID.
 fn journal_at(request: &MergeRequest, number: u32) -> PathBuf {
     journal_of(&temporary_of(&request.output, number))
 }
 
 fn changed(path: &str) -> ReadError {
-    let message = "it changed since the merge that is to be resumed";
-    ReadError::new(ReadErrorKind::Option, path, message).with_hint("leave --resume out: the merge begins again")
+    let message = "it has changed since the killed merge";
+    ReadError::new(ReadErrorKind::Option, path, message).with_hint("start the merge again without --resume")
 }
 
 fn digest_of_inputs(request: &MergeRequest) -> u128 {
     xxh3_128(format!("{:?}", request.inputs).as_bytes())
 }
 
-/// Digest of all options that decide how inputs are laid out.
+/// Returns the digest of all options that affect the layout of the outputs.
 fn digest_of_options(request: &MergeRequest) -> u128 {
     let MergeRequest { tree, order, codec, size_bytes_max, skips_bad_files, layout, .. } = request;
     let skips_and_fills = (skips_bad_files, request.fills_missing_branches);

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use crate::write::journal::records::JournalHeader;
 
-/// A journal that is being written.
+/// A journal file that is being written.
 #[derive(Debug)]
 pub(crate) struct JournalFile {
     path: PathBuf,
     file: File,
-    /// Whether it stays when the merge fails.
+    /// Whether the file is kept when the merge fails.
     is_kept: bool,
 }
 
 impl JournalFile {
-    /// Begins a journal. It is on the disk then, if it is synced.
+    /// Creates a journal, and syncs it to disk if `syncs` is set.
     pub(crate) fn begin(path: &Path, header: JournalHeader, syncs: bool) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
         file.try_lock().ok();
@@ -29,7 +29,7 @@ impl JournalFile {
         Ok(begun)
     }
 
-    /// Continues a journal behind this many bytes of it.
+    /// Continues a journal after its first `end` bytes.
     pub(crate) fn resume(path: &Path, end: u64) -> io::Result<Self> {
         let mut file = OpenOptions::new().write(true).open(path)?;
         file.try_lock()?;
@@ -38,7 +38,7 @@ impl JournalFile {
         Ok(Self { path: path.to_owned(), file, is_kept: true })
     }
 
-    /// Adds records; they are on the disk then, if it is synced.
+    /// Appends records, and syncs them to disk if `syncs` is set.
     pub(crate) fn append(&mut self, records: &[u8], syncs: bool) -> io::Result<()> {
         self.file.write_all(records)?;
         if syncs {
@@ -47,7 +47,7 @@ impl JournalFile {
         Ok(())
     }
 
-    /// Removes it: the merge is whole.
+    /// Removes the journal after the merge is complete.
     pub(crate) fn remove(mut self) {
         self.is_kept = false;
     }
@@ -56,7 +56,7 @@ impl JournalFile {
 impl Drop for JournalFile {
     fn drop(&mut self) {
         if !self.is_kept {
-            // One that stays without its output is removed by the next merge.
+            // If the journal cannot be removed, the next merge removes it, because the journal's output is missing.
             drop(fs::remove_file(&self.path));
         }
     }

@@ -1,5 +1,6 @@
-//! The records of a journal: a number of bytes, the bytes, and a checksum each. The first describes the merge, each
-//! other one an input or a cluster that is in an output. What follows a record that is not whole is not used.
+//! The records of a journal. Each record consists of its length, its content and a checksum. The first record describes
+//! the merge, and each of the following records describes an input or a cluster in an output. An incomplete record and
+//! everything after it are ignored.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -7,39 +8,39 @@ use crate::error::ReadErrorKind;
 use crate::write::placed::{Placed, PlacedBasket, PlacedCluster};
 
 const MAGIC: &[u8] = b"branchline merge 5";
-/// Bytes of a number, and of the checksum of a record.
+/// Size of a number, or of the checksum of a record.
 const NUMBER_BYTES: usize = 8;
-/// Bytes of a place: five numbers.
+/// Size of an encoded location, which consists of five numbers.
 const PLACE_BYTES: usize = 5 * NUMBER_BYTES;
-/// The first byte of a record is its kind.
+/// First byte of a record about an input.
 const INPUT: u8 = 1;
 const CLUSTER: u8 = 2;
 
-/// The merge that a journal is of.
+/// Identifies the merge to which a journal belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JournalHeader {
     /// Digest of the list of inputs.
     pub(crate) inputs: u128,
-    /// Digest of all options that decide how the outputs are laid out.
+    /// Digest of all options that affect the layout of the outputs.
     pub(crate) options: u128,
-    /// The start of the machine, if the journal does not outlive it; else 0.
+    /// Identifies the boot of the machine if the journal is only valid until a restart; else 0.
     pub(crate) machine_start: u128,
 }
 
-/// How an input was added, or why it was not.
+/// How an input was added, or why it was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InputRecord {
-    /// A digest that changes when the input changes; 0 if it could not be opened.
+    /// A digest that changes when the input changes; 0 if the input could not be opened.
     pub(crate) identity: u128,
-    /// The number of the output that it is in, and where this ended behind it.
+    /// The index of the output that contains the input, and the end of the output after the input was added.
     pub(crate) position: Position,
-    /// Why it was left out.
+    /// Why the input was skipped.
     pub(crate) skipped: Option<SkipReason>,
-    /// Of each of its trees where the baskets lie, branch by branch.
+    /// For each tree of the input, the locations of its baskets, branch by branch.
     pub(crate) trees: Vec<Vec<Placed>>,
 }
 
-/// Why an input was left out: what is needed of its error to report it again.
+/// Why an input was skipped. Contains those parts of the error that are needed to report it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkipReason {
     pub(crate) kind: ReadErrorKind,
@@ -48,41 +49,41 @@ pub(crate) struct SkipReason {
     pub(crate) retry_may_help: bool,
 }
 
-/// New baskets of a tree that lie in an output.
+/// New baskets of a tree in an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ClusterRecord {
-    /// The number of the input that was being added, and its identity.
+    /// The index of the input that was being added; `identity` is the identity of that input.
     pub(crate) input: u64,
     pub(crate) identity: u128,
-    /// The number of the output.
+    /// The index of the output.
     pub(crate) volume: u64,
     /// The path of the tree.
     pub(crate) path: String,
     pub(crate) cluster: PlacedCluster,
 }
 
-/// The number of an output, and a place in it.
+/// The index of an output, and an offset in that output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Position {
     pub(crate) volume: u64,
     pub(crate) end: u64,
 }
 
-/// A record behind the first.
+/// A record after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     Input(InputRecord),
     Cluster(ClusterRecord),
 }
 
-/// What was read of a journal.
+/// The content of a journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct JournalContents {
     pub(crate) header: JournalHeader,
     pub(crate) records: Vec<ReadRecord>,
 }
 
-/// A record, and where in the journal it ends.
+/// A record, with its end offset in the journal.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReadRecord {
     pub(crate) record: Record,
@@ -90,7 +91,7 @@ pub(crate) struct ReadRecord {
 }
 
 impl Record {
-    /// Up to where the output was written when this was recorded.
+    /// The end of the output at the time of the record.
     pub(crate) fn position(&self) -> Position {
         match self {
             Self::Input(input) => input.position,
@@ -102,7 +103,7 @@ impl Record {
         }
     }
 
-    /// Its bytes in a journal.
+    /// Encodes the record.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Input(input) => input.bytes(),
@@ -121,7 +122,7 @@ impl Record {
 }
 
 impl JournalHeader {
-    /// Its bytes in a journal.
+    /// Encodes the header.
     pub(crate) fn bytes(self) -> Vec<u8> {
         let [inputs, options, start] = [self.inputs, self.options, self.machine_start].map(u128::to_be_bytes);
         framed(&[MAGIC, &inputs, &options, &start].concat())
@@ -210,7 +211,7 @@ impl SkipReason {
     }
 }
 
-/// The kinds of errors, each at its number.
+/// All kinds of errors. The index of a kind is its number in a journal.
 const ERROR_KINDS: [ReadErrorKind; 11] = [
     ReadErrorKind::Missing,
     ReadErrorKind::BadFile,
@@ -225,7 +226,8 @@ const ERROR_KINDS: [ReadErrorKind; 11] = [
     ReadErrorKind::Refused,
 ];
 
-/// The number of a kind of error in a journal. A new kind does not compile until it has one.
+/// Returns the number that stands for a kind of error in a journal. The match is exhaustive, so that a new kind without
+/// a number causes a compile error.
 fn number_of(kind: ReadErrorKind) -> u64 {
     match kind {
         ReadErrorKind::Missing => 0,
@@ -247,7 +249,7 @@ fn kind_of(number: u64) -> Option<ReadErrorKind> {
 }
 
 impl JournalContents {
-    /// Reads a journal up to the first record that is not whole; None if not even the header is.
+    /// Reads a journal up to the first incomplete record. Returns None if even the header is incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor(bytes);
         let header = JournalHeader::read(cursor.record()?)?;
@@ -259,7 +261,7 @@ impl JournalContents {
     }
 }
 
-/// A record with its size in front and its checksum behind it.
+/// Frames a record: puts its size before it and its checksum after it.
 fn framed(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u64).to_be_bytes()[..], bytes, &xxh3_64(bytes).to_be_bytes()].concat()
 }
@@ -273,7 +275,7 @@ fn put_place(bytes: &mut Vec<u8>, place: &Placed) {
     put(bytes, &[first_entry, seek, size, plain_size, digest]);
 }
 
-/// Bytes that were not read yet.
+/// The bytes that have not been read yet.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

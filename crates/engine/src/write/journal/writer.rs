@@ -1,4 +1,5 @@
-//! A thread that writes checkpoints while the merge continues: it syncs the output first, and writes the journal then.
+//! A thread that writes checkpoints while the merge continues. For each checkpoint, it first syncs the output and then
+//! writes the journal.
 
 use std::fs;
 use std::io;
@@ -6,6 +7,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
+use branchline_storage::IoCause;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::error::{guarded, ReadError, ReadErrorKind, Result};
@@ -13,18 +15,18 @@ use crate::write::journal::file::JournalFile;
 use crate::write::journal::records::JournalHeader;
 use crate::write::output::Written;
 
-/// Has another text after each start of the machine.
+/// Path of a file whose content is different after each boot of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The path of a journal, and the merge that it describes.
+/// The path of a journal, and the merge to which the journal belongs.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalPlace {
-    /// The output, which errors name.
+    /// The path of the output, for error messages.
     pub(crate) output: PathBuf,
     pub(crate) journal: PathBuf,
     pub(crate) header: JournalHeader,
-    /// Whether the output is on the disk before it is recorded. If not, a record counts only as long as the machine
-    /// runs.
+    /// Whether the output is synced to disk before a record refers to it. If not, the journal is only valid until the
+    /// machine restarts.
     pub(crate) syncs: bool,
 }
 
@@ -36,12 +38,12 @@ pub(crate) struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Writes a journal, or continues one. It is made with the first records.
+    /// Creates a writer that continues `file`. Without a file, the journal is created together with its first records.
     pub(crate) fn new(place: JournalPlace, file: Option<JournalFile>) -> Self {
         Self { place, file, busy: None }
     }
 
-    /// Records what was written until now. Waits until the records before are written.
+    /// Records what has been written to the output. Waits until the previous records have been written.
     pub(crate) fn write(&mut self, written: Written, records: Vec<u8>) -> Result<()> {
         self.settle()?;
         let (file, place) = (self.file.take(), self.place.clone());
@@ -60,7 +62,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Waits until all records are written.
+    /// Waits until all records have been written.
     pub(crate) fn settle(&mut self) -> Result<()> {
         if let Some(busy) = self.busy.take() {
             self.file = Some(busy.join().unwrap_or_else(|panic| resume_unwind(panic))?);
@@ -68,7 +70,7 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Removes the journal: the merge is whole.
+    /// Removes the journal after the merge is complete.
     pub(crate) fn remove(mut self) {
         drop(self.settle());
         if let Some(file) = self.file.take() {
@@ -79,18 +81,20 @@ impl JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // The file is removed, or stays, when the thread has ended.
+        // Wait for the thread: only after it has ended, the file can be removed or kept.
         drop(self.settle());
     }
 }
 
-/// The journal could not be read or written.
+/// Creates the error for a journal that cannot be read or written.
 pub(crate) fn failed(output: &Path, error: &io::Error) -> ReadError {
     let message = format!("cannot write the journal of the merge: {error}");
-    ReadError::new(ReadErrorKind::Output, &output.display().to_string(), message)
+    let failed = ReadError::new(ReadErrorKind::Output, &output.display().to_string(), message);
+    failed.caused_by(IoCause::from(error))
 }
 
-/// A digest that identifies this start of the machine, where the system has one; never 0.
+/// Returns a digest that identifies this boot of the machine; never 0. Returns None if the system does not provide an
+/// ID of the boot.
 pub(crate) fn machine_start() -> Option<u128> {
     fs::read(BOOT_ID).ok().map(|id| xxh3_128(&id).max(1))
 }

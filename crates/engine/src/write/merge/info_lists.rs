@@ -1,4 +1,4 @@
-//! The lists of streamer infos of the inputs, joined for the output.
+//! The streamer info lists of the inputs, which are joined for the output.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::merge::input::Input;
 
-/// The list of streamer infos of an input.
+/// The streamer info list of an input.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnedInfoList {
-    /// Its bytes, not compressed.
+    /// The decompressed bytes of the list.
     plain: Vec<u8>,
-    /// Bytes of the key in front of it.
+    /// Size of the key that precedes the list.
     key_size: u64,
 }
 
@@ -28,20 +28,21 @@ impl OwnedInfoList {
     }
 }
 
-/// The lists of streamer infos of the inputs, those that are alike once.
+/// The distinct streamer info lists of all inputs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InfoLists {
     lists: Vec<OwnedInfoList>,
     digests: HashSet<u128>,
-    /// Kept, so that no other list can have the address of one of them.
+    /// Parsed lists that are recognized by their address. They are kept alive, so that no other list can get the same
+    /// address.
     known: Vec<Arc<ClassInfos>>,
 }
 
-/// Up to this number lists are known by their addresses, others by their bytes.
+/// Maximum number of lists that are recognized by their address. Any further list is compared by its bytes.
 const KNOWN_MAX: usize = 64;
 
 impl InfoLists {
-    /// The list of an input, if it is not known; one that cannot be joined with others is refused.
+    /// Returns the list of an input if it is new. Returns an error if the list cannot be joined with the other lists.
     pub(crate) fn new_of(&self, input: &Input) -> Result<Option<OwnedInfoList>> {
         let infos = input.file.class_infos();
         if self.known.iter().any(|known| Arc::ptr_eq(known, infos)) {
@@ -56,7 +57,7 @@ impl InfoLists {
         Ok(Some(list))
     }
 
-    /// Takes over the list of an input, where it has a new one.
+    /// Adds the list of an input if it is new.
     pub(crate) fn add(&mut self, input: &Input, new: Option<OwnedInfoList>) {
         if let Some(list) = new {
             self.digests.insert(xxh3_128(&list.plain));
@@ -68,16 +69,16 @@ impl InfoLists {
         }
     }
 
-    /// The list of the output, behind a key of this size.
+    /// Returns the list for the output. `key_size` is the size of the key that precedes it.
     pub(crate) fn joined(&self, key_size: u64) -> Result<Vec<u8>> {
         let lists: Vec<InfoList<'_>> = self.lists.iter().map(OwnedInfoList::borrowed).collect();
-        // Inputs that describe nothing hold classes of ROOT alone, which every reader knows.
+        // Inputs without streamer infos contain only built-in classes of ROOT, which every reader knows.
         let joined = if lists.is_empty() { tree_infos(key_size) } else { join_infos(&lists, key_size) };
         joined.map_err(|error| ReadError::from_format("streamer infos", &error))
     }
 }
 
-/// The list of a file; none if it has none.
+/// Returns the streamer info list of a file, if it has one.
 pub(crate) fn info_list(file: &File) -> Result<Option<OwnedInfoList>> {
     let header = file.header();
     if header.seek_info == 0 || header.info_size == 0 {

@@ -1,4 +1,4 @@
-//! An input of a merge: all that its keys lead to, read in one walk.
+//! An input of a merge. Everything to which its keys refer is read in one pass.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -22,55 +22,56 @@ use crate::write::products::source::{stored_object, Source};
 use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::request::Branches;
 
-/// In files of older versions ROOT takes baskets that are as long as their plain bytes for compressed ones
-/// (`TBasket::ReadBasketBuffers`); in files that are written here they are not.
+/// Minimum version of a file in which a basket may be as long as its decompressed bytes. In older files, ROOT takes
+/// such a basket for a compressed one (`TBasket::ReadBasketBuffers`), but in the files written here it is not
+/// compressed.
 const SHORT_BASKETS_VERSION: i32 = 30402;
 
-/// What is read of an input.
+/// Which parts of an input to read.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
-    /// Path of the only tree; everything if it is not given.
+    /// Path of the only tree to read; None to read everything.
     pub(crate) tree: Option<&'a str>,
-    /// Branches of trees.
+    /// The branches to read from each tree.
     pub(crate) branches: &'a Branches,
     pub(crate) access: &'a Access,
 }
 
-/// A file and what is in it.
+/// A file and its contents.
 pub(crate) struct Input {
     pub(crate) file: Arc<File>,
-    /// In the order of its keys, a directory before what is in it.
+    /// The items in key order, with a directory before its contents.
     pub(crate) items: Vec<Item>,
-    /// Its process ids by their numbers.
+    /// The process IDs, in the order of their numbers.
     pub(crate) process_ids: Vec<ProcessId>,
-    /// Sentences on parts of it that are not merged.
+    /// Messages about parts that are not merged.
     pub(crate) left_out: Vec<String>,
-    /// Other sentences for the user.
+    /// Other messages for the user.
     pub(crate) notes: Vec<String>,
-    /// A digest that changes when the file changes; 0 if it was not computed.
+    /// A digest that changes when the file changes; 0 if the digest was not computed.
     pub(crate) identity: u128,
 }
 
-/// A key and what it leads to.
+/// A key, and the content to which the key refers.
 pub(crate) struct Item {
     pub(crate) entry: Entry,
     pub(crate) content: AnyContent,
 }
 
 impl Item {
-    /// Where it is.
+    /// The item's location in the input.
     pub(crate) fn source<'a>(&'a self, file: &'a Arc<File>) -> Source<'a> {
         Source { file, entry: &self.entry }
     }
 }
 
 impl Input {
-    /// Opens a file and reads all that is wanted but baskets and pages.
+    /// Opens a file and reads all wanted parts except baskets and pages.
     pub(crate) fn open(path: &str, wanted: Wanted<'_>, known_trees: &KnownTrees) -> Result<Self> {
         let Wanted { tree, branches, access } = wanted;
         let file = File::open_to_copy(path, access, tree.is_none() && branches.is_empty())?;
         if file.recovered_count() > 0 {
-            let message = "the file was never closed: what was written to it last is missing";
+            let message = "the file was never closed: the last data written to it is missing";
             return Err(ReadError::new(ReadErrorKind::BadFile, file.path(), message)
                 .with_hint("leave it out with --skip-bad-files, or have ROOT recover it first"));
         }
@@ -98,7 +99,8 @@ impl Input {
         Ok(input)
     }
 
-    /// Its keys, of each name the newest; of objects that are copied all, the oldest first, as hadd keeps them.
+    /// Returns the newest key of each name. For objects that are copied, all keys are returned, the oldest first, as in
+    /// hadd.
     fn newest(&mut self, tree: Option<&str>) -> Result<Vec<Entry>> {
         if let Some(path) = tree {
             let entry = self.file.find_tree(Some(path))?;
@@ -143,7 +145,7 @@ impl Input {
         Ok(named.into_iter().flatten().collect())
     }
 
-    /// Older cycles of objects that have versions, as an output has them.
+    /// Returns the older cycles of objects that may have several versions in an output.
     pub(crate) fn older(&self) -> Result<Vec<Item>> {
         let mut newest: HashMap<&str, Vec<i16>> = HashMap::new();
         for item in self.items.iter().filter(|item| item.content.has_versions()) {
@@ -168,11 +170,11 @@ impl Input {
         Ok(found)
     }
 
-    /// Process ids have their number in their name, and their identity in the title.
+    /// Adds a process ID. Its name contains its number, and its title is its identity.
     fn add_process_id(&mut self, entry: &Entry, reader: &mut MetadataReader<'_>) -> Result<()> {
         let number = entry.key.name.strip_prefix("ProcessID").and_then(|number| number.parse::<usize>().ok());
         if number != Some(self.process_ids.len()) || entry.path.contains('/') {
-            let message = format!("{} is not the process id that comes next", entry.path);
+            let message = format!("{} is not the next process ID", entry.path);
             return Err(ReadError::new(ReadErrorKind::Unsupported, self.file.path(), message));
         }
         let (name, object_size) = (ObjectName::of_key(&entry.key), entry.key.object_size);
@@ -180,11 +182,12 @@ impl Input {
         Ok(())
     }
 
-    /// The records of an output itself, whose first input this is.
+    /// Returns the file records of an output whose first input this is.
     pub(crate) fn frame(&self, output: &Path) -> FileFrame {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let header = self.file.header();
-        // The same inputs make the same file, and other files have other numbers.
+        // Derive the UUID from the inputs, so that the same inputs make the same file, and different inputs get
+        // different UUIDs.
         let identity: Vec<u8> = self
             .items
             .iter()
@@ -197,10 +200,10 @@ impl Input {
         FileFrame { name, date, uuid, root_version, compress: header.compress }
     }
 
-    /// Computes its identity: a digest that changes when the file changes; never 0.
+    /// Computes the identity of the input: a digest that changes when the file changes; never 0.
     pub(crate) fn identify(&mut self) {
         let mut digest = Xxh3::new();
-        // The number of a device may change; a file of this machine is known by its time.
+        // Local files are identified by their modification time, because device numbers may change.
         let changed = match local_paths(self.file.path()).as_slice() {
             [path] => std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok(),
             _ => None,
@@ -220,23 +223,23 @@ impl Input {
         self.identity = digest.digest128().max(1);
     }
 
-    /// Refuses what was written to since it was opened: a part of what was copied may be from before, and a part not.
+    /// Returns an error if the file was modified after it was opened, because the copied data may then be inconsistent.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let path = self.file.path();
         let is_changed = |identity: String| local_paths(path).iter().any(|path| was_written_to(path, &identity));
         if !self.file.identity().is_some_and(is_changed) {
             return Ok(());
         }
-        let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed while it was merged");
-        Err(error.with_hint("merge again when no process writes it"))
+        let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed during the merge");
+        Err(error.with_hint("merge again when no process is writing it"))
     }
 
-    /// An estimate of the bytes that it adds to the output, at most.
+    /// Estimates the maximum number of bytes that the input adds to the output.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.items.iter().fold(0, |sum, item| sum.saturating_add(item.content.size_bytes(&item.entry.key)))
     }
 
-    /// Bytes of memory that it takes.
+    /// Number of bytes of memory that the input takes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.file.whole_bytes() + self.items.iter().map(|item| item.content.memory_bytes()).sum::<u64>()
     }

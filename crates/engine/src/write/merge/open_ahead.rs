@@ -1,4 +1,4 @@
-//! Opens inputs ahead of the merge, several at a time, while others are copied.
+//! Opens inputs in advance, several at a time, while earlier inputs are being copied.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,39 +10,39 @@ use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::products::tree_input::unions::Unions;
 use crate::write::request::MergeRequest;
 
-/// Inputs that are opened, in any order, and taken in theirs.
+/// A queue of inputs that are opened in any order, and consumed in the order of the request.
 pub(crate) struct OpenAhead<'a> {
     request: &'a MergeRequest,
     state: Mutex<State>,
     changed: Condvar,
     known: KnownTrees,
-    /// Whether each request to a server has to be waited for.
+    /// Whether any inputs are remote, so that each request takes a round trip.
     is_far: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The input that is opened next.
+    /// Index of the next input to open.
     next: usize,
-    /// The input that is taken next.
+    /// Index of the next input to consume.
     taken: usize,
     opened: HashMap<usize, Opened>,
-    /// Memory of those that are opened and not taken.
+    /// Memory of the inputs that are open but not yet consumed, in bytes.
     held_bytes: u64,
-    /// The largest so far: another may take as much.
+    /// Largest memory of any input so far, as an estimate for the following inputs, in bytes.
     largest_bytes: u64,
-    /// Of those that are being opened.
+    /// Number of inputs that are being opened.
     opening_count: u64,
     is_stopped: bool,
 }
 
-/// An input that was opened, or the reason why it could not be, and the memory that it takes.
+/// An opened input, or the error from opening it, with the memory that the input takes.
 struct Opened {
     input: Result<Input>,
     memory_bytes: u64,
 }
 
-/// Ends the opening of inputs when it is dropped.
+/// Stops opening inputs when dropped.
 struct Stopping<'a, 'o>(&'a OpenAhead<'o>);
 
 impl Drop for Stopping<'_, '_> {
@@ -53,21 +53,22 @@ impl Drop for Stopping<'_, '_> {
 }
 
 impl<'a> OpenAhead<'a> {
-    /// None is opened yet. Trees get all branches of these unions.
+    /// Creates a queue of unopened inputs. Each tree is extended by all branches of its union.
     pub(crate) fn new(request: &'a MergeRequest, unions: Unions) -> Self {
         let is_far = request.inputs.iter().any(|path| path.contains("://"));
-        // A single input is only put into another order, unless its entries are put into new baskets.
+        // A single input is only copied in another order, unless its entries are rewritten into new baskets.
         let is_alone = request.inputs.len() == 1 && !request.has_new_baskets();
         let uneven = if is_alone { UnevenBranches::Unchanged } else { UnevenBranches::Filled };
         let known = KnownTrees::with_unions(uneven, unions);
         Self { request, state: Mutex::default(), changed: Condvar::new(), known, is_far }
     }
 
-    /// Gives all inputs to a consumer, which ends it with an error.
+    /// Passes all inputs to `consume`, which may stop the iteration with an error.
     pub(crate) fn run(&self, mut consume: impl FnMut(&str, Result<Input>) -> Result<()>) -> Result<()> {
         let threads = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_OPENED };
         std::thread::scope(|scope| {
-            // Also when the consumer panics or a thread cannot begin: the scope waits for its threads.
+            // This stops the threads even if the consumer panics or a thread cannot start. Otherwise the scope would
+            // wait for its threads forever.
             let _stopping = Stopping(self);
             for _ in 0..threads.min(self.request.inputs.len()) {
                 scope.spawn(|| self.open_all());
@@ -80,7 +81,7 @@ impl<'a> OpenAhead<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens one input after the other as long as there is room.
+    /// Opens one input after another, waiting until there is room for each.
     fn open_all(&self) {
         while let Some(index) = self.next() {
             let path = &self.request.inputs[index];
@@ -102,7 +103,7 @@ impl<'a> OpenAhead<'a> {
         }
     }
 
-    /// The input that a thread is to open now; none when all are.
+    /// Waits until another input may be opened, and returns its index. Returns None if all inputs have been opened.
     fn next(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
@@ -113,7 +114,8 @@ impl<'a> OpenAhead<'a> {
             let is_room = state.held_bytes.saturating_add(expected) <= self.request.limits.memory_bytes / 2;
             let most = if self.is_far { limits::FAR_INPUTS_AHEAD } else { limits::NEAR_INPUTS_AHEAD };
             let is_near = state.next - state.taken <= most;
-            // The input that the merge waits for is always opened. The memory of the first is not known before.
+            // The input that the merge is waiting for is always opened. Other inputs are only opened once the memory of
+            // the first input is known.
             let is_first_known =
                 state.next == 0 || state.largest_bytes > 0 || !state.opened.is_empty() || state.taken > 0;
             if state.next == state.taken || (is_room && is_near && is_first_known) {
@@ -125,7 +127,7 @@ impl<'a> OpenAhead<'a> {
         }
     }
 
-    /// Waits for an input.
+    /// Waits until an input is open, and takes it out of the queue.
     fn take(&self, index: usize) -> Result<Input> {
         let mut state = self.lock();
         loop {

@@ -1,12 +1,14 @@
-//! Gives the outputs of a merge their names.
+//! Publishes the outputs of a merge.
 
 use crate::error::Result;
 use crate::write::merge::volume::Finished;
 use crate::write::output::Output;
 
-/// Gives all outputs their names, or none if one cannot have it. The first output gets its name last: whoever finds it
-/// finds the others too. The temporary names are removed when all outputs have theirs, that of the first output first:
-/// until then a merge that resumes takes the names back.
+/// Renames all outputs to their final names, or none of them if one cannot be renamed.
+///
+/// The first output is renamed last, so that its existence implies that all other outputs exist. The temporary names
+/// are kept until all outputs have their final names, so that a resumed merge can undo the renaming. They are then
+/// removed, starting with the first output.
 pub(crate) fn publish(finished: Vec<Finished>) -> Result<()> {
     let mut outputs: Vec<Output> = finished.into_iter().map(|volume| volume.file.into_output()).collect();
     for number in (0..outputs.len()).rev() {

@@ -1,5 +1,6 @@
-//! The branches and fields that all inputs of a merge have together. Every input is opened once more for this, before
-//! anything is written: the first tree must have the branches of the last.
+//! The union of the branches and fields of all inputs of a merge. To compute the union, every input is opened an
+//! additional time before anything is written, because the first tree in the output must already have the branches of
+//! the last.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::write::products::source::Source;
 use crate::write::products::tree_input::union::{JoinedTree, TreeUnionBuilder};
 use crate::write::products::tree_input::unions::Unions;
 
-/// Joins the trees and RNTuples of inputs by their paths.
+/// Builds the unions of all trees and RNTuples, keyed by path.
 #[derive(Default)]
 pub(crate) struct UnionBuilders {
     trees: HashMap<String, TreeUnionBuilder>,
@@ -23,17 +24,17 @@ pub(crate) struct UnionBuilders {
     infos: InfoLists,
 }
 
-/// What all inputs have together.
+/// The unions of all trees and RNTuples in the inputs.
 #[derive(Default)]
 pub(crate) struct JoinedUnions {
     pub(crate) unions: Unions,
-    /// The streamer infos of all inputs, if any tree gets branches that it lacks: their classes may be described only
-    /// in inputs that are in another output.
+    /// The streamer infos of all inputs, if any tree is extended by branches that it lacks. A branch's classes may only
+    /// be described in inputs that go into another output.
     pub(crate) infos: InfoLists,
 }
 
 impl UnionBuilders {
-    /// Joins those of an input with those before. Refuses branches and fields of one name that differ.
+    /// Adds an input to the unions. Returns an error if branches or fields have the same name but different types.
     pub(crate) fn add(&mut self, input: &Input) -> Result<()> {
         for item in &input.items {
             match &item.content {
@@ -64,13 +65,14 @@ impl UnionBuilders {
             return Ok(());
         };
         known.add(schema).map_err(|what| {
-            let message = format!("{path}: {what}, unlike files before");
+            let message = format!("{path}: {what}, unlike in previous files");
             ReadError::new(ReadErrorKind::Unsupported, source.file_path(), message)
-                .with_hint("fields of one name must be the same in all files; merge these files apart")
+                .with_hint("fields with the same name must be the same in all files; merge these files separately")
         })
     }
 
-    /// The unions of trees whose branches differ, and of RNTuples whose fields differ.
+    /// Returns the unions, but only for trees whose branches differ between inputs, and for RNTuples whose fields
+    /// differ.
     pub(crate) fn finish(self) -> Result<JoinedUnions> {
         let mut unions = Unions::default();
         for (path, builder) in self.trees {

@@ -1,5 +1,5 @@
-//! Verifies an output before it has its name: it is opened as any file, and all that was written is read from the disk
-//! and compared.
+//! Verifies an output before it is published. The output is opened like any file, and all its data are read back from
+//! disk and compared with what was written.
 
 use branchline_storage::Access;
 
@@ -10,11 +10,11 @@ use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// Refuses an output that differs from what was written.
+/// Returns an error if an output differs from what was written.
 pub(crate) fn verify(finished: &mut Finished, check: &mut Check<'_>) -> Result<()> {
     let path = finished.file.output().path().display().to_string();
     let temporary = finished.file.output().temporary().display().to_string();
-    // An error names the output as it will be called.
+    // Errors must name the final path of the output instead of its temporary path.
     let renamed = |mut error: ReadError| {
         error.path.clone_from(&path);
         error

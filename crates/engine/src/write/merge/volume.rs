@@ -1,4 +1,4 @@
-//! One output of a merge: what inputs have, each path once, in one file.
+//! An output of a merge: one file with the contents of its inputs, in which each path occurs once.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::write::products::output::{MergeOutput, Transfer};
 use crate::write::products::source::Source;
 use crate::write::request::{Branches, MergeRequest};
 
-/// An output that is being made.
+/// An output in progress.
 pub(crate) struct Volume {
     output: MergeOutput,
     products: Products,
@@ -25,18 +25,18 @@ pub(crate) struct Volume {
     left_out: Vec<String>,
     notes: Vec<String>,
     files_count: u64,
-    /// An estimate of the bytes that are written behind all baskets.
+    /// Estimated number of bytes that will be written after all baskets.
     rest_bytes: u64,
 }
 
-/// The products, in the order of the inputs.
+/// The products, in the order in which they appear in the inputs.
 #[derive(Default)]
 struct Products {
     all: Vec<NamedProduct>,
     by_path: HashMap<String, usize>,
 }
 
-/// A product with its path, and its name as the first input has it.
+/// A product with its path, and its key name in the first input.
 pub(crate) struct NamedProduct {
     pub(crate) path: String,
     pub(crate) product: AnyProduct,
@@ -59,7 +59,7 @@ impl Products {
 }
 
 impl Volume {
-    /// Begins an output of which this is the first input.
+    /// Creates an output whose first input is `first`.
     pub(crate) fn begin(mut output: Output, first: &Input, request: &MergeRequest, infos: InfoLists) -> Result<Self> {
         output.write_together();
         let codec = request.codec;
@@ -78,32 +78,32 @@ impl Volume {
         })
     }
 
-    /// An estimate of its final size.
+    /// Estimated final size of the output, in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.output.file.end().saturating_add(self.rest_bytes)
     }
 
-    /// The file that is written.
+    /// The output file.
     pub(crate) fn output(&mut self) -> &mut Output {
         self.output.file.output()
     }
 
-    /// How many inputs are in it.
+    /// Number of inputs in the output.
     pub(crate) fn files_count(&self) -> u64 {
         self.files_count
     }
 
-    /// Whether it has entries of an input that could not be added whole.
+    /// Whether the output has entries of an input that was only partly added.
     pub(crate) fn is_torn(&self) -> bool {
         self.output.is_torn
     }
 
-    /// Writes the new baskets that the threads make.
+    /// Writes the new baskets that are still in progress.
     pub(crate) fn settle(&mut self) -> Result<()> {
         self.output.settle()
     }
 
-    /// Adds all of an input, or nothing of it.
+    /// Adds an input either completely or not at all.
     pub(crate) fn add(&mut self, mut input: Input, transfer: &mut Transfer<'_, '_>) -> Result<()> {
         self.fit(&mut input)?;
         self.prepare(&mut input, &transfer.request.branches)?;
@@ -111,7 +111,7 @@ impl Volume {
         let mark = self.output.file.mark();
         let process_ids_count = self.process_ids.count();
         let written = self.write(&input, transfer).and_then(|written| {
-            // Entries that were put into new baskets stay in them.
+            // After an error, rewritten entries could not be removed from the new baskets.
             self.output.is_torn |= transfer.request.has_new_baskets();
             input.check_unchanged()?;
             self.output.is_torn = false;
@@ -119,7 +119,7 @@ impl Volume {
         });
         let written = match written {
             Ok(written) => written,
-            // What a killed merge wrote stays there.
+            // Keep the data that a killed merge wrote.
             Err(error) if transfer.written_before.is_some() => return Err(error),
             Err(error) => {
                 self.process_ids.truncate(process_ids_count);
@@ -132,14 +132,15 @@ impl Volume {
         self.notes.extend(input.notes.iter().map(|what| format!("{}: {what}", input.file.path())));
         self.files_count += 1;
         self.rest_bytes = self.rest_bytes.saturating_add(input.size_bytes() / 16);
-        // An error in the middle leaves a part of the input in the sums: it cannot be skipped any more.
+        // If adding to the products fails, the sums contain a part of the input, so that the input can no longer be
+        // skipped.
         self.output.is_torn = true;
         self.commit(input, written)?;
         self.output.is_torn = false;
         Ok(())
     }
 
-    /// Brings the objects of an input into the form of those before, or refuses the input.
+    /// Converts each object of an input to the form of the previous objects at its path, or returns an error.
     fn fit(&self, input: &mut Input) -> Result<()> {
         for Item { entry, content } in &mut input.items {
             if let Some(known) = self.products.get(&entry.path) {
@@ -149,7 +150,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Prepares the objects of an input that are the first of their paths.
+    /// Prepares those objects of an input that are the first at their path.
     fn prepare(&self, input: &mut Input, branches: &Branches) -> Result<()> {
         for Item { entry, content } in &mut input.items {
             if self.products.get(&entry.path).is_none() {
@@ -159,7 +160,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes baskets, pages, and objects that are copied.
+    /// Writes the baskets, pages and copied objects of an input.
     fn write(&mut self, input: &Input, transfer: &mut Transfer<'_, '_>) -> Result<Vec<AnyWritten>> {
         transfer.process_ids_before = self.process_ids.write(&input.process_ids, &mut self.output)?;
         let (products, output) = (&self.products, &mut self.output);
@@ -170,7 +171,7 @@ impl Volume {
         input.items.iter().map(write).collect()
     }
 
-    /// Adds what was written to the products.
+    /// Adds the written data to the products.
     fn commit(&mut self, input: Input, written: Vec<AnyWritten>) -> Result<()> {
         for (Item { entry, content }, written) in input.items.into_iter().zip(written) {
             let source = Source { file: &input.file, entry: &entry };
@@ -186,7 +187,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes the records of all products and of the file. The output is on the disk then, but does not have its name.
+    /// Writes the records of all products and of the file itself, and syncs the file to disk. The output is not
+    /// published yet.
     pub(crate) fn finish(mut self) -> Result<Finished> {
         let mut merged = Merged { left_out: self.left_out, notes: self.notes, ..Merged::default() };
         for NamedProduct { path, product, name } in &mut self.products.all {
@@ -199,7 +201,7 @@ impl Volume {
     }
 }
 
-/// An output that is whole, but has not its name yet.
+/// A complete output that has not been published yet.
 pub(crate) struct Finished {
     pub(crate) file: NewFile,
     pub(crate) products: Vec<NamedProduct>,

@@ -1,4 +1,4 @@
-//! The outputs of a merge: one, or several of a largest size.
+//! The outputs of a merge: either one, or several of limited size.
 
 use crate::error::Result;
 use crate::write::baskets::recompress::Recompressor;
@@ -11,14 +11,14 @@ use crate::write::output::leftovers::numbered;
 use crate::write::output::Output;
 use crate::write::request::MergeRequest;
 
-/// The outputs.
+/// The outputs of a merge.
 pub(crate) struct Volumes<'a> {
     request: &'a MergeRequest,
-    /// The number of the process in the names of those that are not whole.
+    /// The process ID that is part of the outputs' temporary names.
     number: u32,
-    /// Outputs that a killed merge left.
+    /// Number of outputs that a killed merge left.
     outputs_before: usize,
-    /// Streamer infos that each output has in addition to those of its inputs.
+    /// Streamer infos that are added to each output, in addition to those of its inputs.
     infos: InfoLists,
     pub(crate) recompressor: Option<Recompressor>,
     pub(crate) current: Option<Volume>,
@@ -26,7 +26,7 @@ pub(crate) struct Volumes<'a> {
 }
 
 impl<'a> Volumes<'a> {
-    /// None yet.
+    /// Creates the list of outputs, which is empty at first.
     pub(crate) fn new(request: &'a MergeRequest, checkpoints: &Checkpoints<'_>, infos: InfoLists) -> Self {
         Self {
             request,
@@ -39,7 +39,7 @@ impl<'a> Volumes<'a> {
         }
     }
 
-    /// Begins an output that an input can be added to, if there is none.
+    /// Ensures that the current output has room for an input, by starting a new output if necessary.
     pub(crate) fn make_room(&mut self, input: &Input) -> Result<()> {
         let is_full = |volume: &Volume| {
             let size = volume.size_bytes().saturating_add(input.size_bytes());
@@ -64,13 +64,13 @@ impl<'a> Volumes<'a> {
         Ok(())
     }
 
-    /// The number of the output that is being made, and where it ends.
+    /// The index of the current output, and the offset of its end.
     pub(crate) fn position(&mut self) -> Position {
         let end = self.current.as_mut().map_or(0, |volume| volume.output().end());
         Position { volume: self.finished.len() as u64, end }
     }
 
-    /// Cuts the file of the output that is being made at its end.
+    /// Truncates the file of the current output at the output's end.
     pub(crate) fn cut(&mut self) -> Result<()> {
         self.current.as_mut().map_or(Ok(()), |volume| {
             let end = volume.output().end();
@@ -78,12 +78,12 @@ impl<'a> Volumes<'a> {
         })
     }
 
-    /// Whether the output that is being made has entries of an input that could not be added whole.
+    /// Whether the current output has entries of an input that was only partly added.
     pub(crate) fn is_torn(&self) -> bool {
         self.current.as_ref().is_some_and(Volume::is_torn)
     }
 
-    /// Finishes the output that is being made.
+    /// Finishes the current output.
     pub(crate) fn close(&mut self) -> Result<()> {
         if let Some(volume) = self.current.take().filter(|volume| volume.files_count() > 0) {
             self.finished.push(volume.finish()?);

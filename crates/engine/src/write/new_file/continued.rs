@@ -1,4 +1,4 @@
-//! A file that goes on behind what a file of before holds.
+//! Extends an existing ROOT file.
 
 use std::collections::HashMap;
 
@@ -12,17 +12,17 @@ use crate::file::File;
 use crate::write::new_file::{Directory, NewFile, ObjectName, OldDirectory, Slot, SlotId, TOP};
 use crate::write::output::Output;
 
-/// Bytes of a UUID.
+/// Size of a UUID in bytes.
 const UUID_BYTES: usize = 16;
-/// Directory records of this version on have places of 64 bits.
+/// Highest version of a directory record with 32-bit offsets. Records of later versions have 64-bit offsets.
 const BIG_VERSION: u16 = 1000;
 
 impl NewFile {
-    /// Goes on in `output`, which has all bytes of the file `old`.
+    /// Continues the file `old` in `output`, which already has all bytes of `old`.
     pub(crate) fn continued(mut output: Output, old: &File, compress: i32, date: u32) -> Result<Self> {
         let header = old.header();
         if header.begin != BEGIN {
-            return Err(not_here(old, "its header is that of another time"));
+            return Err(not_here(old, "its header has an unsupported layout"));
         }
         let top = old.metadata_reader().until_known(|loaded| read_key_at(loaded, BEGIN))?;
         let name_size = header.directory_offset() - BEGIN;
@@ -37,18 +37,18 @@ impl NewFile {
         Ok(Self::of(output, frame, directory))
     }
 
-    /// Takes over the keys of all directories: their paths, slots and names.
+    /// Imports the keys of all directories. Returns the path, slot and name of each key.
     pub(crate) fn list_old(&mut self, old: &File) -> Result<Vec<(String, SlotId, ObjectName)>> {
         let mut entries = old.entries_below("")?;
         oldest_keys_first(&mut entries);
-        // A directory comes before what is in it.
+        // Sort by depth, because a directory must precede its contents.
         entries.sort_by_key(|entry| entry.path.matches('/').count());
         let mut listed = Vec::with_capacity(entries.len());
         for entry in entries {
             let key = &entry.key;
             let parent = entry.path.strip_suffix(&key.name).map_or("", |parent| parent.trim_end_matches('/'));
             let Some(directory) = self.directory(parent) else {
-                return Err(not_here(old, &format!("the directory of {} is not known", entry.path)));
+                return Err(not_here(old, &format!("the directory of {} is unknown", entry.path)));
             };
             if is_directory(key) && self.directory(&entry.path).is_none() {
                 let record = OldRecord::read(&mut self.output, old, key.seek + key.key_size, key.object_size)?;
@@ -64,7 +64,7 @@ impl NewFile {
                 self.by_path.insert(entry.path.clone(), self.directories.len());
                 self.directories.push(made);
             }
-            // The key in front of the object is the one that the list has.
+            // The key that precedes an object is the same as its copy in the list of keys.
             let bytes = self.output.read_at(key.seek, key.key_size as usize)?;
             let slots = &mut self.directories[directory].slots;
             slots.push(Slot::Key { name: key.name.clone(), bytes });
@@ -75,7 +75,8 @@ impl NewFile {
     }
 }
 
-/// Puts the keys of each path in the order in which they were written, at the places that they have together.
+/// Sorts the keys that share a path, oldest first. These keys only swap positions with each other; all other keys stay
+/// where they are.
 fn oldest_keys_first(entries: &mut [Entry]) {
     let mut places: HashMap<String, Vec<usize>> = HashMap::with_capacity(entries.len());
     for (place, entry) in entries.iter().enumerate() {
@@ -90,20 +91,20 @@ fn oldest_keys_first(entries: &mut [Entry]) {
     }
 }
 
-/// What stays of a directory's record.
+/// The fields of an existing directory record that are kept.
 struct OldRecord {
     uuid: [u8; UUID_BYTES],
 }
 
 impl OldRecord {
-    /// Reads a record at this offset that has room for `room` bytes.
+    /// Reads the directory record at this offset. The record has at most `room` bytes.
     fn read(output: &mut Output, old: &File, offset: u64, room: u64) -> Result<Self> {
         if room < DIRECTORY_SIZE {
-            return Err(not_here(old, "the records of its directories have no room for large places"));
+            return Err(not_here(old, "its directory records have no room for 64-bit offsets"));
         }
         let bytes = output.read_at(offset, DIRECTORY_SIZE as usize)?;
         let version = u16::from_be_bytes([bytes[0], bytes[1]]);
-        // Version, two dates, two sizes, three places, and the version of the UUID.
+        // Skip the version, two dates, two sizes, three offsets, and the version of the UUID.
         let at = 2 + 8 + 8 + if version > BIG_VERSION { 24 } else { 12 } + 2;
         let mut uuid = [0; UUID_BYTES];
         uuid.copy_from_slice(&bytes[at..at + UUID_BYTES]);
@@ -112,7 +113,7 @@ impl OldRecord {
 }
 
 fn not_here(old: &File, why: &str) -> ReadError {
-    let message = format!("nothing can be added to this file: {why}");
+    let message = format!("this file cannot be extended: {why}");
     ReadError::new(ReadErrorKind::Unsupported, old.path(), message)
-        .with_hint("copy it with branchline merge, and add to the copy")
+        .with_hint("copy it with branchline merge, and extend the copy")
 }

@@ -1,6 +1,6 @@
 //! Writes the records around the objects of a file: streamer infos, lists of keys, free space, directories and the
-//! header. They are updated after each object, and the file stays valid at every point in time: new records are
-//! appended, and the header and the key counts are updated last.
+//! header. The records are updated after each object, and the file is valid at every point in time, because new records
+//! are appended first, and the header and the key counts are updated last.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,27 +11,28 @@ use crate::write::new_file::{
     Directory, KeyList, NewFile, ObjectName, OldDirectory, PublishedFrame, Slot, Spacing, TOP,
 };
 
-/// Free bytes at the end of a key list, at least.
+/// Minimum number of free bytes at the end of a key list.
 const KEY_ROOM_MIN_BYTES: u64 = 1024;
 
-/// Records that are written, and to which nothing points yet.
+/// Records that have been written but are not referenced yet.
 struct NewRecords {
     infos: Option<RecordPlace>,
     free: RecordPlace,
     changes: Vec<(usize, ListChange)>,
 }
 
-/// How a list of keys changes.
+/// A change to a directory's key list.
 enum ListChange {
-    /// Another list, which is written already.
+    /// A new list, which has already been written.
     Other(KeyList),
-    /// Keys that were appended to the list, but are not counted yet.
+    /// Keys that were appended to the list but are not yet included in its key count.
     More { keys_end: u64, names: Vec<String> },
 }
 
 impl NewFile {
-    /// Updates the records around the objects, so that the file is valid and contains all of them. `infos` returns the
-    /// streamer infos for a key of the given size; None keeps the current ones. On failure the file is unchanged.
+    /// Updates the records around the objects, so that the file is valid and contains all objects. `infos` returns the
+    /// streamer infos for a key of the given size; if it is None, the current streamer infos are kept. If this fails,
+    /// the file is unchanged.
     pub(crate) fn write_frame(
         &mut self,
         infos: Option<impl FnOnce(u64) -> Result<Vec<u8>>>,
@@ -47,7 +48,7 @@ impl NewFile {
         }
     }
 
-    /// Appends the new records, and writes keys to the free bytes of key lists.
+    /// Appends the new records, and writes new keys into the free bytes of key lists.
     fn new_records(
         &mut self,
         infos: Option<impl FnOnce(u64) -> Result<Vec<u8>>>,
@@ -72,7 +73,7 @@ impl NewFile {
         Ok(NewRecords { infos, free, changes })
     }
 
-    /// Points to new records from what is published: header first, then the lists of keys.
+    /// Updates the references to the new records: first the header, then the key lists.
     fn point_to(&mut self, NewRecords { infos, free, changes }: NewRecords) -> Result<()> {
         let is_big = free.size == self.frame.free_list_size(free.seek, true);
         let list = self.frame.free_list(free.seek, self.output.end(), is_big).map_err(|error| self.error(&error))?;
@@ -95,12 +96,12 @@ impl NewFile {
         Ok(())
     }
 
-    /// Bytes of records that nothing points to any more.
+    /// Total size of the records that are no longer referenced.
     pub(crate) fn superseded_bytes(&self) -> u64 {
         self.superseded_bytes
     }
 
-    /// Counts bytes of an object's records to which nothing points any more.
+    /// Adds `bytes` to the size of the records that are no longer referenced.
     pub(crate) fn supersede(&mut self, bytes: u64) {
         self.superseded_bytes += bytes;
     }
@@ -114,7 +115,7 @@ impl NewFile {
             cycle: 1,
         };
         let seek = self.output.end();
-        // Its key is in no list.
+        // No list contains the key of this object, so remove its slot afterwards.
         let place = self.reserve(TOP);
         let written = self.write_object(place, &object, infos);
         self.directories[TOP].slots.pop();
@@ -122,7 +123,7 @@ impl NewFile {
         Ok(RecordPlace { seek, size: self.output.end() - seek })
     }
 
-    /// Writes the keys that the list of a directory lacks, or another list.
+    /// Appends new keys to the key list of a directory, or writes a new list. Returns None if the list needs no change.
     fn change_list(&mut self, number: usize, spacing: Spacing) -> Result<Option<ListChange>> {
         let Some(list) = &self.directories[number].list else { return self.write_list(number, spacing).map(Some) };
         let new_slots = &self.directories[number].slots[list.slots_count..];
@@ -131,7 +132,7 @@ impl NewFile {
         }
         let (mut keys, mut names) = (Vec::new(), Vec::new());
         for slot in new_slots {
-            // A slot without a key, or a name that is there already, needs another list.
+            // A slot without a key, or a repeated name, requires a new list.
             let (Some(name), Some(key)) = (self.name_of(slot), self.key_of(slot)?) else {
                 return self.write_list(number, spacing).map(Some);
             };
@@ -179,7 +180,7 @@ impl NewFile {
         }))
     }
 
-    /// The key of a slot; None for an object that is not written yet.
+    /// Returns the key of a slot. Returns None if the object of the slot has not been written.
     fn key_of(&self, slot: &Slot) -> Result<Option<Vec<u8>>> {
         match slot {
             Slot::Key { bytes, .. } => Ok(Some(bytes.clone())),
@@ -198,7 +199,7 @@ impl NewFile {
         }
     }
 
-    /// Reserves the bytes of the record of the free space.
+    /// Reserves the bytes for the record of free space.
     fn reserve_free_list(&mut self, spacing: Spacing) -> Result<RecordPlace> {
         let seek = self.output.end();
         let is_big = spacing == Spacing::Roomy || self.frame.has_big_free_list(seek);
@@ -207,7 +208,7 @@ impl NewFile {
         Ok(RecordPlace { seek, size })
     }
 
-    /// Writes the record of a directory, which points to its list of keys.
+    /// Writes the record of a directory, which points to the directory's key list.
     fn write_directory(&mut self, number: usize, change: &ListChange) -> Result<()> {
         let ListChange::Other(KeyList { place, .. }) = change else { return Ok(()) };
         let directory = self.new_directory(number);
@@ -219,7 +220,7 @@ impl NewFile {
         self.output.write_at(seek, &record)
     }
 
-    /// Makes a change of a list of keys visible.
+    /// Publishes a change to a key list.
     fn apply(&mut self, number: usize, change: ListChange) -> Result<()> {
         if self.directories[number].list.is_some() {
             self.write_directory(number, &change)?;
@@ -242,8 +243,8 @@ impl NewFile {
     }
 }
 
-/// The slots of a directory, given from oldest to newest, in the order of its list of keys: ROOT takes the first key of
-/// a name for the newest.
+/// Sorts the slots of a directory, given from oldest to newest, into the order of a key list. ROOT takes the first key
+/// of a name as the newest.
 fn newest_keys_first(slots: &[Slot]) -> Vec<&Slot> {
     let mut places: HashMap<&str, Vec<usize>> = HashMap::with_capacity(slots.len());
     for (place, slot) in slots.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! Room on the disk for what will be written, reserved in large pieces: the kernel then does not count and reserve each
-//! block, and the blocks lie side by side.
+//! Preallocates disk space in large pieces. The kernel then does not have to account for each block, and the blocks are
+//! contiguous.
 
 use std::fs::File;
 
 use super::system::{keep_room, keeps_room};
 use crate::limits;
 
-/// Up to where room is kept behind the end of a file.
+/// The space preallocated after the end of a file.
 #[derive(Debug)]
 pub(crate) struct Room {
     end: u64,
@@ -14,13 +14,13 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// None yet.
+    /// Creates a state without preallocated space.
     pub(crate) fn of(file: &File) -> Self {
         Self { end: 0, is_kept: keeps_room(file) }
     }
 
-    /// Reserves room for bytes from `start` up to `end`, if the file is large enough for that
-    /// to matter. Where there is none, it shows when it is written to.
+    /// Preallocates space for the bytes from `start` to `end`, if the file is large enough for preallocation to be
+    /// useful. If disk space runs out, the write reports the error.
     pub(crate) fn make(&mut self, file: &File, start: u64, end: u64) {
         if !self.is_kept || start < limits::ROOM_FROM_BYTES || end <= self.end {
             return;
@@ -34,7 +34,7 @@ impl Room {
         }
     }
 
-    /// Gives back what is reserved behind the end of a file of this size.
+    /// Releases the space that was preallocated after the end of a file of this size.
     pub(crate) fn give_back(&mut self, file: &File, size: u64) -> std::io::Result<()> {
         if self.end > size {
             file.set_len(size)?;
@@ -43,7 +43,7 @@ impl Room {
         Ok(())
     }
 
-    /// The file was cut: none is kept any more.
+    /// Notes that the file was truncated, which released the preallocated space.
     pub(crate) fn forget(&mut self) {
         self.end = 0;
     }

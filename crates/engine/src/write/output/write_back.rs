@@ -1,4 +1,4 @@
-//! A thread that has the kernel write to the disk while more is written, so that the last wait for the disk is short.
+//! A thread that makes the kernel write bytes to disk while more bytes follow, so that the final sync is short.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use crossbeam_channel::{unbounded, Receiver, Sender};
 
 use super::system::begin_writing;
 
-/// The thread. It is needed because the call to the kernel may wait for the disk.
+/// The write-back thread. A thread is needed because the system call may block on the disk.
 #[derive(Debug)]
 pub(crate) struct WriteBack {
     ranges: Option<Sender<Range<u64>>>,
@@ -28,7 +28,7 @@ impl WriteBack {
         Ok(Self { ranges: Some(ranges), queue, thread: Some(thread) })
     }
 
-    /// Starts writing these bytes to the disk.
+    /// Makes the kernel start writing this range to disk.
     pub(crate) fn begin(&self, range: Range<u64>) {
         if let Some(ranges) = &self.ranges {
             drop(ranges.send(range));
@@ -38,7 +38,7 @@ impl WriteBack {
 
 impl Drop for WriteBack {
     fn drop(&mut self) {
-        // A sync writes the rest, and an output that is given up needs none of it.
+        // Drop ranges that are not started yet: a sync will write them, and an abandoned output does not need them.
         self.ranges = None;
         while self.queue.try_recv().is_ok() {}
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! Pages that are written together behind one key.
+//! Pages that are written together under one key.
 
 use branchline_format::ntuple::envelope::Locator;
 use branchline_format::ntuple::page_list::PAGE_CHECKSUM_SIZE;
@@ -8,13 +8,13 @@ use crate::write::output::Output;
 use crate::write::pages::metadata::{next_blob, write_blob};
 use crate::write::spare::Spare;
 
-/// Pages that wait for others behind the same key.
+/// Pages that wait until they are written together under one key.
 pub(crate) struct OpenBlob<'o> {
     output: &'o mut Output,
     date: u32,
-    /// Bytes behind a key, at most.
+    /// Maximum number of bytes under one key.
     bytes_max: usize,
-    /// Takes the memory of what was written.
+    /// Receives the buffers of written pages for reuse.
     spare: &'o Spare,
     start: u64,
     pages: Vec<Vec<u8>>,
@@ -22,13 +22,13 @@ pub(crate) struct OpenBlob<'o> {
 }
 
 impl<'o> OpenBlob<'o> {
-    /// None yet.
+    /// Creates an empty blob.
     pub(crate) fn new(output: &'o mut Output, date: u32, bytes_max: usize, spare: &'o Spare) -> Self {
         let start = next_blob(output);
         Self { output, date, bytes_max, spare, start, pages: Vec::new(), size: 0 }
     }
 
-    /// Adds a page with its checksum. Returns where it will lie.
+    /// Adds a page, including its checksum. Returns the location that the page will have in the file.
     pub(crate) fn add(&mut self, page: Vec<u8>) -> Result<Locator> {
         if self.size > 0 && self.size + page.len() > self.bytes_max {
             self.write()?;
@@ -39,7 +39,7 @@ impl<'o> OpenBlob<'o> {
         Ok(Locator { offset, size })
     }
 
-    /// Writes the pages that wait, if there are any. The next ones have a key of their own.
+    /// Writes the waiting pages, if there are any. The pages that follow get a new key.
     pub(crate) fn write(&mut self) -> Result<()> {
         if self.size > 0 {
             write_blob(self.output, self.date, &self.pages)?;

@@ -1,6 +1,6 @@
-//! A cluster that is being written: elements are added column by column and fill pages, which all cores compress; they
-//! lie in the file column by column when the cluster is closed. Pages that are stored as they were given are not
-//! copied: they are written at once. Of pages that hold the same and are there at the same time one is stored.
+//! A cluster that is being written. Elements are added column by column and fill pages, which all cores compress. When
+//! the cluster is closed, its pages are written column by column. Pages that can be stored exactly as given are written
+//! at once, without a copy. If pages that are in memory at the same time are identical, they are stored only once.
 
 use std::borrow::Cow;
 
@@ -23,60 +23,62 @@ use crate::write::pages::same::firsts_of;
 use crate::write::parallel::map_in_order;
 use crate::write::spare::{Room, Rooms, Spare};
 
-/// How values are laid out in clusters and pages.
+/// The layout of values in clusters and pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
-    /// Codec and level.
+    /// The codec and level for pages.
     pub setting: Setting,
-    /// Entries of a cluster; by bytes if it is not given.
+    /// Number of entries in a cluster; None to limit clusters by their size in bytes.
     pub cluster_entries: Option<u64>,
-    /// Compressed bytes of a cluster, about.
+    /// Approximate compressed size of a cluster.
     pub cluster_bytes: u64,
-    /// Bytes of a page before compression, at most.
+    /// Maximum size of a page before compression.
     pub page_bytes: u64,
 }
 
-/// The columns of a cluster that is being filled.
+/// The columns of the cluster that is being filled.
 #[derive(Clone)]
 pub(crate) struct ClusterColumns {
     layout: Layout,
     columns: Vec<OpenColumn>,
-    /// Elements of all pages that are not full, in bytes.
+    /// Total size of the elements in pages that are not full, in bytes.
     open_bytes: usize,
     waiting: Vec<FullPage<'static>>,
     waiting_bytes: usize,
-    /// Pages that are stored and not written yet.
+    /// Compressed pages that have not been written yet.
     held: Vec<HeldPage>,
-    /// Memory of pages that were compressed or written, to be used again.
+    /// Buffers of compressed or written pages, for reuse.
     spare: Spare,
     sealed_bytes: u64,
     plain_bytes: u64,
-    /// Of the cluster before.
+    /// The compression ratio of the previous clusters.
     ratio: CompressionRatio,
-    /// Bytes of pages that are written behind one key, at most.
+    /// Maximum number of bytes of pages under one key.
     blob_bytes: usize,
 }
 
 #[derive(Clone)]
 struct OpenColumn {
     encoding: std::result::Result<Encoding, String>,
-    /// Its field, for errors.
+    /// The name of the field, for error messages.
     name: String,
     is_used: bool,
     elements: Vec<u8>,
     elements_count: u64,
-    /// Of ends of collections the last one.
+    /// The last offset, if the column contains collection offsets.
     last_end: u64,
     pages: Vec<SealedPage>,
 }
 
-/// A page of elements that are stored as they are begins with room for all of it where this part of it is there.
-const ROOM_FROM_SHARE: usize = 8;
+/// Minimum fraction of a page, as a divisor, that must be filled before its buffer gets the capacity of a full page.
+/// Applies to elements stored in native form.
+const ROOM_FROM_DIVISOR: usize = 8;
 
-/// What is given at a time is a page of its own from this part of a page on: less is copied, and waits for more.
-const PAGE_FROM_SHARE: usize = 2;
+/// Minimum fraction of a page, as a divisor, that elements given in one call must fill to become a separate page. Fewer
+/// elements are copied, and wait for more.
+const PAGE_FROM_DIVISOR: usize = 2;
 
-/// A page that is to be compressed, in memory of its own or where its elements were given.
+/// A page to compress. Its elements are either owned or borrowed.
 #[derive(Clone)]
 struct FullPage<'v> {
     column: usize,
@@ -85,11 +87,11 @@ struct FullPage<'v> {
     elements: Cow<'v, [u8]>,
 }
 
-/// Pages whose elements lie where they were given.
+/// Pages whose elements are borrowed from the current values.
 #[derive(Default)]
 pub(crate) struct GivenPages<'v>(Vec<FullPage<'v>>);
 
-/// What a thread compresses pages with.
+/// The buffers and codecs with which a thread compresses pages.
 #[derive(Default)]
 struct PageRoom {
     compressor: Compressor,
@@ -104,11 +106,11 @@ impl Room for PageRoom {
     }
 }
 
-/// What a thread makes of a page.
+/// The result of compressing a page.
 enum Made {
-    /// Nothing, for its elements are stored as they are, with this checksum.
+    /// Only the checksum, because the page's elements are stored unchanged.
     Checksum([u8; 8]),
-    /// Its stored bytes.
+    /// The stored bytes.
     Stored(Vec<u8>),
 }
 
@@ -120,13 +122,13 @@ struct SealedPage {
 }
 
 impl FullPage<'_> {
-    /// The same with its stored bytes.
+    /// Returns the sealed page with these stored bytes.
     fn sealed(&self, stored: Stored) -> SealedPage {
         let elements_count = (self.elements.len() / element_size(&self.encoding)) as u64;
         SealedPage { first_element: self.first_element, elements_count, stored }
     }
 
-    /// What is stored of it.
+    /// Encodes and compresses the page.
     fn made(&self, setting: Setting, spare: &Spare, room: &mut PageRoom) -> FormatResult<Made> {
         let PageRoom { compressor, plain } = room;
         let is_native = is_native(&self.encoding);
@@ -140,7 +142,8 @@ impl FullPage<'_> {
         let mut bytes = spare.take_used(plain.len());
         seal_over(plain, setting, compressor, &mut bytes);
         if bytes.len() < bytes.capacity() / 2 {
-            // Pages wait for the end of the cluster, in no more memory than they need.
+            // Give back unused capacity, because pages that wait for the end of the cluster should not take more memory
+            // than needed.
             let exact = bytes.clone();
             spare.give(std::mem::replace(&mut bytes, exact));
         }
@@ -148,26 +151,26 @@ impl FullPage<'_> {
     }
 }
 
-/// The stored bytes of a page, which several may have in common.
+/// The stored bytes of a page. Several pages may share them.
 #[derive(Clone, Copy)]
 enum Stored {
-    /// One of those that are held.
+    /// The bytes are in memory, in the held page with this index.
     Held(usize),
-    /// In the file already, with this checksum.
+    /// The bytes are already in the file, at this location and with this checksum.
     Written(Locator, u64),
 }
 
-/// The stored bytes of a page with the checksum behind them.
+/// The stored bytes of a page, which end with their checksum.
 #[derive(Clone)]
 struct HeldPage {
     bytes: Vec<u8>,
     checksum: u64,
-    /// Where they will be in the file, once that is known.
+    /// The location of the bytes in the file. None until it is known.
     locator: Option<Locator>,
 }
 
 impl ClusterColumns {
-    /// An empty cluster.
+    /// Creates an empty cluster.
     pub(crate) fn new(schema: &Schema, layout: Layout) -> Self {
         let mut own = Self {
             layout,
@@ -186,7 +189,7 @@ impl ClusterColumns {
         own
     }
 
-    /// Adds columns that the schema has got since.
+    /// Adds the columns that are new in the schema.
     pub(crate) fn extend(&mut self, schema: &Schema) {
         let open = |column: &branchline_format::ntuple::schema::Column| OpenColumn {
             encoding: column.encoding.clone(),
@@ -200,49 +203,50 @@ impl ClusterColumns {
         self.columns.extend(schema.columns.iter().skip(self.columns.len()).map(open));
     }
 
-    /// Marks a column as one that this cluster has, with or without elements.
+    /// Marks a column as present in this cluster, with or without elements.
     pub(crate) fn use_column(&mut self, column: usize) {
         self.columns[column].is_used = true;
     }
 
-    /// Elements of a column so far.
+    /// Number of elements that a column currently has.
     pub(crate) fn elements_count(&self, column: usize) -> u64 {
         self.columns[column].elements_count
     }
 
-    /// The last end of a collection that a column has.
+    /// The last collection offset in a column.
     pub(crate) fn last_end(&self, column: usize) -> u64 {
         self.columns[column].last_end
     }
 
-    /// Sets the last end of a collection that a column has.
+    /// Sets the last collection offset in a column.
     pub(crate) fn set_last_end(&mut self, column: usize, end: u64) {
         self.columns[column].last_end = end;
     }
 
-    /// An estimate of the stored bytes of the cluster.
+    /// Estimated stored size of the cluster, in bytes.
     pub(crate) fn estimated_bytes(&self) -> u64 {
         self.sealed_bytes + self.ratio.stored((self.open_bytes + self.waiting_bytes) as u64)
     }
 
-    /// Bytes before compression that still have room in the cluster, about.
+    /// Approximate number of bytes before compression that still fit in the cluster.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.ratio.plain(self.layout.cluster_bytes.saturating_sub(self.estimated_bytes()))
     }
 
-    /// An empty buffer for elements that are about to be added.
+    /// Returns an empty buffer for elements.
     pub(crate) fn take_buffer(&self, bytes: usize) -> Vec<u8> {
         self.spare.take(bytes)
     }
 
-    /// Adds elements in a buffer that was taken.
+    /// Adds elements in a buffer that was obtained from `take_buffer`.
     pub(crate) fn push_buffer(&mut self, column: usize, elements: Vec<u8>, path: &str) -> Result<()> {
         let pushed = self.push(column, &elements, path);
         self.spare.give(elements);
         pushed
     }
 
-    /// How a column is stored, and the bytes of elements that make a page. The column is one that the cluster has.
+    /// Returns a column's encoding, and the maximum size of a page's elements. Marks the column as present in this
+    /// cluster.
     fn page_of(&mut self, column: usize, path: &str) -> Result<(Encoding, usize)> {
         let open = &mut self.columns[column];
         open.is_used = true;
@@ -252,8 +256,8 @@ impl ClusterColumns {
         Ok((encoding, count * element_size(&encoding)))
     }
 
-    /// Adds elements that stay where they are until `settle` gets what this puts into `given`: all but what is too
-    /// little for a page.
+    /// Adds borrowed elements. Full pages are appended to `given`, which must be passed to `settle`. Only a remainder
+    /// that is too small for a separate page is copied.
     pub(crate) fn give<'v>(
         &mut self,
         column: usize,
@@ -269,7 +273,7 @@ impl ClusterColumns {
         let (before, pages) = elements.split_at(missing);
         self.push(column, before, path)?;
         for page in pages.chunks(per_page) {
-            if page.len() < per_page / PAGE_FROM_SHARE {
+            if page.len() < per_page / PAGE_FROM_DIVISOR {
                 return self.push(column, page, path);
             }
             let first_element = self.columns[column].elements_count;
@@ -279,7 +283,7 @@ impl ClusterColumns {
         Ok(())
     }
 
-    /// Takes pages that were given, whose memory is not needed any more then.
+    /// Compresses or writes pages with borrowed elements, so that the borrowed memory is no longer needed.
     pub(crate) fn settle(&mut self, given: GivenPages<'_>, output: &mut Output, date: u32) -> Result<()> {
         if given.0.is_empty() {
             return Ok(());
@@ -289,7 +293,7 @@ impl ClusterColumns {
         let (plain, others): (Vec<_>, Vec<_>) =
             given.0.into_iter().partition(|page| is_native(&page.encoding) && setting == Setting::NONE);
         if others.iter().map(|page| page.elements.len() as u64).sum::<u64>() < limits::FILLED_AT_ONCE_BYTES {
-            // Too few to keep all cores busy.
+            // Copy these elements, because they are too few to keep all cores busy.
             for FullPage { column, first_element, encoding, elements } in others {
                 let mut own = self.spare.take(elements.len());
                 own.extend_from_slice(&elements);
@@ -310,7 +314,7 @@ impl ClusterColumns {
         Ok(())
     }
 
-    /// Writes a page whose elements are stored as they are.
+    /// Writes a page whose elements are stored unchanged.
     fn write(&mut self, page: &FullPage<'_>, output: &mut Output, date: u32) -> Result<Stored> {
         let checksum = page::checksum_of(&page.elements);
         let offset = write_blob(output, date, &[&*page.elements, &checksum])?;
@@ -319,7 +323,7 @@ impl ClusterColumns {
         Ok(Stored::Written(locator, u64::from_le_bytes(checksum)))
     }
 
-    /// Adds elements, as `elements.rs` of the format has them.
+    /// Adds elements in the representation that `elements.rs` in the format crate defines.
     pub(crate) fn push(&mut self, column: usize, elements: &[u8], path: &str) -> Result<()> {
         let (encoding, per_page) = self.page_of(column, path)?;
         let open = &mut self.columns[column];
@@ -341,7 +345,7 @@ impl ClusterColumns {
             self.waiting.push(FullPage { column, first_element, encoding, elements: full.into() });
             rest = later;
         }
-        if open.elements.capacity() == 0 && rest.len() >= per_page / ROOM_FROM_SHARE {
+        if open.elements.capacity() == 0 && rest.len() >= per_page / ROOM_FROM_DIVISOR {
             open.elements = self.spare.take(room);
             open.elements.reserve_exact(room);
         }
@@ -358,7 +362,7 @@ impl ClusterColumns {
         Ok(())
     }
 
-    /// Closes the largest open pages until the rest takes no more than the given bytes.
+    /// Closes the largest open pages, until the remaining open pages take no more than `most` bytes.
     fn fill_up(&mut self, most: usize) {
         let mut order: Vec<usize> = (0..self.columns.len()).collect();
         order.sort_by_key(|column| std::cmp::Reverse(self.columns[*column].elements.len()));
@@ -382,7 +386,7 @@ impl ClusterColumns {
         }
     }
 
-    /// Compresses the pages that wait, and these behind them.
+    /// Compresses the waiting pages, and after them the given pages.
     fn seal(&mut self, given: Vec<FullPage<'_>>, path: &str) -> Result<()> {
         let mut pages: Vec<FullPage<'_>> = std::mem::take(&mut self.waiting).into_iter().chain(given).collect();
         self.waiting_bytes = 0;
@@ -420,7 +424,7 @@ impl ClusterColumns {
         Ok(())
     }
 
-    /// Writes the pages, and begins the next cluster.
+    /// Writes the pages of the cluster, and starts the next cluster.
     pub(crate) fn close(&mut self, output: &mut Output, date: u32, entries_count: u64) -> Result<WrittenCluster> {
         let path = output.path().display().to_string();
         (0..self.columns.len()).for_each(|column| self.take(column));
@@ -432,7 +436,7 @@ impl ClusterColumns {
         for column in &mut self.columns {
             let mut pages = Vec::with_capacity(column.pages.len());
             let mut checksums_of_pages = Vec::with_capacity(column.pages.len());
-            // Pages that were given are sealed before those that waited, or behind them.
+            // Pages with borrowed elements may have been sealed before or after waiting pages.
             column.pages.sort_by_key(|sealed| sealed.first_element);
             for SealedPage { first_element, elements_count, stored } in column.pages.drain(..) {
                 let (locator, checksum) = match stored {
@@ -500,7 +504,7 @@ mod tests {
         Schema { fields: vec![field], columns: vec![column], top: vec![0], ..Schema::default() }
     }
 
-    /// A folder, and a file in it that begins like any other.
+    /// Creates a folder, and in it a file with a header.
     fn begun(name: &str) -> (PathBuf, Output) {
         let folder = std::env::temp_dir().join(format!("branchline-cluster-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -509,7 +513,7 @@ mod tests {
         (folder, output)
     }
 
-    /// The elements of the column, which are stored as they are, and those of each page.
+    /// Returns the elements of the column, and the number of elements in each page. The elements are stored unchanged.
     fn read_back(output: &Output, made: &WrittenCluster) -> (Vec<u8>, Vec<u64>) {
         let written = fs::read(output.temporary()).unwrap();
         let (mut read, mut counts) = (Vec::new(), Vec::new());
@@ -540,7 +544,8 @@ mod tests {
         let made = columns.close(&mut output, 0, 100).unwrap();
         let (read, counts) = read_back(&output, &made);
         assert_eq!(read, elements);
-        // 4 and 5 fill up a page with one of the next; 4 and 3 behind them are too few again, and 8 are not.
+        // 4 and 5 elements become a page together with one element of the next call. The remaining 4 and the following
+        // 3 elements are again too few for a page, but the last 8 elements of the call after that are enough.
         assert_eq!(counts, [10, 10, 10, 10, 10, 10, 8, 10, 10, 10, 2]);
         drop(output);
         fs::remove_dir_all(folder).unwrap();
@@ -557,7 +562,7 @@ mod tests {
         let made = columns.close(&mut output, 0, 100).unwrap();
         assert_eq!(read_back(&output, &made).0, elements);
         let written = fs::read(output.temporary()).unwrap();
-        // Of 12 pages of 72 bytes two go behind each key, and with the last two one of 40 bytes.
+        // Each key has room for two of the 12 pages of 72 bytes. The last key also gets a page of 40 bytes.
         assert_eq!(written.windows(5).filter(|window| window == b"RBlob").count(), 6);
         drop(output);
         fs::remove_dir_all(folder).unwrap();

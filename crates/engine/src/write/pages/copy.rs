@@ -1,4 +1,4 @@
-//! Copies the pages of an RNTuple behind what was written already: as they are, or compressed in another way.
+//! Appends copies of an RNTuple's pages to the output, unchanged or recompressed.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -27,47 +27,47 @@ use crate::write::request::Order;
 #[derive(Debug, Clone, Copy)]
 struct PageToCopy {
     cluster: usize,
-    /// Its column in the input, and which of its pages it is.
+    /// The column in the input; `index` is the index of the page in this column.
     column: usize,
     index: usize,
     page: Page,
-    /// Where its elements begin in the cluster, as a fraction of 2^32.
+    /// Position of the page's first element in the cluster, as a multiple of 1/2^32 of the cluster.
     position: u64,
     is_recompressed: bool,
 }
 
-/// Pages with equal keys have the same bytes.
+/// Identifies the bytes of a copied page: pages with equal keys have the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct PageKey {
     offset: u64,
     size: u64,
     plain_size: u64,
     is_recompressed: bool,
-    /// Column of the output, if the page is encoded again.
+    /// Column of the output if the page is re-encoded, else None.
     column: Option<usize>,
 }
 
-/// How an input is copied.
+/// A copy of the pages of an input.
 pub(crate) struct PageCopy<'a> {
     pub(crate) input: &'a InputNtuple,
-    /// For each of its columns the one of the output.
+    /// Maps the columns of the input to the columns of the output.
     pub(crate) map: &'a ColumnMap,
-    /// Schema of the output.
+    /// The schema of the output.
     pub(crate) schema: &'a Schema,
     pub(crate) order: Order,
-    /// Bytes of pages that are read at a time.
+    /// Number of bytes of pages to read at a time.
     pub(crate) bundle_bytes: u64,
-    /// How all pages are compressed. Those that are compressed so already are copied.
+    /// The compression of all pages. Pages with this compression are copied unchanged.
     pub(crate) setting: Setting,
 }
 
-/// How the pages of a column are compressed, if that is known.
+/// Returns the compression of a column's pages, if known.
 pub(crate) fn setting_of(pages: &ColumnPages) -> Option<Setting> {
     pages.compression.and_then(|number| Setting::of_root(i64::from(number)))
 }
 
 impl PageCopy<'_> {
-    /// Copies all clusters. Returns them.
+    /// Copies all clusters, and returns the written clusters.
     pub(crate) fn run(
         &self,
         output: &mut Output,
@@ -85,8 +85,8 @@ impl PageCopy<'_> {
         Ok(made)
     }
 
-    /// Skips pages that a killed merge wrote, in the order of clusters and columns. None if they are not those
-    /// of this RNTuple.
+    /// Skips pages that a killed merge already wrote, in the order of clusters and columns. Returns None if the written
+    /// pages do not match this RNTuple.
     pub(crate) fn skip_written(&self, written: &[Placed], output: &mut Output) -> Result<Option<Vec<WrittenCluster>>> {
         let (mut made, _) = self.clusters(ZeroPages::new(Setting::NONE, 0), &mut None)?;
         let Some((whole, mut rest)) = written.split_first() else { return Ok(None) };
@@ -110,7 +110,8 @@ impl PageCopy<'_> {
         Ok(Some(made))
     }
 
-    /// All clusters as they will be in the output, but for where their pages lie, and the pages to copy.
+    /// Returns all clusters as they will be in the output, but without the locations of pages. Also returns the pages
+    /// to copy.
     fn clusters(
         &self,
         mut zeros: ZeroPages,
@@ -126,7 +127,7 @@ impl PageCopy<'_> {
         Ok((made, wanted))
     }
 
-    /// The columns of a cluster as they will be in the output, and the pages to copy for them.
+    /// Returns the columns of a cluster as they will be in the output. Also returns the pages to copy.
     fn cluster(
         &self,
         number: usize,
@@ -149,7 +150,8 @@ impl PageCopy<'_> {
             for column in active {
                 let there = pages[*column].clone().unwrap_or_default();
                 let place = self.map[*column];
-                // ROOT's RNTupleInspector opens no RNTuple whose columns have several.
+                // Claim the same setting for all pages: ROOT's RNTupleInspector cannot open an RNTuple with several
+                // compression settings in a column.
                 let compression = Some(self.setting.as_root() as u32);
                 made.columns[place] = ColumnPages { pages: Vec::new(), is_suppressed: false, compression };
                 if let Some(expected) = fixed.get(column) {
@@ -163,7 +165,7 @@ impl PageCopy<'_> {
         Ok((made, wanted))
     }
 
-    /// Pages of zeros for elements from before a column was added, with their checksums.
+    /// Returns pages of zeros, with their checksums, for the elements of a column from before the column was added.
     fn zeros_before(
         &self,
         column: usize,
@@ -185,7 +187,7 @@ impl PageCopy<'_> {
         zeros.pages(&encoding, missing, output)
     }
 
-    /// Whether the pages of a column are compressed again.
+    /// Whether the pages of a column must be recompressed.
     fn is_recompressed(&self, column: usize, there: &ColumnPages) -> bool {
         setting_of(there) != Some(self.setting) || self.is_reencoded(column)
     }
@@ -214,7 +216,7 @@ impl PageCopy<'_> {
         }
     }
 
-    /// Copies pages and sets their new places. Pages that several columns share are copied once.
+    /// Copies pages and sets their new locations. A page that several columns share is copied once.
     fn copy(
         &self,
         wanted: &[PageToCopy],
@@ -258,7 +260,8 @@ impl PageCopy<'_> {
         Ok(())
     }
 
-    /// Pages as they are to be written, with their checksums, one behind the other.
+    /// Returns the new bytes of pages, including their checksums, as one buffer, and the range of each page in the
+    /// buffer.
     fn prepared(&self, pages: &[&PageToCopy]) -> Result<(Vec<Range<usize>>, Vec<u8>)> {
         let stored = self.input.read_pages(&pages.iter().map(|one| one.page).collect::<Vec<Page>>())?;
         let both: Vec<(&PageToCopy, Bytes)> = pages.iter().copied().zip(stored).collect();

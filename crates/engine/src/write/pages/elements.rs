@@ -1,5 +1,5 @@
-//! Reads the elements of a cluster of an input. Pages are read many at a time, in the order in which they are needed,
-//! near ones together.
+//! Reads the elements of a cluster in an input. Many pages are read at a time, in the order in which they are needed,
+//! and nearby pages are coalesced.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,35 +18,35 @@ use crate::write::pages::input::InputNtuple;
 use crate::write::parallel::map_in_order;
 
 type FormatResult<T> = std::result::Result<T, FormatError>;
-/// A page: its column, and its number among those of the column.
+/// Identifies a page by its column and its index in the column.
 type PageId = (usize, usize);
 
-/// The elements of a cluster of an input.
+/// Reads the elements of a cluster in an input.
 pub(crate) struct ClusterReader<'a> {
     input: &'a InputNtuple,
     pages: Vec<Option<ColumnPages>>,
-    /// The columns that a field has here.
+    /// The columns of each field that this cluster uses.
     pub(crate) active: HashMap<usize, Vec<usize>>,
-    /// Zeros in front of the elements of a column, from before it was added.
+    /// For each column, the number of zeros that precede its elements, because the column was added later.
     zeros: Vec<u64>,
-    /// Elements of pages, by column and number.
+    /// The decoded elements of pages.
     kept: HashMap<PageId, Vec<u8>>,
-    /// Pages that are read together, until they are read.
+    /// Bundles of pages that are read together. A bundle is empty once it has been read.
     bundles: Vec<Vec<PageId>>,
     bundle_of: HashMap<PageId, usize>,
-    /// Pages that were read, but not needed yet.
+    /// The stored bytes of pages that were read but not needed yet.
     stored: HashMap<PageId, Bytes>,
-    /// Whether all pages will be needed.
+    /// Whether all elements will be needed.
     is_whole: bool,
     decompressor: Decompressor,
     read_bytes: u64,
-    /// Why pages could not be read: decoders only return errors of the format.
+    /// The error from reading pages. It is kept here, because decoders can only return format errors.
     pub(crate) unread: Option<ReadError>,
 }
 
 impl<'a> ClusterReader<'a> {
-    /// A reader of a cluster, of which all elements are needed or not. `bundle_bytes` (before compression) are read at
-    /// a time.
+    /// Creates a reader of a cluster. `is_whole` means that all elements will be needed. `bundle_bytes` is the number
+    /// of bytes to read at a time, before compression.
     pub(crate) fn new(input: &'a InputNtuple, cluster: &Cluster, is_whole: bool, bundle_bytes: u64) -> Result<Self> {
         let pages = input.pages(cluster)?;
         let schema = &input.schema;
@@ -80,7 +80,7 @@ impl<'a> ClusterReader<'a> {
         Ok(own)
     }
 
-    /// Cuts the pages into bundles, in the order in which they are wanted: those of all columns advance together.
+    /// Splits the pages into bundles, in the order in which the pages are needed: all columns advance together.
     fn plan(&mut self, bundle_bytes: u64) {
         let mut wanted: Vec<(u64, PageId, u64)> = Vec::new();
         for column in self.active.values().flatten() {
@@ -107,7 +107,7 @@ impl<'a> ClusterReader<'a> {
         }
     }
 
-    /// Bytes of all elements before compression, with zeros from before a column was added.
+    /// Size of all elements before compression. Includes the zeros from before a column was added.
     pub(crate) fn plain_bytes(&self) -> u64 {
         let of = |(number, pages): (usize, &Option<ColumnPages>)| {
             let encoding = self.input.schema.columns[number].encoding.as_ref().ok()?;
@@ -121,7 +121,7 @@ impl<'a> ClusterReader<'a> {
         std::mem::take(&mut self.read_bytes)
     }
 
-    /// Forgets the pages of which no more is wanted when these elements were taken.
+    /// Drops the pages that are not needed any more once these elements have been taken.
     pub(crate) fn forget(&mut self, taken: &[Option<Range<u64>>]) {
         let (pages, zeros) = (&self.pages, &self.zeros);
         self.kept.retain(|(column, number), _| {
@@ -131,14 +131,14 @@ impl<'a> ClusterReader<'a> {
         });
     }
 
-    /// Elements of a column.
+    /// Returns elements of a column.
     pub(crate) fn elements(&mut self, column: usize, wanted: Range<u64>) -> FormatResult<Vec<u8>> {
         let encoding = self.input.schema.columns[column].encoding.clone().map_err(FormatError::unsupported)?;
         let size = element_size(&encoding);
         let zeros = self.zeros[column];
         let there = self.pages[column].as_ref().map_or(0, ColumnPages::elements_count);
         if wanted.start > wanted.end || wanted.end > zeros + there {
-            let message = format!("elements {wanted:?} are wanted, {} are there", zeros + there);
+            let message = format!("elements {wanted:?} were requested, but there are only {}", zeros + there);
             return Err(FormatError::damaged(0, message));
         }
         let mut out = vec![0; size * (wanted.end.min(zeros).saturating_sub(wanted.start)) as usize];
@@ -157,13 +157,13 @@ impl<'a> ClusterReader<'a> {
         Ok(out)
     }
 
-    /// Reads and decodes these pages of a column, unless they are decoded already.
+    /// Reads and decodes these pages of a column, except pages that are already decoded.
     fn fetch(&mut self, column: usize, wanted: Range<usize>) -> FormatResult<()> {
         let missing: Vec<PageId> =
             wanted.map(|number| (column, number)).filter(|page| !self.kept.contains_key(page)).collect();
         for page in &missing {
             if !self.stored.contains_key(page) {
-                // Its bundle was read before and the page was dropped since: it is read alone.
+                // If the page's bundle was read before and the page has been dropped since then, read the page alone.
                 let mut bundle =
                     self.bundle_of.get(page).map_or(Vec::new(), |number| std::mem::take(&mut self.bundles[*number]));
                 if !bundle.contains(page) {
@@ -182,7 +182,7 @@ impl<'a> ClusterReader<'a> {
         Ok(())
     }
 
-    /// Reads pages; where all will be wanted they are decoded on all cores.
+    /// Reads pages. If all elements will be needed, decodes the pages on all cores.
     fn read(&mut self, bundle: &[PageId]) -> FormatResult<()> {
         let pages: Vec<Page> = bundle.iter().filter_map(|page| self.page(*page)).collect();
         let stored = self.input.read_pages(&pages).map_err(|error| {
@@ -202,7 +202,7 @@ impl<'a> ClusterReader<'a> {
         for ((page, stored), decoded) in both.into_iter().zip(decoded) {
             match decoded {
                 Ok(elements) => drop(self.kept.insert(page, elements)),
-                // The error is reported when the page is needed, with the name of its field.
+                // When the page is needed, it is decoded again, and the error is reported with the name of the field.
                 Err(_) => drop(self.stored.insert(page, stored)),
             }
         }
@@ -213,11 +213,10 @@ impl<'a> ClusterReader<'a> {
         self.pages[column].as_ref()?.pages.get(number).copied()
     }
 
-    /// The elements of a page.
+    /// Returns the elements of a page.
     fn decoded(&self, page: PageId, stored: &[u8], decompressor: &mut Decompressor) -> FormatResult<Vec<u8>> {
         let encoding = self.input.schema.columns[page.0].encoding.clone().map_err(FormatError::unsupported)?;
-        let info =
-            self.page(page).ok_or_else(|| FormatError::internal("a page is decoded that its column does not have"))?;
+        let info = self.page(page).ok_or_else(|| FormatError::internal("a page does not belong to its column"))?;
         let plain = unpacked(checked(stored, &info)?, &info, &encoding, decompressor)?;
         let (mut elements, count) = (Vec::new(), info.elements_count as usize);
         decode(&encoding, &plain, count, 0..count, &mut elements)?;
@@ -241,12 +240,12 @@ impl Elements for ClusterReader<'_> {
     }
 }
 
-/// Elements as a column with another encoding has them.
+/// Converts elements to the representation of another encoding.
 pub(crate) fn converted(own: &Encoding, new: &Encoding, elements: Vec<u8>) -> FormatResult<Vec<u8>> {
     if element_size(own) == element_size(new) && own.natural() == new.natural() {
         return Ok(elements);
     }
-    // By way of pages: between their encodings there are conversions.
+    // Convert by way of the page encodings, for which there are conversions.
     let count = elements.len() / element_size(own);
     let plain = encode(own, &elements)?;
     let plain = reencoded(own, &plain, count, new)?;

@@ -1,4 +1,4 @@
-//! An RNTuple that is merged: its schema and clusters, checked.
+//! An RNTuple to merge, with its checked schema and clusters.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,40 +22,40 @@ use crate::write::ranges::read_ranges;
 pub(crate) struct InputNtuple {
     pub(crate) file: Arc<File>,
     pub(crate) ntuple: Ntuple,
-    /// The schema of the fields that are kept.
+    /// The schema, reduced to the wanted fields and extended by the fields of a union.
     pub(crate) schema: Schema,
-    /// For each column of that the number that it has in the file; none of fields that the file lacks.
+    /// For each column of the schema, the column in the file. None for columns of fields that the file lacks.
     columns: Vec<Option<usize>>,
-    /// Fields at the top that the file lacks, and that are 0 or empty for its entries.
+    /// Names of the top-level fields that the file lacks. The fields are 0 or empty for all entries of the file.
     pub(crate) filled: Vec<String>,
     pub(crate) date: u32,
 }
 
 impl InputNtuple {
-    /// Reads header and footer. `wanted` are paths of fields; None keeps all.
+    /// Reads the header and the footer. `wanted` are paths of fields; None keeps all fields.
     pub(crate) fn open(file: &Arc<File>, entry: &Entry, wanted: Option<&HashSet<String>>) -> Result<Self> {
         let ntuple = Ntuple::open(&mut file.metadata_reader(), entry, file.whole_classes())?;
         let pruned = wanted.map(|wanted| Pruned::new(&ntuple.schema, &ntuple.branches, wanted));
         let Pruned { schema, columns } =
             pruned.unwrap_or_else(|| Ok(Pruned::whole(&ntuple.schema))).map_err(|what| {
                 ReadError::new(ReadErrorKind::Unsupported, file.path(), format!("{}: {what}", ntuple.path()))
-                    .with_hint("keep or leave out the whole field that it belongs to")
+                    .with_hint("keep or leave out the whole parent field")
             })?;
         let columns = columns.into_iter().map(Some).collect();
         Ok(Self { file: Arc::clone(file), ntuple, schema, columns, filled: Vec::new(), date: entry.key.date })
     }
 
-    /// The RNTuple with all fields of a union.
+    /// Returns the RNTuple, extended by all fields of a union that it lacks.
     pub(crate) fn united(mut self, union: &NtupleUnion) -> Result<Self> {
         let path = self.file.path();
         if union.unknown(&self.schema).is_some() {
-            // All files were looked at before.
-            let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed while it was merged");
-            return Err(error.with_hint("merge again when no process writes it"));
+            // The union was computed from all files, so an unknown field means that the file has changed since then.
+            let error = ReadError::new(ReadErrorKind::BadFile, path, "the file changed during the merge");
+            return Err(error.with_hint("merge again when no process is writing it"));
         }
         let Completed { schema, added } = union.complete(&self.schema).map_err(|what| {
             ReadError::new(ReadErrorKind::Unsupported, path, format!("{}: {what}", self.ntuple.path()))
-                .with_hint("merge the files that have it apart")
+                .with_hint("merge the files that have it separately")
         })?;
         if self.ntuple.entries_count > 0 {
             self.filled = added;
@@ -65,21 +65,21 @@ impl InputNtuple {
         Ok(self)
     }
 
-    /// The names of its fields at the top.
+    /// The names of the top-level fields.
     pub(crate) fn names_at_top(&self) -> impl Iterator<Item = &str> {
         self.schema.top.iter().map(|field| self.schema.fields[*field].name.as_str())
     }
 
-    /// Its clusters, each entry in one of them.
+    /// Returns the clusters, after checking that each entry is in exactly one cluster.
     pub(crate) fn clusters(&self) -> Result<&[Cluster]> {
         let count = self.ntuple.entries_count;
         match self.ntuple.clusters_of(&self.file, &(0..count))? {
             Ok(_) => self.ntuple.clusters(&self.file),
-            Err(entry) => Err(self.damaged(format!("entry {entry} of {count} is not in one cluster"))),
+            Err(entry) => Err(self.damaged(format!("entry {entry} of {count} is not in exactly one cluster"))),
         }
     }
 
-    /// The pages of all wanted columns that the cluster knows of.
+    /// Returns the pages of all wanted columns in a cluster. None for a column that the cluster does not have.
     pub(crate) fn pages(&self, cluster: &Cluster) -> Result<Vec<Option<ColumnPages>>> {
         let of = |column: &Option<usize>| match column {
             Some(column) => cluster.pages(*column).map_err(|error| ReadError::from_format(self.file.path(), &error)),
@@ -88,7 +88,7 @@ impl InputNtuple {
         self.columns.iter().map(of).collect()
     }
 
-    /// The columns of the representation that a field has in a cluster with these pages.
+    /// Returns the columns of the representation that a field uses in a cluster with these pages.
     pub(crate) fn active<'a>(
         &self,
         representations: &'a [Vec<usize>],
@@ -97,7 +97,7 @@ impl InputNtuple {
         let is_there = |columns: &&&Vec<usize>| {
             columns.first().is_some_and(|first| pages[*first].as_ref().is_some_and(|pages| !pages.is_suppressed))
         };
-        // Added after the cluster was written.
+        // The columns were added after the cluster was written.
         let is_later = |columns: &&Vec<usize>| {
             columns
                 .first()
@@ -106,7 +106,7 @@ impl InputNtuple {
         representations.iter().find(|one| is_there(&one)).or_else(|| representations.iter().find(is_later))
     }
 
-    /// Of columns with elements in a cluster from before they were added, how many.
+    /// Returns the number of zeros that precede the elements of each column, because the column was added later.
     pub(crate) fn zeros_before(&self, cluster: &Cluster, pages: &[Option<ColumnPages>]) -> Result<HashMap<usize, u64>> {
         let fixed = fixed_counts(&self.schema, cluster.entries_count());
         let mut zeros = HashMap::new();
@@ -119,7 +119,8 @@ impl InputNtuple {
         Ok(zeros)
     }
 
-    /// Elements of a column from before it was added, in a cluster that has `there` of `expected`.
+    /// Returns how many elements a cluster lacks because their column was added later. The cluster has `there` of
+    /// `expected` elements.
     pub(crate) fn missing_before(&self, column: usize, there: u64, expected: u64) -> Result<u64> {
         let schema = &self.schema;
         let info = &schema.columns[column];
@@ -131,7 +132,7 @@ impl InputNtuple {
             return Ok(0);
         }
         let bits = info.encoding.as_ref().map_or(1, |encoding| encoding.bits as u64);
-        // Pages of zeros are stored once: of each, memory holds only where it lies.
+        // Each page of zeros is stored only once, so each use only takes memory for its location.
         let pages_max = self.file.size_bytes().saturating_mul(limits::ZEROS_FACTOR_MAX) / size_of::<Page>() as u64;
         let most = pages_max.saturating_mul(8 * limits::PAGE_BYTES);
         let path = || schema.path_of(info.field);
@@ -139,13 +140,14 @@ impl InputNtuple {
             return Err(self.damaged(format!("field {} has {there} elements in a cluster of {expected}", path())));
         }
         if missing.saturating_mul(bits) > most {
-            let what = format!("field {} lacks {missing} elements, more than a file of its size can have", path());
+            let what =
+                format!("field {} lacks {missing} elements, which is implausible for the size of the file", path());
             return Err(self.damaged(what));
         }
         Ok(missing)
     }
 
-    /// The stored bytes of pages with their checksums. Those that were cut into several keys are joined.
+    /// Returns the stored bytes of pages, including their checksums. Pages that are split over several keys are joined.
     pub(crate) fn read_pages(&self, pages: &[Page]) -> Result<Vec<Bytes>> {
         let max_key_size = self.ntuple.max_key_size;
         let is_cut = |page: &Page| max_key_size > 0 && page.stored().size > max_key_size;
@@ -165,25 +167,26 @@ impl InputNtuple {
         Ok(stored)
     }
 
-    /// An error in what its metadata say.
+    /// Creates the error for damaged metadata.
     pub(crate) fn damaged(&self, message: String) -> ReadError {
         let message = format!("{}: {message}", self.ntuple.path());
         ReadError::new(ReadErrorKind::BadFile, self.file.path(), message).with_hint(COPY_AGAIN)
     }
 
-    /// The stored bytes of these parts of the file; near ones are read together.
+    /// Returns the stored bytes of these ranges of the file. Nearby ranges are coalesced.
     fn read(&self, wanted: &[ByteRange]) -> Result<Vec<Bytes>> {
         let size = self.file.size_bytes();
         if let Some(wrong) = wanted.iter().find(|range| range.end().is_none_or(|end| end > size)) {
             let message =
-                format!("{} bytes are listed at {}, behind the end of the file at {size}", wrong.length, wrong.offset);
+                format!("a page of {} bytes at offset {} exceeds the file size {size}", wrong.length, wrong.offset);
             return Err(self.damaged(message));
         }
         read_ranges(&self.file, wanted)
     }
 }
 
-/// Elements that each column has in a cluster, where these follow from the number of entries: not within collections.
+/// Returns the number of elements in the columns of a cluster. Only includes columns whose number of elements follows
+/// from the number of entries, i.e. which are not within collections.
 pub(crate) fn fixed_counts(schema: &Schema, entries_count: u64) -> HashMap<usize, u64> {
     let mut counts = HashMap::new();
     let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();

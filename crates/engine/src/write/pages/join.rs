@@ -1,20 +1,20 @@
-//! The schema of an RNTuple that is made of several: whose fields must be the same, while their columns may be stored
-//! in different ways, which then are representations of one field.
+//! Joins the schemas of several RNTuples. The fields must be the same, but their columns may be stored differently. A
+//! field then gets several representations.
 
 use branchline_format::ntuple::encoding::{Encoding, Kind};
 use branchline_format::ntuple::number_types::ColumnType;
 use branchline_format::ntuple::schema::{Alias, Column, Field, Role, Schema, TypeInfo};
 use branchline_format::numbers::number::Number;
 
-/// For each column of an input the one of the output.
+/// For each column of an input, the column of the output.
 pub(crate) type ColumnMap = Vec<usize>;
 
-/// How an RNTuple differs from others.
+/// A difference between two RNTuples.
 #[derive(Debug)]
 pub(crate) struct Difference {
-    /// A part of a sentence.
+    /// The difference as the predicate of a sentence.
     pub(crate) what: String,
-    /// Whether it is only a field at the top that one of them lacks.
+    /// Whether the difference is only a top-level field that one side lacks.
     pub(crate) is_lack: bool,
 }
 
@@ -24,7 +24,7 @@ impl From<String> for Difference {
     }
 }
 
-/// The schema of the output when there is one input: as if no field had been added late.
+/// Returns the schema of the output for its first input. Fields that were added late become ordinary fields.
 pub(crate) fn of_first(schema: &Schema) -> Schema {
     let mut own = schema.clone();
     for column in &mut own.columns {
@@ -33,8 +33,8 @@ pub(crate) fn of_first(schema: &Schema) -> Schema {
     own
 }
 
-/// Adds to the schema of the output the representations that it lacks of an input's fields, and returns where the
-/// columns of the input are in it. Refuses an input that has other fields.
+/// Extends the schema of the output by representations of fields that only the input has, and returns the column map.
+/// Returns an error if fields differ.
 pub(crate) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Difference> {
     let mut joiner = Joiner { output, input, columns: vec![usize::MAX; input.columns.len()] };
     let (ours, theirs) = (joiner.output.top.clone(), input.top.clone());
@@ -43,7 +43,7 @@ pub(crate) fn join(output: &mut Schema, input: &Schema) -> Result<ColumnMap, Dif
         return Err(Difference { what, is_lack: true });
     }
     if let Some(lost) = joiner.columns.iter().position(|column| *column == usize::MAX) {
-        return Err(format!("column {lost} belongs to no field that holds data").into());
+        return Err(format!("column {lost} belongs to no field with data").into());
     }
     let columns = joiner.columns;
     join_type_infos(output, &input.type_infos)?;
@@ -57,7 +57,7 @@ fn join_type_infos(output: &mut Schema, infos: &[TypeInfo]) -> Result<(), Differ
             None => output.type_infos.push(info.clone()),
             Some(known) if known.bytes == info.bytes => {}
             Some(_) => {
-                return Err("the classes of its streamed objects are described in another way".to_string().into())
+                return Err("the classes of its streamed objects have different streamer infos".to_string().into())
             }
         }
     }
@@ -71,7 +71,7 @@ struct Joiner<'a> {
 }
 
 impl Joiner<'_> {
-    /// Joins fields by their names. Returns the first that one side lacks.
+    /// Joins fields by name. Returns the first field that one side lacks, if any.
     fn fields(&mut self, ours: &[usize], theirs: &[usize]) -> Result<Option<String>, String> {
         let mut rest = theirs.to_vec();
         let mut lack = None;
@@ -95,7 +95,8 @@ impl Joiner<'_> {
         let source = |schema: &Schema, field: &Field| field.source.map(|source| schema.path_of(source));
         let (shown, other_shown) = (source(self.output, ours), source(self.input, theirs));
         if shown != other_shown {
-            let what = other_shown.map_or("holds data of its own".to_string(), |other| format!("shows field {other}"));
+            let what =
+                other_shown.map_or("is not a projected field".to_string(), |other| format!("projects field {other}"));
             return Err(format!("field {} {what}", path()));
         }
         if theirs.source.is_none() {
@@ -116,9 +117,9 @@ impl Joiner<'_> {
                         known.iter().map(|column| self.output.columns[*column].kind).eq(kinds.iter().copied())
                     };
                     let there = self.output.fields[own].columns.iter().find(is_there).cloned();
-                    there
-                        .or_else(|| add_representation(self.output, own, &kinds))
-                        .ok_or_else(|| format!("field {} has columns of another kind", self.input.path_of(other)))?
+                    there.or_else(|| add_representation(self.output, own, &kinds)).ok_or_else(|| {
+                        format!("field {} has columns of an incompatible type", self.input.path_of(other))
+                    })?
                 }
             };
             for (column, known) in columns.iter().zip(known) {
@@ -128,7 +129,7 @@ impl Joiner<'_> {
         Ok(())
     }
 
-    /// The representation of a field that pages of such columns can be brought into.
+    /// Returns a representation of a field into which pages of these columns can be converted, if there is one.
     fn known(&self, own: usize, theirs: &[&Column]) -> Option<Vec<usize>> {
         let all = &self.output.fields[own].columns;
         let is = |columns: &&Vec<usize>, like: fn(&Column, &Column) -> bool| {
@@ -136,13 +137,13 @@ impl Joiner<'_> {
             columns.len() == theirs.len() && ours.zip(theirs).all(|(one, two)| like(one, two))
         };
         let same = all.iter().find(|columns| is(columns, |one, two| one.kind == two.kind));
-        // Pages of the same elements are encoded again, so that readers need only one encoding.
+        // If only the encoding differs, pages are re-encoded, so that readers need only one encoding.
         let found = same.or_else(|| all.iter().find(|columns| is(columns, have_same_elements)));
         found.cloned()
     }
 
-    /// How pages that no representation can take are stored: as they are, but packed numbers as the numbers that they
-    /// stand for, as ROOT takes their bits from the first representation alone.
+    /// Returns the column types for pages that fit no existing representation. The types are kept, except that packed
+    /// numbers are expanded, because ROOT uses the bit width of the first representation for all representations.
     fn new_kinds(&self, own: usize, theirs: &[&Column]) -> Vec<ColumnType> {
         if theirs.iter().any(|column| is_packed(column)) {
             return vec![real_kind(&self.output.fields[own]); theirs.len()];
@@ -151,7 +152,7 @@ impl Joiner<'_> {
     }
 }
 
-/// How the numbers of a field are stored when they are not packed.
+/// Returns the column type for unpacked numbers of a field.
 pub(crate) fn real_kind(field: &Field) -> ColumnType {
     let number = if field.type_name == "float" { Number::F32 } else { Number::F64 };
     ColumnType::of_numbers(number, true)
@@ -161,7 +162,7 @@ fn is_packed(column: &Column) -> bool {
     matches!(column.encoding, Ok(Encoding { kind: Kind::Truncated | Kind::Quantized { .. }, .. }))
 }
 
-/// Whether two columns differ in nothing but the order of bytes and bits in their pages.
+/// Whether two columns differ only in the order of bytes and bits in their pages.
 fn have_same_elements(one: &Column, two: &Column) -> bool {
     let (Ok(one), Ok(two)) = (&one.encoding, &two.encoding) else { return false };
     match (one.kind, two.kind) {
@@ -172,7 +173,7 @@ fn have_same_elements(one: &Column, two: &Column) -> bool {
     }
 }
 
-/// Adds columns to a field, and to those that show it.
+/// Adds a representation to a field, and to the projected fields that show it.
 fn add_representation(schema: &mut Schema, field: usize, kinds: &[ColumnType]) -> Option<Vec<usize>> {
     let first = schema.fields[field].columns.first().filter(|first| first.len() == kinds.len())?.clone();
     let representation = u16::try_from(schema.fields[field].columns.len()).ok()?;
@@ -199,23 +200,25 @@ fn add_representation(schema: &mut Schema, field: usize, kinds: &[ColumnType]) -
     Some(columns)
 }
 
-/// How two fields of one name differ; None if they do not.
+/// Returns the difference between two fields with the same name. Returns None if they are the same.
 fn difference(one: &Field, two: &Field) -> Option<String> {
     if one.type_name != two.type_name {
         let name = if two.type_name.is_empty() { "no named type" } else { &two.type_name };
-        return Some(format!("is of {name}"));
+        return Some(format!("has type {name}"));
     }
     if one.role != two.role {
         return Some(format!("is stored as {}", role_name(two.role)));
     }
     if one.array_size != two.array_size {
-        return Some(two.array_size.map_or("is no array".to_string(), |size| format!("has arrays of {size} elements")));
+        return Some(
+            two.array_size.map_or("is not an array".to_string(), |size| format!("has arrays of {size} elements")),
+        );
     }
     if (one.field_version, one.type_version) != (two.field_version, two.type_version) {
-        return Some(format!("is of version {} ({})", two.type_version, two.field_version));
+        return Some(format!("has version {} ({})", two.type_version, two.field_version));
     }
     if one.later.flags != two.later.flags {
-        return Some("is stored in a later way".to_string());
+        return Some("uses features of a later format version".to_string());
     }
     match (one.type_checksum, two.type_checksum) {
         (Some(left), Some(right)) if left != right => Some(format!("has the checksum {right:#x}")),
@@ -230,6 +233,6 @@ fn role_name(role: Role) -> &'static str {
         Role::Record => "a record",
         Role::Variant => "a variant",
         Role::Streamer => "objects of ROOT's streamers",
-        Role::Unknown(_) => "something of a later format",
+        Role::Unknown(_) => "a structure of a later format version",
     }
 }

@@ -1,4 +1,4 @@
-//! The metadata of an RNTuple, which are written behind its pages: header, page lists, footer and anchor.
+//! Writes the metadata of an RNTuple after its pages: the header, the page lists, the footer and the anchor.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -20,42 +20,44 @@ use crate::error::{ReadError, Result};
 use crate::limits;
 use crate::write::output::Output;
 
-/// The class of keys around pages and envelopes.
+/// The class name in keys of pages and envelopes.
 const BLOB_CLASS: &str = "RBlob";
-/// Version of the format: none of what came after the first one is written.
+/// Version of the RNTuple format. No features of later versions are used.
 const VERSION: [u16; 4] = [1, 0, 0, 0];
-/// ROOT's own limit of what a key holds (RNTupleWriteOptions::fMaxKeySize); none of ours comes near it.
+/// Maximum size of a key (RNTupleWriteOptions::fMaxKeySize), as stated in the anchor. Pages are written under smaller
+/// keys, and larger metadata are refused.
 const MAX_KEY_SIZE: u64 = 1 << 30;
 
-/// What is the same for all parts of an RNTuple.
+/// Properties that all metadata records of an RNTuple share.
 #[derive(Debug, Clone)]
 pub(crate) struct Labels {
-    /// Its name.
+    /// The name.
     pub(crate) name: String,
-    /// Its description.
+    /// The description.
     pub(crate) description: String,
-    /// When it was made, as TDatime packs it.
+    /// The creation time, packed as a TDatime.
     pub(crate) date: u32,
-    /// How header, footer and page lists are compressed.
+    /// The compression of the header, the footer and the page lists.
     pub(crate) setting: Setting,
 }
 
-/// A cluster whose pages were written.
+/// A cluster whose pages have been written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenCluster {
     pub(crate) entries_count: u64,
-    /// Of the columns that were known then; later ones are suppressed.
+    /// The pages of the columns that existed when the cluster was written. Columns that were added later are
+    /// suppressed.
     pub(crate) columns: Vec<ColumnPages>,
-    /// The checksum of each of their pages.
+    /// The checksum of each page.
     pub(crate) checksums: Vec<Vec<u64>>,
 }
 
-/// The checksum that stands behind a page.
+/// Returns the checksum at the end of a stored page.
 pub(crate) fn checksum_of(stored: &[u8]) -> u64 {
     stored.last_chunk().map_or(0, |raw| u64::from_le_bytes(*raw))
 }
 
-/// Writes the bytes of these parts behind a key of their own. Returns where they lie.
+/// Writes these parts under a new key. Returns the offset of the parts in the file.
 pub(crate) fn write_blob(output: &mut Output, date: u32, parts: &[impl AsRef<[u8]>]) -> Result<u64> {
     let size = parts.iter().map(|part| part.as_ref().len() as u64).sum();
     let key = blob_key(output, date, size);
@@ -66,7 +68,7 @@ pub(crate) fn write_blob(output: &mut Output, date: u32, parts: &[impl AsRef<[u8
     Ok(offset)
 }
 
-/// The offset of the bytes of the next blob.
+/// Returns the offset that the content of the next blob will have.
 pub(crate) fn next_blob(output: &Output) -> u64 {
     output.end() + blob_key(output, 0, 0).size()
 }
@@ -85,8 +87,8 @@ fn blob_key(output: &Output, date: u32, size: u64) -> NewKey<'static> {
     }
 }
 
-/// Writes header, page lists and footer of these clusters; returns the bytes of the anchor. The header comes
-/// behind the pages: the representations of all fields are known only then.
+/// Writes the header, page lists and footer for these clusters, and returns the bytes of the anchor. The header comes
+/// after the pages, because only then the representations of all fields are known.
 pub(crate) fn write_metadata(
     output: &mut Output,
     labels: &Labels,
@@ -109,7 +111,7 @@ pub(crate) fn write_metadata(
             groups.push(ClusterGroup {
                 first_entry: waiting[0].entries.start,
                 entries_count: counting.entries - waiting[0].entries.start,
-                clusters_count: waiting.len() as u32, // bounded by the bytes of a page list
+                clusters_count: waiting.len() as u32, // limited by the size of a page list
                 page_list: write_envelope(output, labels, &list, &mut compressor)?,
             });
             waiting.clear();
@@ -122,10 +124,10 @@ pub(crate) fn write_metadata(
     Ok(write_anchor(&anchor))
 }
 
-/// How many entries and elements came before.
+/// Number of entries, and number of elements in each slot, in the previous clusters.
 struct Counting {
     entries: u64,
-    /// For each column the number of its field and its place in the representation, which others share.
+    /// For each column, the index of its slot. The corresponding columns of all representations share a slot.
     slots: Vec<usize>,
     elements: Vec<u64>,
 }
@@ -145,7 +147,7 @@ impl Counting {
         let column = |(number, first_element)| NewColumn { first_element, pages: pages(number) };
         let columns = before.enumerate().map(column).collect();
         for (slot, pages) in self.slots.iter().zip(&made.columns) {
-            self.elements[*slot] += pages.elements_count(); // suppressed columns have none
+            self.elements[*slot] += pages.elements_count(); // suppressed columns have no elements
         }
         NewCluster { entries: start..self.entries, columns }
     }
@@ -159,14 +161,15 @@ fn write_envelope(
 ) -> Result<Link> {
     let stored = envelope.stored(labels.setting, compressor);
     if stored.len() as u64 > MAX_KEY_SIZE {
-        let message = format!("its metadata of {} bytes is more than a key holds", stored.len());
+        let message = format!("its metadata of {} bytes exceeds the size limit of a key", stored.len());
         return Err(ReadError::from_format(&output.path().display().to_string(), &FormatError::unsupported(message)));
     }
     let offset = write_blob(output, labels.date, &[&stored])?;
     Ok(envelope.link(Locator { offset, size: stored.len() as u64 }))
 }
 
-/// Columns at one place of the representations of a field have as many elements each.
+/// Assigns a slot to each column. Columns at the same position in different representations of a field share a slot,
+/// because a cluster stores the elements of the field in only one of them.
 fn slots(schema: &Schema) -> Vec<usize> {
     let mut known: HashMap<(usize, usize), usize> = HashMap::new();
     let slot = |(number, column): (usize, &branchline_format::ntuple::schema::Column)| {

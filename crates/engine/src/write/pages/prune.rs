@@ -1,30 +1,31 @@
-//! The schema of an RNTuple without fields that are not wanted. Fields that only carry structure (items of collections,
-//! base classes) stay with what they carry, and what a field shows stays with it.
+//! Removes unwanted fields from the schema of an RNTuple. Structural fields (items of collections, base classes) are
+//! kept together with the fields that need them, and so are the source fields of projected fields.
 
 use std::collections::HashSet;
 
 use branchline_format::ntuple::names::{is_tuple, Branch};
 use branchline_format::ntuple::schema::{Alias, Schema};
 
-/// A schema, and for each of its columns the number that it has in the file.
+/// A schema, with the index that each of its columns has in the file.
 pub(crate) struct Pruned {
     pub(crate) schema: Schema,
     pub(crate) columns: Vec<usize>,
 }
 
 impl Pruned {
-    /// All of a schema.
+    /// Returns the whole schema.
     pub(crate) fn whole(schema: &Schema) -> Self {
         Self { schema: schema.clone(), columns: (0..schema.columns.len()).collect() }
     }
 
-    /// The fields with the wanted paths, and those that they need. Refuses to take items out of pairs and tuples, which
-    /// say in their types what they hold.
+    /// Keeps the fields with the wanted paths, and all fields that these need. Returns an error if items of a pair or
+    /// tuple would be removed, because the type name lists the items.
     pub(crate) fn new(schema: &Schema, branches: &[Branch], wanted: &HashSet<String>) -> Result<Self, String> {
         let mut keeper =
             Keeper { schema, is_named: vec![false; schema.fields.len()], kept: vec![false; schema.fields.len()] };
         branches.iter().for_each(|branch| keeper.is_named[branch.field] = true);
-        // A record without any wanted member is left out, too. Members come after their record in the list.
+        // Also remove a record without any wanted member. Go backwards, because members come after their record in the
+        // list.
         let mut is_wanted: Vec<bool> = branches.iter().map(|branch| wanted.contains(&branch.path)).collect();
         let mut below: Vec<(bool, bool)> = vec![(false, false); branches.len()];
         for number in (0..branches.len()).rev() {
@@ -39,7 +40,7 @@ impl Pruned {
         }
         if let Some(torn) = (0..schema.fields.len()).find(|field| keeper.is_torn(*field)) {
             let (path, type_name) = (schema.path_of(torn), &schema.fields[torn].type_name);
-            return Err(format!("{path} is a {type_name}, of which no item can be left out"));
+            return Err(format!("{path} is a {type_name}, from which items cannot be removed"));
         }
         if !keeper.kept.contains(&true) {
             return Err("no field would be left".to_string());
@@ -55,7 +56,7 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    /// Keeps a field with all that it belongs to, and with what it shows.
+    /// Keeps a field with its ancestors. For a projected field, also keeps its source.
     fn keep(&mut self, field: usize) {
         let mut next = Some(field);
         while let Some(one) = next.filter(|one| !self.kept[*one]) {
@@ -64,7 +65,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Keeps a field with the structure below it.
+    /// Keeps a field with its structural children.
     fn keep_below(&mut self, field: usize) {
         if std::mem::replace(&mut self.kept[field], true) {
             return;
@@ -72,7 +73,7 @@ impl Keeper<'_> {
         let info = &self.schema.fields[field];
         if let Some(source) = info.source {
             self.keep(source);
-            // The number of elements follows from a column of them.
+            // Keep a column of elements, because the number of elements is derived from it.
             if info.children.is_empty() {
                 self.keep_first_below(source);
             }
@@ -122,7 +123,7 @@ impl Keeper<'_> {
     }
 }
 
-/// The new numbers of those that are kept.
+/// Returns the new index of each kept item.
 fn numbers(kept: &[bool]) -> Vec<Option<usize>> {
     let mut count = 0;
     let mut number = |is_kept: &bool| {

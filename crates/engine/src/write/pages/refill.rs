@@ -1,5 +1,5 @@
-//! Slow merge: the elements of an RNTuple's columns are taken out of their pages and put into others, so that clusters
-//! and pages have the wanted sizes. Fields and the ways in which they are stored stay as they are.
+//! The slow kind of RNTuple merge, in which elements are repacked into new pages, so that clusters and pages have the
+//! requested sizes. Fields and column types do not change.
 
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ use crate::write::pages::metadata::WrittenCluster;
 use crate::write::progress::Progress;
 use crate::write::request::selection::Selection;
 
-/// A cluster that is being filled, across inputs.
+/// A cluster that is being filled, possibly from several inputs.
 #[derive(Clone)]
 pub(crate) struct OpenCluster {
     pub(crate) columns: ClusterColumns,
-    /// Its entries so far.
+    /// Current number of entries in the cluster.
     pub(crate) entries_count: u64,
-    /// The columns that it has.
+    /// The columns that are present in the cluster.
     active: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl OpenCluster {
         Self { columns, entries_count: 0, active: Vec::new() }
     }
 
-    /// Writes the cluster, if there is anything in it.
+    /// Writes the cluster, unless it is empty.
     pub(crate) fn close(&mut self, output: &mut Output, date: u32) -> Result<Option<WrittenCluster>> {
         if self.entries_count == 0 {
             return Ok(None);
@@ -46,24 +46,24 @@ impl OpenCluster {
     }
 }
 
-/// How an input is rewritten.
+/// Rewrites the elements of an input.
 pub(crate) struct Refill<'a> {
     pub(crate) input: &'a InputNtuple,
     pub(crate) map: &'a ColumnMap,
-    /// Schema of the output.
+    /// The schema of the output.
     pub(crate) schema: &'a Schema,
-    /// Entries of a cluster; by bytes if it is not given.
+    /// Number of entries in a cluster; None to limit clusters by their size in bytes.
     pub(crate) cluster_entries: Option<u64>,
     pub(crate) cluster_bytes: u64,
-    /// Which entries are kept; all if it is not given.
+    /// The selected entries; None if all entries are selected.
     pub(crate) selection: Option<&'a Selection>,
-    /// Bytes of pages that are read at a time.
+    /// Number of bytes of pages to read at a time.
     pub(crate) bundle_bytes: u64,
 }
 
 impl Refill<'_> {
-    /// Adds all entries to the cluster that is being filled; returns those that became full. `progress` gets the
-    /// bytes that were read.
+    /// Adds all selected entries to the open cluster. Returns the clusters that became full. `progress` receives the
+    /// number of bytes read.
     pub(crate) fn run(
         &self,
         open_cluster: &mut OpenCluster,
@@ -77,7 +77,7 @@ impl Refill<'_> {
             let active: Vec<usize> = reader.active.values().flatten().map(|column| self.map[*column]).collect();
             let active = sorted(active);
             if active != open_cluster.active {
-                // A cluster stores each field in one way.
+                // A cluster stores each field in a single representation, so close the cluster if this changes.
                 made.extend(open_cluster.close(output, date)?);
                 open_cluster.active = active;
             }
@@ -112,7 +112,7 @@ impl Refill<'_> {
         Ok(made)
     }
 
-    /// The first of these entries of a cluster that are kept, and those behind it up to the next that is not.
+    /// Returns the first run of selected entries in a range. Both ranges are relative to the start of the cluster.
     fn kept(&self, cluster: &Cluster, entries: Range<u64>) -> Range<u64> {
         let Some(selection) = self.selection else { return entries };
         let first = cluster.entries.start;
@@ -126,7 +126,8 @@ impl Refill<'_> {
         let path = self.input.file.path();
         let named = |error: FormatError| ReadError::from_format(path, &error.in_object(self.input.ntuple.path()));
         let ranges = element_ranges(schema, entries, reader).map_err(named)?;
-        // Where the elements of alternatives begin, here and in the output, before any is added.
+        // The number of elements in each column before any elements are added, which determines the positions of
+        // alternatives.
         let before: Vec<u64> = self.map.iter().map(|column| open_cluster.columns.elements_count(*column)).collect();
         for (column, range) in ranges.iter().enumerate() {
             let Some(range) = range else { continue };
@@ -144,7 +145,7 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// Ends of collections count from the start of their new cluster.
+    /// Makes collection offsets relative to the new cluster.
     fn move_ends(
         &self,
         reader: &mut ClusterReader<'_>,
@@ -171,7 +172,7 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// Variants count the elements of their alternatives from the start of their new cluster.
+    /// Makes the element indices of variants relative to the new cluster.
     fn move_switches(
         &self,
         column: usize,
@@ -202,11 +203,12 @@ impl Refill<'_> {
         Ok(())
     }
 
-    /// The first element of a field in this piece, and its number in the new cluster.
+    /// Returns the index of a field's first element in this range, and the index that this element will have in the new
+    /// cluster.
     fn place_of(&self, field: usize, ranges: &[Option<Range<u64>>], before: &[u64]) -> Option<(u64, u64)> {
         let schema = &self.input.schema;
         let (mut next, mut times) = (field, 1);
-        // The first column below it has a multiple of its elements.
+        // The number of elements in the first column below the field is a multiple of the field's number of elements.
         loop {
             let one = &schema.fields[next];
             times *= one.array_size.unwrap_or(1).max(1);
@@ -222,7 +224,7 @@ impl Refill<'_> {
         }
     }
 
-    /// Elements as the column of the output has them.
+    /// Converts elements to the representation of the corresponding column in the output.
     fn converted(&self, column: usize, elements: Vec<u8>) -> std::result::Result<Vec<u8>, FormatError> {
         let known = |column: &branchline_format::ntuple::schema::Column| {
             column.encoding.clone().map_err(FormatError::unsupported)

@@ -1,20 +1,21 @@
-//! Pages of a cluster that hold the same: lists of the same lengths have the same ends, and need them only once, as
-//! ROOT writes them.
+//! Finds identical pages within a cluster, so that they are stored once. Lists with the same lengths have the same
+//! offsets, whose pages ROOT also stores once.
 
 use std::collections::HashMap;
 
 use branchline_format::ntuple::encoding::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes at each end of a page by which pages are told apart that differ: pages that do not are few.
+/// Number of bytes at each end of a page that are used to distinguish pages. Few pages differ only in between.
 const SAMPLE_BYTES: usize = 256;
-/// Pages that one is compared with at most: of those with equal samples the first ones.
+/// Maximum number of pages with the same samples with which a page is compared.
 const COMPARED_COUNT_MAX: usize = 4;
 
-/// A page as it is compared: its number, how it is stored, its elements before that.
+/// A page to compare, as its index, its encoding and its elements.
 type Page<'p> = (usize, &'p Encoding, &'p [u8]);
 
-/// For each page the first that has the same elements and is stored in the same way, which may be itself.
+/// Returns, for each page, the index of the first page with the same elements and encoding. This may be the page
+/// itself.
 pub(crate) fn firsts_of<'p>(pages: impl Iterator<Item = (&'p Encoding, &'p [u8])>) -> Vec<usize> {
     let mut known: HashMap<(usize, u64), Vec<Page<'p>>> = HashMap::new();
     let first = |(number, (encoding, elements)): (usize, (&'p Encoding, &'p [u8]))| {

@@ -1,6 +1,6 @@
-//! The fields at the top that RNTuples of one path have together, and an RNTuple with those that it lacks: as if they
-//! had been added behind its last entry, they are 0 or empty for all of its entries. ROOT's RNTupleMerger fills fields
-//! of numbers, texts and collections in the same way.
+//! The union of the top-level fields of the RNTuples at one path. An RNTuple that lacks fields of the union is extended
+//! by these fields. They are 0 or empty for all its entries, as if they had been added after the last entry. ROOT's
+//! RNTupleMerger fills fields of numbers, strings and collections in the same way.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::write::pages::join::{join, real_kind};
 
-/// The fields of RNTuples of one path.
+/// The union of the fields of RNTuples at one path.
 pub(crate) struct NtupleUnion {
     schema: Schema,
-    /// Changes with the fields.
+    /// A digest that changes whenever the fields change.
     pub(crate) digest: u128,
 }
 
-/// Joins the fields of RNTuples, one after the other.
+/// Builds the union of the fields of RNTuples, one RNTuple after another.
 pub(crate) struct NtupleUnionBuilder {
     schema: Schema,
     is_needed: bool,
@@ -26,17 +26,17 @@ pub(crate) struct NtupleUnionBuilder {
 /// A schema with all fields of a union.
 pub(crate) struct Completed {
     pub(crate) schema: Schema,
-    /// The names of fields that were added and have data of their own.
+    /// The names of the added fields, except projected fields.
     pub(crate) added: Vec<String>,
 }
 
 impl NtupleUnionBuilder {
-    /// With the fields of the first RNTuple.
+    /// Starts with the fields of the first RNTuple.
     pub(crate) fn new(first: &Schema) -> Self {
         Self { schema: first.clone(), is_needed: false }
     }
 
-    /// Adds the fields of another RNTuple. Refuses fields of one name that differ.
+    /// Adds the fields of another RNTuple. Returns an error if fields have the same name but different types.
     pub(crate) fn add(&mut self, other: &Schema) -> Result<(), String> {
         let mut all = Extension::new(&self.schema, other).extended()?;
         let whole = Extension::new(other, &self.schema).extended()?;
@@ -47,7 +47,7 @@ impl NtupleUnionBuilder {
         Ok(())
     }
 
-    /// The union; none if all RNTuples have the same fields.
+    /// Returns the union. Returns None if all RNTuples have the same fields.
     pub(crate) fn finish(self) -> Option<NtupleUnion> {
         let digest = xxh3_128(format!("{:?}", self.schema).as_bytes());
         self.is_needed.then_some(NtupleUnion { schema: self.schema, digest })
@@ -55,13 +55,14 @@ impl NtupleUnionBuilder {
 }
 
 impl NtupleUnion {
-    /// The first field at the top that the union does not have.
+    /// Returns the first top-level field that is not in the union.
     pub(crate) fn unknown<'a>(&self, schema: &'a Schema) -> Option<&'a str> {
         let known = names_at_top(&self.schema);
         names_at_top(schema).into_iter().find(|name| !known.contains(name))
     }
 
-    /// A schema with all fields of the union. Refuses fields that cannot be filled.
+    /// Returns the schema, extended by all fields of the union that it lacks. Returns an error if such a field cannot
+    /// be filled.
     pub(crate) fn complete(&self, own: &Schema) -> Result<Completed, String> {
         let mut schema = Extension::new(own, &self.schema).extended()?;
         let fields = schema.fields.len();
@@ -71,12 +72,12 @@ impl NtupleUnion {
                 if is_quantized(&schema.columns[column]) { real_kind(field) } else { schema.columns[column].kind };
             let column = &mut schema.columns[column];
             (column.kind, column.encoding) = (kind, kind.encoding());
-            // No element of it is stored.
+            // Mark the column as added after the last entry, so that none of its elements are stored.
             (column.first_element, column.suppressed_before) = (u64::MAX, false);
         }
         if let Some(field) = (own.fields.len()..fields).find(|field| is_impossible(&schema, *field)) {
             let path = schema.path_of(field);
-            return Err(format!("field {path} is missing, and there is no empty object of a class with a streamer"));
+            return Err(format!("field {path} is missing, and cannot be filled as its class has a streamer"));
         }
         let added = schema.top[own.top.len()..].iter().map(|field| &schema.fields[*field]);
         let added = added.filter(|field| field.source.is_none()).map(|field| field.name.clone()).collect();
@@ -88,12 +89,13 @@ fn names_at_top(schema: &Schema) -> Vec<&str> {
     schema.top.iter().map(|field| schema.fields[*field].name.as_str()).collect()
 }
 
-/// In such columns 0 does not stand for the number 0.
+/// Whether a column is quantized, in which case zero bits do not stand for the number 0.
 fn is_quantized(column: &Column) -> bool {
     matches!(column.encoding, Ok(Encoding { kind: Kind::Quantized { .. }, .. }))
 }
 
-/// Whether a field would need objects that are written by streamers. Within collections there are none.
+/// Whether filling a field would require objects that are written by streamers. A field within a collection never
+/// requires them, because the collections are empty.
 fn is_impossible(schema: &Schema, field: usize) -> bool {
     let parents = std::iter::successors(Some(field), |field| schema.fields[*field].parent).skip(1);
     let is_within_collection = parents
@@ -103,13 +105,13 @@ fn is_impossible(schema: &Schema, field: usize) -> bool {
     !is_within_collection && field.source.is_none() && matches!(field.role, Role::Streamer | Role::Unknown(_))
 }
 
-/// A schema that gets the fields at the top of another one that it lacks.
+/// Extends a schema by those top-level fields of another schema that it lacks.
 struct Extension<'a> {
     own: &'a Schema,
     other: &'a Schema,
-    /// Fields of the other schema that are added, with all below them.
+    /// For each field of the other schema, whether it is added. Includes the descendants of added top-level fields.
     is_added: Vec<bool>,
-    /// The numbers of these in the extended schema.
+    /// For each field of the other schema, its index in the extended schema.
     numbers: Vec<Option<usize>>,
 }
 
@@ -164,7 +166,7 @@ impl<'a> Extension<'a> {
         Ok(schema)
     }
 
-    /// Adds the columns that a field shows of another one, in all representations that this one has here.
+    /// Adds the columns of a projected field, for all representations that its source field has in this schema.
     fn add_aliases(&self, field: usize, schema: &mut Schema) -> Result<(), String> {
         let Some(first) = self.other.fields[field].columns.first() else { return Ok(()) };
         let shown = self.number_of(field)?;
@@ -187,18 +189,18 @@ impl<'a> Extension<'a> {
         Ok(())
     }
 
-    /// The number of a field of the other schema in the extended one.
+    /// Returns the index that a field of the other schema has in the extended schema.
     fn number_of(&self, field: usize) -> Result<usize, String> {
         let known = self.numbers[field].or_else(|| same_field(self.other, field, self.own));
         known.ok_or_else(|| format!("field {} is missing", self.other.path_of(field)))
     }
 
     fn shows_nothing(&self, field: usize) -> String {
-        format!("field {} shows a field that is missing", self.other.path_of(field))
+        format!("field {} projects a missing field", self.other.path_of(field))
     }
 }
 
-/// The field of a schema with the path of a field of another one.
+/// Returns the field whose path is the same as that of a field in another schema.
 fn same_field(other: &Schema, field: usize, own: &Schema) -> Option<usize> {
     let parents = std::iter::successors(Some(field), |field| other.fields[*field].parent);
     let path: Vec<&str> = parents.take(other.fields.len()).map(|field| other.fields[field].name.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Pages of zeros, for elements from before a column was added: of each input every size of them is written once, and
-//! shown as often as is needed.
+//! Pages of zeros for elements from before a column was added. For each input, a page of each size is written once, and
+//! referenced as often as needed.
 
 use std::collections::HashMap;
 
@@ -20,20 +20,21 @@ pub(crate) struct ZeroPages {
     setting: Setting,
     date: u32,
     compressor: Compressor,
-    /// The pages by their size before compression.
+    /// The location and checksum of each written page, keyed by the size before compression.
     known: HashMap<u64, (Locator, u64)>,
-    /// Digests of their stored bytes, in the same way.
+    /// Digests of the stored bytes of pages, keyed by the size before compression.
     digests: HashMap<u64, u64>,
 }
 
 impl ZeroPages {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new(setting: Setting, date: u32) -> Self {
         Self { setting, date, compressor: Compressor::new(), known: HashMap::new(), digests: HashMap::new() }
     }
 
-    /// Pages of this many elements, with their checksums. Zeros are zeros in every encoding (section "Column
-    /// Description"). Without an output it is left open where they lie.
+    /// Returns pages that have this many elements in total, with their checksums. Zero bytes mean 0 in every encoding
+    /// used here (section "Column Description" of the RNTuple specification). Without an output, the locations of the
+    /// pages are not set.
     pub(crate) fn pages(
         &mut self,
         encoding: &Encoding,
@@ -53,7 +54,8 @@ impl ZeroPages {
         Ok(pages)
     }
 
-    /// Of the pages of this many elements the elements and a digest of the stored bytes.
+    /// Splits this many elements into pages. Returns the number of elements in each page and a digest of the page's
+    /// stored bytes.
     pub(crate) fn digests(&mut self, encoding: &Encoding, count: u64) -> Vec<(u64, u64)> {
         let digest = |elements_count| {
             let size = encoding.page_size(elements_count);
@@ -79,8 +81,8 @@ impl ZeroPages {
     }
 }
 
-/// How many elements each page has, of `count` in all.
-fn page_counts(encoding: &Encoding, count: u64) -> impl Iterator<Item = u64> {
+/// Splits `count` elements into pages, and returns the number of elements in each.
+fn page_counts(encoding: &Encoding, count: u64) -> impl Iterator<Item = u64> + use<> {
     let most = (limits::PAGE_BYTES * 8 / encoding.bits as u64).max(1);
     (0..count.div_ceil(most)).map(move |page| most.min(count - page * most))
 }

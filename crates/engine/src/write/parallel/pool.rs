@@ -1,4 +1,4 @@
-//! A pool of threads that gives results back in the order in which the jobs were handed to it.
+//! A thread pool that returns results in the order in which the jobs were submitted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::{self, JoinHandle};
@@ -7,15 +7,16 @@ use branchline_format::write::BasketTools;
 use branchline_trace::panics::{guarded, Panic};
 use crossbeam_channel::{unbounded, Receiver, Sender};
 
-/// One thread for each core. The threads end with the pool.
+/// A pool with one thread per core. The threads end when the pool is dropped.
 pub(crate) struct Pool<J, R> {
     jobs: Option<Sender<(u64, J)>>,
     queue: Receiver<(u64, J)>,
     done: Receiver<(u64, Result<R, Panic>)>,
     threads: Vec<JoinHandle<()>>,
-    /// Results that came before one that was handed over earlier.
+    /// Results that arrived before the results of earlier jobs.
     early: BTreeMap<u64, Result<R, Panic>>,
-    /// Handed over and not given back yet: their numbers, and what they take.
+    /// Number of jobs submitted so far; `given_back` is the number of results returned, and `costs` are the costs of
+    /// the jobs in between.
     handed_over: u64,
     given_back: u64,
     costs: VecDeque<u64>,
@@ -23,7 +24,7 @@ pub(crate) struct Pool<J, R> {
 }
 
 impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
-    /// A pool for this kind of work.
+    /// Creates a pool whose threads run `work` for each job.
     pub(crate) fn new(work: impl Fn(&mut BasketTools, J) -> R + Copy + Send + 'static) -> Self {
         let (jobs, queue) = unbounded::<(u64, J)>();
         let (results, done) = unbounded();
@@ -38,7 +39,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
                         tools = BasketTools::new();
                     }
                     if results.send((number, result)).is_err() {
-                        return; // the pool is dropped
+                        return; // the pool was dropped
                     }
                 }
             })
@@ -48,13 +49,13 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
         Self { jobs: Some(jobs), queue, done, threads, early, handed_over: 0, given_back: 0, costs, cost: 0 }
     }
 
-    /// Hands a job to the threads. `cost` is the memory that it takes.
+    /// Submits a job. `cost` is the memory that the job takes.
     pub(crate) fn hand_over(&mut self, job: J, cost: u64) {
         self.hand_over_all(vec![(job, cost)]);
     }
 
-    /// Hands jobs to the threads. The largest are begun first, so that no thread works long on a last one while the
-    /// others are idle.
+    /// Submits jobs. The largest jobs start first, so that no thread is busy with a long last job while the other
+    /// threads are idle.
     pub(crate) fn hand_over_all(&mut self, some: Vec<(J, u64)>) {
         let Some(jobs) = &self.jobs else { return };
         let mut numbered = Vec::with_capacity(some.len());
@@ -66,17 +67,17 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
         }
         numbered.sort_by_key(|(cost, _, _)| std::cmp::Reverse(*cost));
         for (_, number, job) in numbered {
-            // They wait as long as there is a sender.
+            // Sending cannot fail while the pool holds a receiver.
             drop(jobs.send((number, job)));
         }
     }
 
-    /// What all takes that was handed over and not given back.
+    /// Total cost of the jobs whose results have not been returned.
     pub(crate) fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Waits for the result of what was handed over first; none if all were given back.
+    /// Waits for the result of the oldest job. Returns None if all results have been returned.
     pub(crate) fn next(&mut self) -> Option<Result<R, Panic>> {
         if self.given_back == self.handed_over {
             return None;
@@ -98,7 +99,7 @@ impl<J: Send + 'static, R: Send + 'static> Pool<J, R> {
 
 impl<J, R> Drop for Pool<J, R> {
     fn drop(&mut self) {
-        // What was handed over and is not wanted any more is not begun.
+        // Drop the queue, so that jobs that have not started are dropped.
         self.jobs = None;
         while self.queue.try_recv().is_ok() {}
         for thread in self.threads.drain(..) {

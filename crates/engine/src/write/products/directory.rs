@@ -1,4 +1,4 @@
-//! Directories: those of all inputs, each once.
+//! Merges directories: the output has every directory that any input has.
 
 use branchline_format::file::directory::{is_directory, Entry};
 use branchline_format::file::TKey;
@@ -15,10 +15,10 @@ use crate::write::products::source::Source;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// An estimate of the bytes of a directory.
+/// Estimated size of a directory in the output, in bytes.
 const SIZE_BYTES: u64 = 100;
 
-/// A directory of an input or of the output. Its key holds all of it.
+/// A directory of an input or of the output. No data are needed, because the key of a directory has everything.
 pub(crate) struct Directory;
 
 impl Content for Directory {
@@ -48,7 +48,7 @@ impl Content for Directory {
         Remarks::default()
     }
 
-    /// Files are compared by what their directories hold.
+    /// Does nothing: directories are compared by the objects in them.
     fn hold(self, _source: &Source<'_>, _older: bool, _holdings: &mut Holdings, _check: &mut Check<'_>) -> Result<()> {
         Ok(())
     }
@@ -75,7 +75,7 @@ impl Product for Directory {
         output: &mut MergeOutput,
         _transfer: &mut Transfer<'_, '_>,
     ) -> Result<()> {
-        // An input may have the directory twice.
+        // An input may contain the same directory twice.
         if output.file.directory(source.path()).is_none() {
             output.settle()?;
             let parent = source.directory(output);
@@ -92,7 +92,7 @@ impl Product for Directory {
         Ok(())
     }
 
-    /// Directories are written with the file.
+    /// Does nothing, because directories are written with the file.
     fn finish(
         &mut self,
         _path: &str,
@@ -103,7 +103,7 @@ impl Product for Directory {
         Ok(())
     }
 
-    /// The objects in it are verified by their own paths.
+    /// Does nothing, because the objects in a directory are verified under their own paths.
     fn verify(&self, _path: &str, _found: Option<&Self>, _file: &File, _check: &mut Check<'_>) -> Result<()> {
         Ok(())
     }

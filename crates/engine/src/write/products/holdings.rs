@@ -1,4 +1,4 @@
-//! What some files hold together, to be compared with what others hold.
+//! The contents of a set of files, which are compared with the contents of another set.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,7 +6,7 @@ use branchline_format::write::Sum;
 
 use crate::write::merged::filled::FilledColumns;
 
-/// What some files hold together, by paths.
+/// The contents of a set of files, keyed by path.
 #[derive(Default)]
 pub(crate) struct Holdings {
     pub(crate) trees: BTreeMap<String, Table>,
@@ -14,28 +14,28 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    /// The tree or RNTuple with this path.
+    /// The tree or RNTuple at this path, which is created if necessary.
     pub(crate) fn tree(&mut self, path: &str) -> &mut Table {
         self.trees.entry(path.to_string()).or_default()
     }
 
-    /// The objects with this path.
+    /// The objects at this path, which are created if necessary.
     pub(crate) fn object(&mut self, path: &str) -> &mut Versions {
         self.objects.entry(path.to_string()).or_default()
     }
 }
 
-/// The baskets of the branches of a tree, or the pages of the fields at the top of an RNTuple.
+/// The baskets of a tree's branches, or the pages of an RNTuple's top-level fields.
 #[derive(Default)]
 pub(crate) struct Table {
     pub(crate) is_ttree: bool,
     pub(crate) entries_count: u64,
     pub(crate) branches: BTreeMap<String, Vec<Row>>,
-    /// Branches and fields that some of the files lack.
+    /// Branches or fields that some of the files lack.
     pub(crate) filled: FilledColumns,
 }
 
-/// A basket or a page: its first entry, its entries or elements, and a digest of its bytes.
+/// A basket or a page, as its first entry, its number of entries or elements, and a digest of its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) entry_start: u64,
@@ -43,28 +43,28 @@ pub(crate) struct Row {
     pub(crate) digest: u64,
 }
 
-/// Objects of one path.
+/// The objects at one path.
 #[derive(Default)]
 pub(crate) struct Versions {
     pub(crate) sums: Vec<Sum>,
     pub(crate) copies: HashSet<u128>,
-    /// Older cycles, which need not be in another file.
+    /// Older cycles, which the other set of files may lack.
     pub(crate) older_sums: Vec<Sum>,
     pub(crate) older_copies: HashSet<u128>,
 }
 
 impl Versions {
-    /// How many there are that need to be in another file.
+    /// Number of versions that the other set of files must have too.
     pub(crate) fn count(&self) -> u64 {
         (self.sums.len() + self.copies.len()) as u64
     }
 
-    /// How the versions of an output differ from those of its inputs.
+    /// Returns the difference between these versions, which are from outputs, and the versions `given` from inputs.
     pub(crate) fn difference(&self, given: &Self, path: &str) -> Option<String> {
         let all = |of: &'_ Self| -> HashSet<u128> { of.copies.union(&of.older_copies).copied().collect() };
         let (ours, theirs) = (all(self), all(given));
         if !given.copies.is_subset(&ours) || !self.copies.is_subset(&theirs) {
-            return Some(format!("{path} has other versions than the inputs"));
+            return Some(format!("{path} has different versions than in the inputs"));
         }
         let mut why = None;
         let mut is_among = |sum: &Sum, others: &Self| {
@@ -79,8 +79,8 @@ impl Versions {
         let is_whole =
             given.sums.iter().all(|sum| is_among(sum, self)) && self.sums.iter().all(|sum| is_among(sum, given));
         (!is_whole).then(|| {
-            let why = why.unwrap_or_else(|| "there is none".to_string());
-            format!("{path} is not the sum of those of the inputs: {why}")
+            let why = why.unwrap_or_else(|| "there are none".to_string());
+            format!("{path} is not the sum of the input objects: {why}")
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What each kind of object must be able to do to be merged and compared. `list.rs` has the kinds.
+//! The interfaces that each kind of object implements for merging and comparing. `list.rs` lists the kinds.
 
 use std::sync::Arc;
 
@@ -19,72 +19,73 @@ use crate::write::products::tree_input::input::KnownTrees;
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// How the objects of an input are read.
+/// The resources for reading the objects of an input.
 pub(crate) struct Opening<'a, 'r> {
     pub(crate) file: &'a Arc<File>,
     pub(crate) reader: &'a mut MetadataReader<'r>,
-    /// The branches that are wanted.
+    /// The branches to read from each tree.
     pub(crate) branches: &'a Branches,
     pub(crate) known_trees: &'a KnownTrees,
-    /// The classes of objects that add up.
+    /// The programs for the classes whose objects can be added up.
     pub(crate) programs: &'a mut ObjectPrograms,
 }
 
-/// Sentences for the user on an object of an input.
+/// Messages for the user about an input's object.
 #[derive(Debug, Default)]
 pub(crate) struct Remarks {
-    /// Parts of it that are not merged.
+    /// A description of the parts that are not merged.
     pub(crate) left_out: Option<String>,
-    /// Anything else.
+    /// Any other message for the user.
     pub(crate) note: Option<String>,
 }
 
-/// What is read of an object of an input before anything is written.
+/// The part of an input's object that is read before anything is written to the output.
 pub(crate) trait Content: Sized + Send {
-    /// Whether the object of a key is of this kind.
+    /// Whether the object with this key is of the kind that the type implements.
     fn is_of(file: &File, key: &TKey) -> bool;
 
-    /// Whether each cycle of an object of this kind is merged, not only the highest.
+    /// Whether every cycle of the object is merged, instead of only the highest cycle.
     fn keeps_cycles(file: &File, key: &TKey) -> bool;
 
-    /// Reads all of the object that is not read while it is written.
+    /// Reads the parts of the object that are needed before writing.
     fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self>;
 
-    /// An estimate of the bytes that it adds to an output, at most.
+    /// Estimates the maximum number of bytes that the object adds to an output.
     fn size_bytes(&self, key: &TKey) -> u64;
 
-    /// Bytes of memory that it takes.
+    /// Number of bytes of memory that the content takes.
     fn memory_bytes(&self) -> u64;
 
-    /// Adds to a digest what differs in another object of the same name, size and date.
+    /// Adds the content to a digest that must distinguish objects with the same name, size and date.
     fn hash(&self, digest: &mut Xxh3);
 
-    /// Notes for the user.
+    /// Messages for the user about the object.
     fn remarks(&self) -> Remarks;
 
-    /// Adds it to what some files hold together, to compare them with others. Older cycles of an object need not be in
-    /// the others.
+    /// Adds the object to the contents of a set of files, for comparison. The other set of files may lack older cycles.
     fn hold(self, source: &Source<'_>, is_older: bool, holdings: &mut Holdings, check: &mut Check<'_>) -> Result<()>;
 }
 
-/// What the objects of one path become in an output. An input is checked, then written, and when all of it is written
-/// each of its objects begins a product or is added to one. Nothing of an input that fails is added.
+/// The merged objects at one path of an output. An input is checked first and written next. Once it is completely
+/// written, each of its objects starts a product or is added to an existing one. If an input fails, none of its objects
+/// are added.
 pub(crate) trait Product: Sized {
-    /// What is read of the objects of an input.
+    /// The part of an object that is read before anything is written.
     type Content: Content;
-    /// What was written of an object, until it is added.
+    /// The data that were written for an object, kept until the object is added to a product.
     type Written;
 
-    /// Whether objects of several classes may have one path, and become cycles of one name.
+    /// Whether objects of different classes at one path become cycles of one name.
     const HAS_VERSIONS: bool;
 
-    /// Prepares the first object of a path.
+    /// Prepares the first object at a path for writing.
     fn prepare(content: &mut Self::Content, source: &Source<'_>, branches: &Branches) -> Result<()>;
 
-    /// Brings an object into the form of those before, or refuses it.
+    /// Converts an object to the form of the previous objects at its path, or returns an error.
     fn fit(&self, content: &mut Self::Content, source: &Source<'_>) -> Result<()>;
 
-    /// Writes baskets, pages, and objects that are copied. `known` is the product that it will be added to.
+    /// Writes the baskets, pages or copied bytes of an object. `known` is the product to which the object will be
+    /// added, if there is one.
     fn write(
         known: Option<&Self>,
         content: &Self::Content,
@@ -93,7 +94,7 @@ pub(crate) trait Product: Sized {
         transfer: &mut Transfer<'_, '_>,
     ) -> Result<Self::Written>;
 
-    /// Begins with the first object of a path.
+    /// Creates a product from the first object at a path.
     fn begin(
         content: Self::Content,
         written: Self::Written,
@@ -101,7 +102,7 @@ pub(crate) trait Product: Sized {
         output: &mut MergeOutput,
     ) -> Result<Self>;
 
-    /// Adds another object.
+    /// Adds another object to the product.
     fn add(
         &mut self,
         content: Self::Content,
@@ -110,9 +111,9 @@ pub(crate) trait Product: Sized {
         output: &mut MergeOutput,
     ) -> Result<()>;
 
-    /// Writes the record of the product when all inputs are added, and counts it.
+    /// Writes the record of the product after all inputs have been added, and counts the product in `merged`.
     fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()>;
 
-    /// Refuses an output in whose file `found` is not what was written.
+    /// Returns an error if `found`, which was read back from the output, differs from what was written.
     fn verify(&self, path: &str, found: Option<&Self::Content>, file: &File, check: &mut Check<'_>) -> Result<()>;
 }

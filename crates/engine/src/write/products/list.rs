@@ -1,4 +1,4 @@
-//! The kinds of objects that are merged. To add one, write a file in this folder and a line in the list below.
+//! The kinds of objects that can be merged. To add a kind, write a module in this folder and add it to the list below.
 
 use branchline_format::file::directory::Entry;
 use branchline_format::file::TKey;
@@ -21,23 +21,23 @@ use crate::write::request::Branches;
 
 macro_rules! kinds {
     ($($kind:ident($product:ty)),+ $(,)?) => {
-        /// The content of an object of an input, of any kind.
+        /// The content of an input's object of any kind.
         pub(crate) enum AnyContent {
             $($kind(Box<<$product as Product>::Content>)),+
         }
 
-        /// What was written of an object, of any kind.
+        /// The data that were written for an object of any kind.
         pub(crate) enum AnyWritten {
             $($kind(Box<<$product as Product>::Written>)),+
         }
 
-        /// What the objects of one path become, of any kind.
+        /// The product of any kind at one path of an output.
         pub(crate) enum AnyProduct {
             $($kind(Box<$product>)),+
         }
 
         impl AnyContent {
-            /// Whether each cycle of an object with this key is merged, not only the highest.
+            /// Whether every cycle of an object with this key is merged, instead of only the highest cycle.
             pub(crate) fn keeps_cycles(file: &File, key: &TKey) -> bool {
                 $(if <<$product as Product>::Content as Content>::is_of(file, key) {
                     return <<$product as Product>::Content as Content>::keeps_cycles(file, key);
@@ -45,58 +45,58 @@ macro_rules! kinds {
                 false
             }
 
-            /// Reads an object.
+            /// Reads the parts of an object that are needed before writing.
             pub(crate) fn open(opening: &mut Opening<'_, '_>, entry: &Entry) -> Result<Self> {
                 $(if <<$product as Product>::Content as Content>::is_of(opening.file, &entry.key) {
                     let content = <<$product as Product>::Content as Content>::open(opening, entry)?;
                     return Ok(Self::$kind(Box::new(content)));
                 })+
-                Err(ReadError::internal(opening.file.path(), format!("{} is of no kind", entry.path)))
+                Err(ReadError::internal(opening.file.path(), format!("{} has no known kind", entry.path)))
             }
 
-            /// Whether older cycles of its name are versions of it.
+            /// Whether older cycles of the name are further versions of the object.
             pub(crate) fn has_versions(&self) -> bool {
                 match self {
                     $(Self::$kind(_) => <$product as Product>::HAS_VERSIONS),+
                 }
             }
 
-            /// An estimate of the bytes that it adds to an output, at most.
+            /// Estimates the maximum number of bytes that the object adds to an output.
             pub(crate) fn size_bytes(&self, key: &TKey) -> u64 {
                 match self {
                     $(Self::$kind(content) => content.size_bytes(key)),+
                 }
             }
 
-            /// Bytes of memory that it takes.
+            /// Number of bytes of memory that the content takes.
             pub(crate) fn memory_bytes(&self) -> u64 {
                 match self {
                     $(Self::$kind(content) => content.memory_bytes()),+
                 }
             }
 
-            /// Adds to a digest what differs in another object of the same name, size and date.
+            /// Adds the content to a digest that must distinguish objects with the same name, size and date.
             pub(crate) fn hash(&self, digest: &mut Xxh3) {
                 match self {
                     $(Self::$kind(content) => content.hash(digest)),+
                 }
             }
 
-            /// Notes for the user.
+            /// Messages for the user about the object.
             pub(crate) fn remarks(&self) -> Remarks {
                 match self {
                     $(Self::$kind(content) => content.remarks()),+
                 }
             }
 
-            /// Prepares the first object of a path.
+            /// Prepares the first object at a path for writing.
             pub(crate) fn prepare(&mut self, source: &Source<'_>, branches: &Branches) -> Result<()> {
                 match self {
                     $(Self::$kind(content) => <$product as Product>::prepare(content, source, branches)),+
                 }
             }
 
-            /// Adds it to what some files hold together.
+            /// Adds the object to the contents of a set of files.
             pub(crate) fn hold(
                 self,
                 source: &Source<'_>,
@@ -109,7 +109,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Writes baskets, pages, and objects that are copied.
+            /// Writes the baskets, pages or copied bytes of an object.
             pub(crate) fn write(
                 &self,
                 known: Option<&AnyProduct>,
@@ -122,7 +122,7 @@ macro_rules! kinds {
                         let known = match known {
                             None => None,
                             Some(AnyProduct::$kind(product)) => Some(&**product),
-                            #[allow(unreachable_patterns)] // with one kind there is no other
+                            #[allow(unreachable_patterns)] // unreachable if the list has only one kind
                             Some(_) => return Err(other_kind(source)),
                         };
                         <$product as Product>::write(known, content, source, output, transfer)
@@ -133,7 +133,7 @@ macro_rules! kinds {
         }
 
         impl AnyProduct {
-            /// Brings an object into the form of a product with this name, or refuses it.
+            /// Converts an object to the form of a product with this name, or returns an error.
             pub(crate) fn fit(&self, name: &ObjectName, content: &mut AnyContent, source: &Source<'_>) -> Result<()> {
                 match (self, content) {
                     $((Self::$kind(product), AnyContent::$kind(content))
@@ -143,13 +143,13 @@ macro_rules! kinds {
                     })+
                     _ => {
                         let (path, own, first) = (source.path(), &source.key().class_name, &name.class_name);
-                        let message = format!("{path} is a {own}, in files before a {first}");
+                        let message = format!("{path} is a {own}, but a {first} in previous files");
                         Err(ReadError::new(ReadErrorKind::Unsupported, source.file_path(), message))
                     }
                 }
             }
 
-            /// Begins with the first object of a path.
+            /// Creates a product from the first object at a path.
             pub(crate) fn begin(
                 content: AnyContent,
                 written: AnyWritten,
@@ -165,7 +165,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Adds another object.
+            /// Adds another object to the product.
             pub(crate) fn add(
                 &mut self,
                 content: AnyContent,
@@ -181,7 +181,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Writes the record of the product when all inputs are added, and counts it.
+            /// Writes the record of the product after all inputs have been added, and counts the product in `merged`.
             pub(crate) fn finish(
                 &mut self,
                 path: &str,
@@ -194,7 +194,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Refuses an output in whose file `found` is not what was written.
+            /// Returns an error if `found`, which was read back from the output, differs from what was written.
             pub(crate) fn verify(
                 &self,
                 path: &str,
@@ -216,15 +216,15 @@ macro_rules! kinds {
     };
 }
 
-// A key belongs to the first kind whose `is_of` is true.
+// An object belongs to the first kind whose `is_of` returns true for its key.
 kinds! {
     Directory(Directory),
     Ntuple(MergedNtuple),
     Tree(MergedTree),
-    // It takes all others.
+    // Accepts all objects that belong to no other kind.
     Object(MergedObject),
 }
 
 fn other_kind(source: &Source<'_>) -> ReadError {
-    ReadError::internal(source.file_path(), format!("{} changed its kind while it was merged", source.path()))
+    ReadError::internal(source.file_path(), format!("{} changed its kind during the merge", source.path()))
 }

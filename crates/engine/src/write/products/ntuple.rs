@@ -1,5 +1,5 @@
-//! RNTuples of one path: their pages are copied or filled again, and header, page lists and footer are written behind
-//! them.
+//! Merges the RNTuples at one path. Their pages are copied or refilled, and followed by the header, the page lists and
+//! the footer.
 
 mod input;
 
@@ -38,16 +38,16 @@ use crate::write::progress::Check;
 use crate::write::request::Branches;
 
 const OTHER_FIELDS: &str =
-    "fill what files lack with --fill-missing-branches (fill_missing_branches=True), or merge these files apart";
-const OTHER_KIND: &str = "fields of one name must be the same in all files; merge these files apart";
+    "fill missing fields with --fill-missing-branches (fill_missing_branches=True), or merge these files separately";
+const OTHER_KIND: &str = "fields with the same name must be the same in all files; merge these files separately";
 
 /// An RNTuple in an output.
 pub(crate) struct MergedNtuple {
     slot: SlotId,
-    /// The file of the first input.
+    /// The path of the first input file.
     first_path: String,
     labels: Labels,
-    /// How the pages of the first input are compressed.
+    /// The compression of the first input's pages.
     page_setting: Setting,
     schema: Schema,
     clusters: Vec<WrittenCluster>,
@@ -57,16 +57,16 @@ pub(crate) struct MergedNtuple {
     filled: FilledColumns,
 }
 
-/// What was written of an input.
+/// The data that were written for an input.
 pub(crate) struct NtuplePart {
-    /// The schema with all that the input needs.
+    /// The schema of the output, extended by everything that the input needs.
     schema: Schema,
     clusters: Vec<WrittenCluster>,
     entries_count: u64,
     open_cluster: Option<OpenCluster>,
 }
 
-/// The schema of the output with all that an input needs, and where the columns of the input are in it.
+/// The schema of the output, extended by everything that an input needs, with the column map of the input.
 struct JoinedSchema {
     schema: Schema,
     map: ColumnMap,
@@ -96,13 +96,13 @@ impl Content for NtupleInput {
 
     fn hash(&self, digest: &mut Xxh3) {
         digest.update(&self.input.ntuple.header_checksum.to_be_bytes());
-        // What other files have decides how this one is merged.
+        // The union of the fields affects how this RNTuple is merged.
         digest.update(&self.union_digest.to_be_bytes());
     }
 
     fn remarks(&self) -> Remarks {
         let count = self.input.ntuple.linked_sets_count;
-        let left_out = || format!("{count} sets of attributes of the RNTuple {}", self.input.ntuple.path());
+        let left_out = || format!("{count} attribute sets of the RNTuple {}", self.input.ntuple.path());
         Remarks { left_out: (count > 0).then(left_out), note: None }
     }
 
@@ -159,7 +159,8 @@ impl Product for MergedNtuple {
         Ok(part)
     }
 
-    /// Header, footer and page lists are compressed as the pages are, or as the first file is.
+    /// Starts with the first RNTuple. The header, footer and page lists get the codec of the merge, or else the setting
+    /// of the first file.
     fn begin(content: NtupleInput, part: NtuplePart, source: &Source<'_>, output: &mut MergeOutput) -> Result<Self> {
         let (file, ntuple) = (source.file, &content.input.ntuple);
         let setting = output.codec.or_else(|| Setting::of_root(i64::from(file.compress()))).unwrap_or(Setting::NONE);
@@ -187,7 +188,7 @@ impl Product for MergedNtuple {
     fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
         let anchor = self.write_metadata(output.file.output())?;
         output.file.write_object(self.slot, name, |_| Ok(anchor))?;
-        // Pages that several columns share are counted for each.
+        // A page that several columns share is counted for each of them.
         let pages = self.clusters.iter().flat_map(|cluster| &cluster.columns).flat_map(|column| &column.pages);
         let (count, bytes) = pages.fold((0, 0), |(count, bytes), page| (count + 1, bytes + page.stored().size));
         merged.add_tree(self.entries_count, count, bytes);
@@ -197,7 +198,7 @@ impl Product for MergedNtuple {
 
     fn verify(&self, path: &str, found: Option<&NtupleInput>, file: &File, check: &mut Check<'_>) -> Result<()> {
         let differs = |message: String| Err(differs(file.path(), &message));
-        let Some(found) = found else { return differs(format!("there is no RNTuple {path}")) };
+        let Some(found) = found else { return differs(format!("RNTuple {path} is missing")) };
         match self.difference(found, check)? {
             Some(what) => differs(format!("RNTuple {path} has {what}")),
             None => Ok(()),
@@ -214,7 +215,7 @@ impl MergedNtuple {
         self.open_cluster = part.open_cluster;
     }
 
-    /// Writes the cluster that is not full, and what comes behind the pages. Returns the bytes of the anchor.
+    /// Writes the open cluster, and then the metadata. Returns the bytes of the anchor.
     fn write_metadata(&mut self, output: &mut Output) -> Result<Vec<u8>> {
         if let Some(mut open_cluster) = self.open_cluster.take() {
             self.clusters.extend(open_cluster.close(output, self.labels.date)?);
@@ -222,7 +223,7 @@ impl MergedNtuple {
         write_metadata(output, &self.labels, &self.schema, &self.clusters)
     }
 
-    /// How an RNTuple that is read from the disk differs from this one: every page is read and compared.
+    /// Compares the written pages with an RNTuple that was read back from disk. Returns the first difference.
     fn difference(&self, found: &NtupleInput, check: &mut Check<'_>) -> Result<Option<String>> {
         joined(Some(self), found)?;
         let input = &found.input;
@@ -245,7 +246,7 @@ impl MergedNtuple {
                     |(stored, page): (&Bytes, &Page)| checked(stored, page).map_or(0, |_| checksum_of(stored));
                 if pages != expected || !stored.iter().zip(&pages).map(checksum).eq(checksums.iter().copied()) {
                     let path = input.schema.path_of(input.schema.columns[column].field);
-                    return Ok(Some(format!("other pages of field {path} in cluster {number}")));
+                    return Ok(Some(format!("different pages of field {path} in cluster {number}")));
                 }
             }
         }
@@ -254,7 +255,8 @@ impl MergedNtuple {
 }
 
 impl NtuplePart {
-    /// Where the pages lie in this many bytes of the output, as the journal of the merge has it.
+    /// Returns the locations of the pages as the journal records them. The first element only holds `bytes`, the number
+    /// of bytes that were written for all pages.
     fn places(&self, bytes: u64) -> Vec<Placed> {
         let whole = Placed { size: bytes, ..Placed::default() };
         let columns = self.clusters.iter().flat_map(|cluster| cluster.columns.iter().zip(&cluster.checksums));
@@ -267,7 +269,8 @@ impl NtuplePart {
     }
 }
 
-/// Joins the schemas of an output and of an input. Refuses an input with other fields than those before.
+/// Joins the schemas of an output and an input. Returns an error if a field of the input differs from the field in
+/// previous inputs.
 fn joined(known: Option<&MergedNtuple>, content: &NtupleInput) -> Result<JoinedSchema> {
     let own = &content.input.schema;
     let Some(known) = known else {
@@ -282,7 +285,7 @@ fn joined(known: Option<&MergedNtuple>, content: &NtupleInput) -> Result<JoinedS
     Ok(JoinedSchema { schema, map })
 }
 
-/// Copies the pages of an input behind what was written already, unless a killed merge wrote them.
+/// Copies the pages of an input to the output, unless a killed merge already wrote them.
 fn copy(
     known: Option<&MergedNtuple>,
     content: &NtupleInput,
@@ -311,7 +314,7 @@ fn copy(
     Ok(NtuplePart { schema, clusters, entries_count: content.entries_count(), open_cluster: None })
 }
 
-/// Puts the elements of an input into new pages and clusters. The last cluster stays open.
+/// Repacks the elements of an input into new pages and clusters. The last cluster stays open.
 fn refill(
     known: Option<&MergedNtuple>,
     content: &NtupleInput,

@@ -1,5 +1,5 @@
-//! Objects of one path that are neither trees nor directories: those that add up become a sum, and of others each
-//! version is kept once, as cycles of one name.
+//! Merges the objects at one path that are neither trees nor directories. If objects can be added, they are summed up.
+//! Of all other objects, each distinct version is kept as a cycle of the name.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -24,28 +24,29 @@ use crate::write::products::source::{stored_object, Source};
 use crate::write::progress::Check;
 use crate::write::request::Branches;
 
-/// How many times an addend takes its plain bytes in memory, about.
+/// Approximate memory of an addend, as a multiple of its size after decompression.
 const ADDEND_FACTOR: u64 = 3;
 
 /// An object of an input.
 pub(crate) enum ObjectContent {
-    /// It adds up with others: its plain bytes and its numbers.
+    /// An object that can be added, as its decompressed bytes and its numbers.
     Sum { plain: Vec<u8>, addend: Box<Addend> },
-    /// It is copied as it is stored. `reason` says why one does not add up whose class does.
+    /// An object that is copied in stored form. `reason` says why the object cannot be added, if objects of its class
+    /// can be.
     Copy { stored: Bytes, reason: Option<String> },
 }
 
-/// Objects of one path in an output.
+/// The objects at one path of an output.
 #[derive(Default)]
 pub(crate) struct MergedObject {
     sums: Vec<ReservedSum>,
-    /// Digests of those that were copied.
+    /// Digests of the copied objects, which have distinct versions.
     copies: HashSet<u128>,
-    /// Why some of them do not add up.
+    /// The reason why some objects cannot be added.
     reason: Option<String>,
 }
 
-/// Objects that become one, which is written in the end to a place that is kept for it.
+/// A sum of objects. It is written into a reserved slot at the end of the merge.
 struct ReservedSum {
     slot: SlotId,
     name: ObjectName,
@@ -57,7 +58,8 @@ impl Content for ObjectContent {
         true
     }
 
-    /// Objects that are copied have versions, as hadd keeps them; of those that add up the newest counts.
+    /// Whether all cycles are merged: yes for objects that are copied, as in hadd. Of objects that can be added, only
+    /// the newest cycle counts.
     fn keeps_cycles(file: &File, key: &TKey) -> bool {
         !adds_up(&key.class_name, file.class_infos())
     }
@@ -107,7 +109,7 @@ impl Content for ObjectContent {
         let versions = holdings.object(source.path());
         match self {
             Self::Copy { stored, .. } => {
-                // Programs compress objects in other ways.
+                // Compare decompressed bytes, because programs compress the same object differently.
                 let plain = plain(&stored, key).map_err(|error| {
                     let error = error.in_object(format!("{} {}", key.class_name, source.path()));
                     ReadError::from_format(source.file_path(), &error)
@@ -142,12 +144,12 @@ impl Product for MergedObject {
         Ok(())
     }
 
-    /// An object that cannot be added is a version of its own.
+    /// Does nothing: an object that cannot be added becomes another version.
     fn fit(&self, _content: &mut ObjectContent, _source: &Source<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// Writes an object that is copied, unless an equal one of this or another input was written.
+    /// Writes a copied object, unless an equal object has already been written for this input or another one.
     fn write(
         known: Option<&Self>,
         content: &ObjectContent,
@@ -173,7 +175,7 @@ impl Product for MergedObject {
         if output.file.key_size(directory, &name) == key.key_size {
             return output.file.write_stored(slot, &name, key.object_size, stored);
         }
-        // Objects in it may refer to each other by their distance from the start of the key.
+        // References within the object are relative to the start of the key, so adjust them to the new key.
         output.file.write_object(slot, &name, |key_size| relocated(stored, source, key_size))
     }
 
@@ -197,7 +199,7 @@ impl Product for MergedObject {
         }
     }
 
-    /// Writes the sums.
+    /// Writes the sums into their slots.
     fn finish(&mut self, path: &str, name: &ObjectName, output: &mut MergeOutput, merged: &mut Merged) -> Result<()> {
         let MergeOutput { file, programs, .. } = output;
         for ReservedSum { slot, name, sum } in &self.sums {
@@ -209,19 +211,19 @@ impl Product for MergedObject {
         Ok(())
     }
 
-    /// Objects are compared by `compare`, after the merge.
+    /// Does nothing, because the function `compare` compares objects after the merge.
     fn verify(&self, _: &str, _: Option<&ObjectContent>, _: &File, _: &mut Check<'_>) -> Result<()> {
         Ok(())
     }
 }
 
 impl MergedObject {
-    /// How many cycles there will be.
+    /// Number of cycles that the path has in the output.
     fn versions_count(&self) -> usize {
         self.sums.len() + self.copies.len()
     }
 
-    /// Adds an object to the first sum that it can be added to; returns it if there is none.
+    /// Adds an object to the first sum that accepts it. Returns the object if no sum accepts it.
     fn add_up(&mut self, addend: Box<Addend>) -> Option<Box<Addend>> {
         for ReservedSum { sum, .. } in &mut self.sums {
             match sum.plan(&addend) {
@@ -235,7 +237,7 @@ impl MergedObject {
         Some(addend)
     }
 
-    /// Begins a sum, and keeps room for it in the file if its size is known.
+    /// Starts a sum, and reserves space in the file if the size of the sum is known.
     fn begin_sum(
         &mut self,
         plain: Vec<u8>,
@@ -255,7 +257,7 @@ impl MergedObject {
         Ok(())
     }
 
-    /// A note for the user on the sums and versions.
+    /// Returns a message for the user about the sums and versions at this path, if needed.
     fn note(&self, path: &str, class_name: &str) -> Option<String> {
         let count = self.versions_count();
         let notes: BTreeSet<&str> = self.sums.iter().flat_map(|one| one.sum.notes()).collect();
@@ -265,37 +267,36 @@ impl MergedObject {
         }
         (count > 1).then(|| match &self.reason {
             Some(reason) => {
-                format!("{path} ({class_name}) does not add up: {reason}; its {count} versions are kept as cycles")
+                format!("{path} ({class_name}) cannot be summed: {reason}; its {count} versions are kept as cycles")
             }
             None => format!("{path} ({class_name}) differs: its {count} versions are kept as cycles"),
         })
     }
 }
 
-/// The cycle of a version behind this many others.
+/// Returns the cycle for a version that follows this many other versions.
 fn next_cycle(versions_count: usize, source: &Source<'_>) -> Result<i16> {
-    i16::try_from(versions_count + 1).map_err(|_| {
-        unmergeable(source.file_path(), format!("{} has more cycles than ROOT has room for", source.path()))
-    })
+    i16::try_from(versions_count + 1)
+        .map_err(|_| unmergeable(source.file_path(), format!("{} has more cycles than ROOT supports", source.path())))
 }
 
-/// The plain bytes of an object that is stored behind this key.
+/// Decompresses the stored bytes of an object with this key.
 fn plain(stored: &[u8], key: &TKey) -> FormatResult<Vec<u8>> {
     let record = [vec![0; key.key_size as usize].as_slice(), stored].concat();
     let mut loaded = LoadedBytes::new(key.seek.saturating_add(key.size));
     loaded.add(key.seek, Bytes::from(record));
     read_object(&loaded, key, &mut Decompressor::new()).map_err(|error| match error {
         DecodeError::Format(error) => error,
-        DecodeError::MissingBytes { offset, .. } => FormatError::damaged(offset, "the record is cut short"),
+        DecodeError::MissingBytes { offset, .. } => FormatError::damaged(offset, "the record is truncated"),
     })
 }
 
-/// A digest that differs for objects of one name that are not equal.
+/// Returns a digest that is different for different objects with the same name.
 fn digest_of(key: &TKey, bytes: &[u8]) -> u128 {
     xxh3_128(&[key.title.as_bytes(), &[0], key.class_name.as_bytes(), &[0], bytes].concat())
 }
 
-/// The plain bytes of an object for a key of another size.
+/// Returns the decompressed bytes of an object, adjusted to a key of this size.
 fn relocated(stored: &[u8], source: &Source<'_>, key_size: u64) -> Result<Vec<u8>> {
     let (key, infos) = (source.key(), source.file.class_infos());
     let moved = plain(stored, key).and_then(|plain| {
@@ -304,6 +305,6 @@ fn relocated(stored: &[u8], source: &Source<'_>, key_size: u64) -> Result<Vec<u8
     });
     moved.map_err(|error| {
         let error = error.in_object(format!("{} {}", key.class_name, source.path()));
-        unmergeable(source.file_path(), format!("{error}; it cannot lie behind the first 2 GB of a file"))
+        unmergeable(source.file_path(), format!("{error}; it cannot be stored beyond the first 2 GB of a file"))
     })
 }

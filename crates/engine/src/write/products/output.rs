@@ -1,4 +1,4 @@
-//! What an output and an input share while the objects of the input are written.
+//! The context in which the objects of an input are written to an output.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
@@ -15,22 +15,23 @@ use crate::write::placed::Placed;
 use crate::write::progress::Progress;
 use crate::write::request::MergeRequest;
 
-/// An output that is being made.
+/// An output in progress.
 pub(crate) struct MergeOutput {
     pub(crate) file: NewFile,
-    /// How baskets are compressed, unless they are copied.
+    /// The compression of baskets. If None, baskets are copied.
     pub(crate) codec: Option<Setting>,
-    /// Of trees whose entries are put into new baskets, by their paths.
+    /// The rewriters of trees whose entries are rewritten into new baskets, keyed by path.
     pub(crate) rewriters: HashMap<String, Rewriter>,
-    /// The classes of the sums that were written last.
+    /// The programs for the classes of the sums that were written last.
     pub(crate) programs: Option<ObjectPrograms>,
-    /// Whether it has entries of an input that could not be added whole. Then it cannot become whole any more.
+    /// Whether the output has entries of an input that was only partly added. Such an output can no longer be
+    /// completed.
     pub(crate) is_torn: bool,
 }
 
 impl MergeOutput {
-    /// Writes the new baskets that the threads make, before anything else is written: where things lie must not depend
-    /// on how fast they are.
+    /// Writes the new baskets that are still in progress. This happens before anything else is written, so that offsets
+    /// do not depend on the speed of the threads.
     pub(crate) fn settle(&mut self) -> Result<()> {
         let was_torn = std::mem::replace(&mut self.is_torn, true);
         let output = self.file.output();
@@ -40,23 +41,23 @@ impl MergeOutput {
     }
 }
 
-/// What the objects of an input need while they are written.
+/// The state of writing an input's objects to an output.
 pub(crate) struct Transfer<'a, 'b> {
     pub(crate) request: &'a MergeRequest,
-    /// Compresses baskets in another way, if that is wanted.
+    /// Recompresses baskets, if requested.
     pub(crate) recompressor: Option<&'a mut Recompressor>,
-    /// Process ids of the output in front of those of the input.
+    /// Number of process IDs that precede the input's IDs in the output.
     pub(crate) process_ids_before: u16,
-    /// Of each tree of the input where its baskets lie, if a killed merge wrote them.
+    /// For each tree of the input, the locations of its baskets, if a killed merge already wrote them.
     pub(crate) written_before: Option<std::vec::IntoIter<Vec<Placed>>>,
-    /// Of each tree of the input that was written where its baskets lie.
+    /// For each tree of the input that has been written, the locations of its baskets.
     pub(crate) placed: Vec<Vec<Placed>>,
-    /// Digests of the objects of the input that were copied, by their paths.
+    /// Digests of the copied objects of the input, keyed by path.
     pub(crate) copies: HashMap<String, HashSet<u128>>,
     pub(crate) progress: &'a mut Progress<'a>,
     pub(crate) checkpoints: &'a mut Checkpoints<'b>,
-    /// The number of the output.
+    /// The index of the output.
     pub(crate) volume: u64,
-    /// Bytes that the merge wrote so far.
+    /// Number of bytes that the whole merge has written.
     pub(crate) bytes_done: &'a AtomicU64,
 }

@@ -1,4 +1,4 @@
-//! Where an object of an input is.
+//! The location of an object in an input.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::file::File;
 use crate::write::new_file::{ObjectName, TOP};
 use crate::write::products::output::MergeOutput;
 
-/// An object of an input: its file, its path and its key.
+/// An object of an input, with its file, its path and its key.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub(crate) file: &'a Arc<File>,
@@ -20,7 +20,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Directories and name of the object, joined with `/`.
+    /// The path of the object in the file, with `/` as separator.
     pub(crate) fn path(&self) -> &'a str {
         &self.entry.path
     }
@@ -34,19 +34,19 @@ impl<'a> Source<'a> {
         self.file.path()
     }
 
-    /// The number of the directory of the output that the object belongs to.
+    /// Index of the directory in the output into which the object is written.
     pub(crate) fn directory(&self, output: &MergeOutput) -> usize {
         let parent = self.path().strip_suffix(&self.key().name).map_or("", |parent| parent.trim_end_matches('/'));
         output.file.directory(parent).unwrap_or(TOP)
     }
 
-    /// The name of the object in the output, if it is the only one of its path.
+    /// The name of the object in the output, if it is the only object at its path.
     pub(crate) fn object_name(&self) -> ObjectName {
         ObjectName::of_key(self.key())
     }
 }
 
-/// The stored bytes of an object, without its key.
+/// Returns the stored bytes of an object, without the key that precedes them.
 pub(crate) fn stored_object(reader: &mut MetadataReader<'_>, key: &TKey) -> Result<Bytes> {
     let record = reader.until_known(|loaded| loaded.get(key.seek, key.size).map(Bytes::copy_from_slice))?;
     Ok(record.slice(key.key_size as usize..))

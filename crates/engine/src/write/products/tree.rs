@@ -1,5 +1,5 @@
-//! TTrees of one path: their baskets are copied or made again, and the record of the first is written with the numbers
-//! of all.
+//! Merges the TTrees at one path. Their baskets are copied or rewritten, and the record of the first tree is written
+//! with the totals of all trees.
 
 mod same_branches;
 pub(crate) mod totals;
@@ -34,17 +34,17 @@ use crate::write::products::tree_input::input::TreeInput;
 use crate::write::progress::Check;
 use crate::write::request::{BasketLayout, Branches};
 
-/// Entries that a tree can have (TTree::fEntries).
+/// Maximum number of entries in a tree (TTree::fEntries).
 const ENTRIES_MAX: u64 = i64::MAX as u64;
 
-/// A tree in an output.
+/// A TTree in an output.
 pub(crate) struct MergedTree {
     slot: SlotId,
     totals: Totals,
 }
 
 impl MergedTree {
-    /// Gives the tree another name than that of the first input.
+    /// Gives the tree a new name.
     pub(crate) fn rename(&mut self, name: &str) {
         self.totals.name = Some(name.to_string());
     }
@@ -76,7 +76,7 @@ impl Content for TreeInput {
 
     fn hash(&self, digest: &mut Xxh3) {
         digest.update(&self.plain);
-        // What other files have decides how this one is merged.
+        // The union of the branches affects how this tree is merged.
         digest.update(&self.union.as_ref().map_or(0, |union| union.digest).to_be_bytes());
     }
 
@@ -117,16 +117,16 @@ impl Product for MergedTree {
 
     const HAS_VERSIONS: bool = false;
 
-    /// The record of the first tree is written in the end.
+    /// Prepares the record of the first tree at a path, because this record is written at the end of the merge.
     fn prepare(content: &mut TreeInput, source: &Source<'_>, branches: &Branches) -> Result<()> {
         content.take_apart(source, branches.get(source.path()))
     }
 
-    /// Branches are matched by their names, as by hadd.
+    /// Matches branches by name, as hadd does. Reorders the branches if necessary, and returns an error if they differ.
     fn fit(&self, content: &mut TreeInput, source: &Source<'_>) -> Result<()> {
         let (before, own) = (self.totals.entries_count(), content.tree.entries_count);
         if before.saturating_add(own) > ENTRIES_MAX {
-            let message = format!("tree {}: {own} entries are too many behind {before}", source.path());
+            let message = format!("tree {}: {own} entries after {before} exceed the limit of ROOT", source.path());
             return Err(unmergeable(source.file_path(), message));
         }
         if content.is_reordered(&self.totals.first) {
@@ -137,7 +137,7 @@ impl Product for MergedTree {
         check_same(&first, &TreeOfFile { file: source.file_path(), tree: content })
     }
 
-    /// Of entries that are put into new baskets the rewriter keeps where these lie.
+    /// Writes the baskets. If entries are rewritten, the rewriter keeps the locations of the new baskets.
     fn write(
         _known: Option<&Self>,
         content: &TreeInput,
@@ -191,7 +191,7 @@ impl Product for MergedTree {
 
     fn verify(&self, path: &str, found: Option<&TreeInput>, file: &File, check: &mut Check<'_>) -> Result<()> {
         let (totals, differs) = (&self.totals, |message: String| Err(differs(file.path(), &message)));
-        let Some(TreeInput { tree, .. }) = found else { return differs(format!("there is no tree {path}")) };
+        let Some(TreeInput { tree, .. }) = found else { return differs(format!("tree {path} is missing")) };
         if tree.entries_count != totals.entries_count() {
             let (found, expected) = (tree.entries_count, totals.entries_count());
             return differs(format!("tree {} has {found} entries, not {expected}", tree.name));
@@ -203,7 +203,7 @@ impl Product for MergedTree {
         for (branch, expected) in tree.branches.iter().zip(totals.written()) {
             let firsts = branch.baskets.iter().map(|basket| basket.entry_start);
             if branch.path != expected.name || !firsts.eq(expected.baskets.iter().map(|basket| basket.first_entry)) {
-                return differs(format!("branch {} of tree {} has other baskets", branch.path, tree.name));
+                return differs(format!("branch {} of tree {} has different baskets", branch.path, tree.name));
             }
         }
         let expected: Vec<_> = totals.written().map(|branch| branch.baskets).collect();
@@ -212,7 +212,10 @@ impl Product for MergedTree {
                 let place = expected[basket.branch].get(basket.basket);
                 if place.map(|place| place.digest) != Some(digest_of(&record)) {
                     let branch = &tree.branches[basket.branch].path;
-                    return differs(format!("basket {} of branch {branch} of tree {}", basket.basket, tree.name));
+                    return differs(format!(
+                        "basket {} of branch {branch} of tree {} differs",
+                        basket.basket, tree.name
+                    ));
                 }
             }
             check()
@@ -220,7 +223,7 @@ impl Product for MergedTree {
     }
 }
 
-/// Copies the baskets of a tree, unless a killed merge wrote them.
+/// Copies the baskets of a tree, unless a killed merge already wrote them.
 fn copy_baskets(copy: &BasketCopy<'_>, output: &mut MergeOutput, transfer: &mut Transfer<'_, '_>) -> Result<Places> {
     let output = output.file.output();
     let before = output.end();
@@ -237,7 +240,7 @@ fn copy_baskets(copy: &BasketCopy<'_>, output: &mut MergeOutput, transfer: &mut 
     Ok(places)
 }
 
-/// Has the entries of a tree put into new baskets, those of the last cluster later.
+/// Rewrites the entries of a tree into new baskets. The baskets of the last cluster are written later.
 fn rewrite(
     content: &TreeInput,
     source: &Source<'_>,
@@ -274,7 +277,7 @@ fn rewrite(
         selection,
     };
     output.settle()?;
-    // Until all of the input is written: what the rewriter took cannot be taken out of it.
+    // Until the whole input is written, the output is torn, because entries cannot be removed from the rewriter.
     output.is_torn = true;
     let rewriter = output.rewriters.entry(path.to_string()).or_insert(rewriter);
     let Transfer { progress, checkpoints, volume, bytes_done, .. } = transfer;

@@ -1,4 +1,5 @@
-//! The trees of the inputs of a merge: what they contain, their union, and what is filled in.
+//! The trees of a merge's inputs: the facts in their records, the union of their branches, and the filling of missing
+//! branches and entries.
 
 pub(crate) mod difference;
 pub(crate) mod facts;

@@ -1,8 +1,8 @@
-//! Which entries of a tree are kept.
+//! A selection of entries in a tree.
 
 use std::ops::Range;
 
-/// One bit for each entry, the first one the highest of its byte.
+/// One bit per entry, starting with the highest bit of each byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
     bits: Vec<u8>,
@@ -10,17 +10,17 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Makes a selection; None if there is not one bit for each entry.
+    /// Creates a selection. Returns None if the number of bits does not match the number of entries.
     pub fn new(bits: Vec<u8>, entries_count: u64) -> Option<Self> {
         (bits.len() as u64 == entries_count.div_ceil(8)).then_some(Self { bits, entries_count })
     }
 
-    /// Entries that it is for.
+    /// Total number of entries, selected or not.
     pub fn entries_count(&self) -> u64 {
         self.entries_count
     }
 
-    /// A digest of the entries that are kept.
+    /// Returns a digest of the selected entries.
     pub(crate) fn digest(&self) -> u128 {
         xxhash_rust::xxh3::xxh3_128(&self.bits)
     }
@@ -30,7 +30,7 @@ impl Selection {
         entry < self.entries_count && byte & (0x80 >> (entry % 8)) != 0
     }
 
-    /// How many of these entries are kept.
+    /// Returns how many of these entries are selected.
     pub(crate) fn count(&self, entries: Range<u64>) -> u64 {
         let mut entry = entries.start;
         let mut count = 0;
@@ -46,7 +46,8 @@ impl Selection {
         count
     }
 
-    /// The first run of entries among these that are kept; empty at the end of them if there is none.
+    /// Returns the first run of selected entries in this range. If there is none, returns an empty range at the end of
+    /// the range.
     pub(crate) fn first_run(&self, entries: Range<u64>) -> Range<u64> {
         let next = |from: u64, is_kept: bool| {
             let mut entry = from;

@@ -1,4 +1,4 @@
-//! A tree of another file, copied basket by basket or page by page as in a merge.
+//! Copies a tree or an RNTuple from another file in the same way as a merge, basket by basket or page by page.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -21,36 +21,36 @@ use crate::write::products::source::Source;
 use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::request::{BasketLayout, MergeRequest};
 
-/// What a copy is to be called.
+/// The path, name and cycle of a copy.
 pub(super) struct Target<'a> {
     pub(super) path: String,
     pub(super) name: &'a str,
     pub(super) cycle: i16,
 }
 
-/// A copy, and what is not in it.
+/// A copy, with messages about parts that were not copied.
 pub(super) struct Copied {
     pub(super) name: ObjectName,
-    /// Process ids that were written for it.
+    /// The process IDs that were written for the copy.
     pub(super) process_ids: Vec<ObjectName>,
     pub(super) left_out: Vec<String>,
 }
 
-/// Where trees are copied to.
+/// Copies trees into an output.
 pub(super) struct TreeCopier<'a> {
     pub(super) output: &'a mut MergeOutput,
     pub(super) process_ids: &'a mut ProcessIds,
-    /// Is called between pieces of the work, and ends it with an error.
+    /// Called regularly between steps; an error aborts the copy.
     pub(super) check: &'a mut dyn FnMut() -> Result<()>,
 }
 
 impl TreeCopier<'_> {
-    /// Copies a tree, whose directory is there already. Of one that cannot be copied nothing is kept.
+    /// Copies a tree into an existing directory. If this fails, nothing of the copy remains.
     pub(super) fn copy(&mut self, source: &File, path: &str, target: &Target<'_>, setting: Setting) -> Result<Copied> {
         self.output.codec = Some(setting);
         let mut request = MergeRequest::of_copied_tree(self.output.file.path().into(), setting);
         match self.copy_or_go_back(source, path, target, &request) {
-            // Objects that refer to each other may move with their entries, where their basket cannot be one as it is.
+            // Objects with references can be copied entry by entry, even if their basket cannot be copied as a whole.
             Err(error) if error.kind == ReadErrorKind::Unsupported => {
                 request.layout = Some(BasketLayout::default());
                 self.copy_or_go_back(source, path, target, &request).map_err(|_| error)
@@ -59,7 +59,7 @@ impl TreeCopier<'_> {
         }
     }
 
-    /// Copies a tree as is requested. Of one that fails nothing is kept.
+    /// Copies a tree according to `request`. If this fails, nothing of the copy remains.
     fn copy_or_go_back(
         &mut self,
         source: &File,
@@ -92,7 +92,7 @@ impl TreeCopier<'_> {
         }
     }
 
-    /// Writes the baskets or pages of a tree, and its record.
+    /// Writes the baskets or pages of a tree, and then its record.
     fn copy_item(
         &mut self,
         input: &Input,

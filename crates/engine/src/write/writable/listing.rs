@@ -1,4 +1,4 @@
-//! What a file that is being written has in it.
+//! The contents of a file that is being written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,13 +7,13 @@ use crate::write::new_file::SlotId;
 /// An object or a directory of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// Directories and name, joined with `/`.
+    /// The path of the object in the file, with `/` as separator.
     pub path: String,
-    /// Version number of its name.
+    /// The cycle.
     pub cycle: i16,
-    /// Its class.
+    /// The class name.
     pub class_name: String,
-    /// Its title.
+    /// The title.
     pub title: String,
 }
 
@@ -21,11 +21,12 @@ pub struct Listed {
 #[derive(Default)]
 pub(super) struct Listing {
     all: Vec<(Listed, Option<SlotId>)>,
-    /// An index, so that finding the next cycle takes the same time in files of any size.
+    /// The cycles of each path. Because of this index, the time to find the next cycle does not depend on the size of
+    /// the file.
     by_path: HashMap<String, Cycles>,
 }
 
-/// The cycles of a path.
+/// The cycles that exist at a path.
 #[derive(Default)]
 struct Cycles {
     last: i16,
@@ -53,15 +54,15 @@ impl Listing {
         self.by_path.contains_key(path)
     }
 
-    /// The cycle of the next object with this path; None if all cycles are taken.
+    /// Returns the cycle for the next object with this path. Returns None if all cycles are taken.
     pub(super) fn next_cycle(&self, path: &str) -> Option<i16> {
         let Some(cycles) = self.by_path.get(path) else { return Some(1) };
-        // As in ROOT, -32768 follows 32767.
+        // As in ROOT, 32767 is followed by -32768.
         let next = cycles.last.wrapping_add(1);
         (!cycles.all.contains(&next)).then_some(next)
     }
 
-    /// Removes the chosen cycles of a path, and returns the slots of their keys; None if there is no such cycle.
+    /// Removes the chosen cycles of a path, and returns the slots of their keys. Returns None if no cycle was chosen.
     pub(super) fn remove(&mut self, path: &str, is_chosen: impl Fn(i16) -> bool) -> Option<Vec<SlotId>> {
         let cycles = self.by_path.get_mut(path).filter(|cycles| cycles.all.iter().any(|cycle| is_chosen(*cycle)))?;
         *cycles = Cycles::default();

@@ -1,4 +1,4 @@
-//! Trees and RNTuples that the file had before, and that get entries, branches and fields.
+//! Adds entries, branches and fields to trees and RNTuples that the file already had when it was opened.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,9 +12,11 @@ use crate::write::columns::{Layout, NamedColumn, NewColumns, OpenColumns, OpenNt
 use crate::write::writable::{Listed, OpenTable, WritableFile};
 
 impl WritableFile {
-    /// Opens the newest tree or RNTuple of this path for more entries; its baskets or pages are not moved. `old` is the
-    /// file to read it from. Only the types of the values in `fields` are used; `counts` holds the maximum of each
-    /// counter. Returns the table number. On failure nothing is changed.
+    /// Opens the newest tree or RNTuple at this path for appending. The existing baskets or pages stay where they are.
+    ///
+    /// `old` is the file from which the metadata are read. Of the values in `fields`, only the types are used. `counts`
+    /// holds the maximum of each counter. Returns the index of the table, which `fill` expects. If this fails, nothing
+    /// is changed.
     pub fn resume_table(
         &mut self,
         old: &Arc<File>,
@@ -73,12 +75,12 @@ impl WritableFile {
     pub fn add_columns(&mut self, table: usize, fields: &[NamedColumn<'_>]) -> Result<()> {
         match self.open.get_mut(table) {
             Some(Some(OpenTable { is_broken: true, path, .. })) => {
-                let message = format!("tree {path} is not whole, as entries could not be added to it before");
+                let message = format!("tree {path} is incomplete: adding entries to it failed before");
                 Err(self.refused(&message))
             }
             Some(Some(open)) => {
                 let added = open.columns.add_columns(&mut self.output.file, fields);
-                // The published version lacks the new columns.
+                // The published version lacks the new columns, so it must be published again.
                 if let Some(before) = open.published.take() {
                     self.output.file.supersede(before.bytes);
                 }

@@ -1,14 +1,25 @@
-//! The object of a `ROOT::RNTuple` key (section "Anchor schema").
+//! Encoding of the anchor, the object of a `ROOT::RNTuple` key (section "Anchor schema").
+//!
+//! ```
+//! use branchline_format::ntuple::anchor::{read_anchor, Anchor};
+//! use branchline_format::ntuple::envelope::{Link, Locator};
+//! use branchline_format::ntuple::write::anchor::write_anchor;
+//!
+//! let link = Link { plain_size: 40, locator: Locator { offset: 100, size: 20 } };
+//! let mut bytes = write_anchor(&Anchor { version: [1, 0, 0, 0], header: link, footer: link, max_key_size: 1 << 30 });
+//! bytes[20] ^= 1;
+//! assert!(read_anchor(&bytes).is_err(), "the checksum differs");
+//! ```
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::anchor::Anchor;
 use crate::marks::BYTE_COUNT_MASK;
 
-/// Version of ROOT's class.
+/// Version of the class `ROOT::RNTuple`.
 const CLASS_VERSION: u16 = 2;
 
-/// The plain bytes of an anchor.
+/// Encode an anchor.
 pub fn write_anchor(anchor: &Anchor) -> Vec<u8> {
     let mut fields = Vec::new();
     anchor.version.iter().for_each(|number| fields.extend_from_slice(&number.to_be_bytes()));

@@ -1,7 +1,21 @@
-//! Elements of columns outside pages, as native numbers: pages are decoded to them and encoded from them.
+//! Column elements in native representation, for decoding pages and encoding new pages.
 //!
-//! Ends of collections are numbers of 64 bits, variants an index of 64 and a tag of 32 bits. Truncated floats are
-//! floats, and quantized ones the number of their step, so that moving them from page to page loses nothing.
+//! Collection ends are 64-bit integers. Variants are a 64-bit index and a 32-bit tag. Truncated values are floats.
+//! Quantized values are their integer step, so moving them between pages is lossless.
+//!
+//! ```
+//! use branchline_format::ntuple::number_types::ColumnType;
+//! use branchline_format::ntuple::write::elements::{decode, encode};
+//! use branchline_format::numbers::number::Number;
+//!
+//! let encoding = ColumnType::of_numbers(Number::I16, true).encoding().unwrap();
+//! let elements: Vec<u8> = [3i16, -1, 500].into_iter().flat_map(i16::to_ne_bytes).collect();
+//! let page = encode(&encoding, &elements)?;
+//! let mut decoded = Vec::new();
+//! decode(&encoding, &page, 3, 0..3, &mut decoded)?;
+//! assert_eq!(decoded, elements);
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::ops::Range;
 
@@ -12,7 +26,7 @@ use crate::error::{FormatError, Result};
 use super::super::encoding::{packed, Encoding, Kind, Switch};
 use crate::numbers::number::Number;
 
-/// Bytes of an element.
+/// Size of a native element in bytes.
 pub fn element_size(encoding: &Encoding) -> usize {
     match encoding.kind {
         Kind::Bit => 1,
@@ -23,7 +37,7 @@ pub fn element_size(encoding: &Encoding) -> usize {
     }
 }
 
-/// Adds some elements of a page of `count` to `out`.
+/// Decode the `wanted` elements of a page of `count` elements and append them to `out`.
 pub fn decode(encoding: &Encoding, plain: &[u8], count: usize, wanted: Range<usize>, out: &mut Vec<u8>) -> Result<()> {
     let filled = out.len();
     match encoding.kind {
@@ -56,7 +70,7 @@ pub fn decode(encoding: &Encoding, plain: &[u8], count: usize, wanted: Range<usi
     Ok(())
 }
 
-/// Adds variants to `out` as elements.
+/// Append variants to `out` as native elements.
 pub fn push_switches(switches: &[Switch], out: &mut Vec<u8>) {
     for Switch { index, tag } in switches {
         out.extend_from_slice(&index.to_ne_bytes());
@@ -64,7 +78,7 @@ pub fn push_switches(switches: &[Switch], out: &mut Vec<u8>) {
     }
 }
 
-/// The variants in elements that [`decode`] made.
+/// Iterate over the variants in elements that [`decode`] returned.
 pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
     elements.as_chunks::<12>().0.iter().map(|raw| {
         let [i0, i1, i2, i3, i4, i5, i6, i7, tag @ ..] = *raw;
@@ -73,7 +87,7 @@ pub fn switches(elements: &[u8]) -> impl Iterator<Item = Switch> + '_ {
     })
 }
 
-/// Whether the plain bytes of a page are its elements as they are.
+/// Whether an uncompressed page contains the native elements without further encoding.
 pub fn is_native(encoding: &Encoding) -> bool {
     match encoding.kind {
         Kind::Plain(number) => cfg!(target_endian = "little") || number.size() == 1,
@@ -82,14 +96,14 @@ pub fn is_native(encoding: &Encoding) -> bool {
     }
 }
 
-/// The plain bytes of a page of these elements.
+/// Encode native elements into the uncompressed bytes of a page.
 pub fn encode(encoding: &Encoding, elements: &[u8]) -> Result<Vec<u8>> {
     let mut plain = Vec::new();
     encode_into(encoding, elements, &mut plain)?;
     Ok(plain)
 }
 
-/// The same, into memory that is used again; what is in it is dropped.
+/// Like [`encode`], but overwrites a reused buffer.
 pub fn encode_into(encoding: &Encoding, elements: &[u8], plain: &mut Vec<u8>) -> Result<()> {
     match encoding.kind {
         Kind::Bit => *plain = pack(elements.iter().map(|bit| u32::from(*bit != 0)), elements.len(), 1),
@@ -121,7 +135,7 @@ pub fn encode_into(encoding: &Encoding, elements: &[u8], plain: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// A page of `count` elements in another encoding, which has room for its values.
+/// Convert a page of `count` elements to another encoding. Fails unless that encoding can represent all values.
 pub fn reencoded(from: &Encoding, plain: &[u8], count: usize, to: &Encoding) -> Result<Vec<u8>> {
     let mut elements = Vec::new();
     match (from.kind, to.natural()) {
@@ -142,16 +156,16 @@ fn little_endian(size: usize, elements: &[u8], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Ends of collections.
+/// Iterate over native collection ends.
 fn ends(elements: &[u8]) -> impl ExactSizeIterator<Item = u64> + '_ {
     elements.as_chunks::<8>().0.iter().map(|raw| u64::from_ne_bytes(*raw))
 }
 
-/// The same, all of which fit into 32 bits.
+/// Iterate over native collection ends. Fails unless all ends fit into 32 bits.
 fn checked_ends(elements: &[u8]) -> Result<impl ExactSizeIterator<Item = u64> + '_> {
     match ends(elements).max().filter(|end| *end > u64::from(u32::MAX)) {
         Some(end) => {
-            let message = format!("collections with {end} elements in a cluster, more than 32 bits can count");
+            let message = format!("a cluster has collections with {end} elements, which exceeds 32 bits");
             Err(FormatError::unsupported(message))
         }
         None => Ok(ends(elements)),
@@ -186,12 +200,12 @@ fn pack(values: impl Iterator<Item = u32>, count: usize, bits: usize) -> Vec<u8>
     bytes
 }
 
-/// Elements that are split while they are in the first cache.
+/// Number of elements to split at once, chosen to fit into the L1 cache.
 const SPLIT_AT_ONCE: usize = 1024;
 
-/// A number whose bytes are split.
+/// An integer whose bytes can be split.
 trait Word: Copy + Default {
-    /// Its byte of this weight.
+    /// The byte at index `weight`; index 0 is the least significant byte.
     fn byte(self, weight: usize) -> u8;
 }
 
@@ -206,7 +220,7 @@ macro_rules! word {
 }
 word!(u16, u32, u64);
 
-/// All first bytes of the words first, then all second ones and so on. What was in `bytes` is dropped.
+/// Write the lowest byte of every word, then the second byte of every word, and so on. Overwrites `bytes`.
 fn split_words<W: Word>(mut words: impl ExactSizeIterator<Item = W>, bytes: &mut Vec<u8>) {
     let count = words.len();
     bytes.resize(count * size_of::<W>(), 0);
@@ -223,7 +237,7 @@ fn split_words<W: Word>(mut words: impl ExactSizeIterator<Item = W>, bytes: &mut
     });
 }
 
-/// Splits numbers. Those with a sign have it in the lowest bit then.
+/// Byte-split numbers. Signed integers are zigzag-encoded first.
 fn split(number: Number, elements: &[u8], bytes: &mut Vec<u8>) {
     macro_rules! of {
         ($word:ty, $signed:ty) => {{
@@ -250,7 +264,7 @@ mod tests {
     use super::super::super::number_types::ValueRange;
     use super::*;
 
-    /// Bytes that are all different.
+    /// Pseudo-random bytes.
     fn noise(size: usize) -> Vec<u8> {
         (0..size as u64).map(|index| (index.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
     }

@@ -1,4 +1,15 @@
-//! Envelopes and the links to them (sections "Envelopes" and "Locators and Envelope Links").
+//! Encoding of envelopes and of the links to envelopes (sections "Envelopes" and "Locators and Envelope Links").
+//!
+//! ```
+//! use branchline_format::compress::{Compressor, Setting};
+//! use branchline_format::ntuple::schema::Schema;
+//! use branchline_format::ntuple::write::schema::write_header;
+//!
+//! let envelope = write_header("events", "", &Schema::default())?;
+//! let stored = envelope.stored(Setting::NONE, &mut Compressor::default());
+//! assert_eq!(stored, envelope.plain);
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -7,20 +18,20 @@ use crate::compress::{Compressor, Setting};
 use super::super::envelope::{EnvelopeKind, Link, Locator, CHECKSUM_SIZE, HEAD_SIZE, LARGE_LOCATOR};
 use super::wire::Wire;
 
-/// Bytes of a large locator: its head, a size and an offset.
+/// Size of a large locator with its header, size and offset.
 const LARGE_LOCATOR_SIZE: i32 = 4 + 8 + 8;
 
 /// An envelope that is ready to be written.
 #[derive(Debug, Clone)]
 pub struct NewEnvelope {
-    /// Its bytes, with head and checksum.
+    /// The uncompressed bytes, including header and checksum.
     pub plain: Vec<u8>,
-    /// Its checksum, by which others refer to it.
+    /// The checksum, which other envelopes store as a reference to this envelope.
     pub checksum: u64,
 }
 
 impl NewEnvelope {
-    /// Puts head and checksum around a payload.
+    /// Create an envelope by adding a header and a checksum to a payload.
     pub(super) fn new(kind: EnvelopeKind, payload: &Wire) -> Self {
         let size = (HEAD_SIZE + payload.bytes.len() + CHECKSUM_SIZE) as u64;
         let mut plain = Vec::with_capacity(size as usize);
@@ -31,7 +42,7 @@ impl NewEnvelope {
         Self { plain, checksum }
     }
 
-    /// The bytes for the file: compressed, unless that makes them longer.
+    /// The bytes to store in the file: compressed, unless compression does not make them smaller.
     pub fn stored(&self, setting: Setting, compressor: &mut Compressor) -> Vec<u8> {
         let mut stored = Vec::new();
         match compressor.compress(setting, &self.plain, &mut stored) {
@@ -40,7 +51,7 @@ impl NewEnvelope {
         }
     }
 
-    /// The link to it once its stored bytes lie there.
+    /// The link to the envelope, whose stored bytes are at `locator`.
     pub fn link(&self, locator: Locator) -> Link {
         Link { plain_size: self.plain.len() as u64, locator }
     }

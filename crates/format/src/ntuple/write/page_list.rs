@@ -1,4 +1,15 @@
-//! The list of where the pages of some clusters lie (section "Page List Envelope").
+//! Encoding of page lists, which locate the pages of clusters (section "Page List Envelope").
+//!
+//! ```
+//! use branchline_format::ntuple::page_list::ColumnPages;
+//! use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster, NewColumn};
+//!
+//! let column = NewColumn { first_element: 0, pages: ColumnPages::default() };
+//! let cluster = NewCluster { entries: 0..10, columns: vec![column] };
+//! let envelope = write_page_list(7, &[cluster])?;
+//! assert_eq!(envelope.plain[8..16], 7u64.to_le_bytes(), "the checksum of the header");
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::ops::Range;
 
@@ -9,36 +20,37 @@ use super::super::page_list::{ColumnPages, Page};
 use super::envelope::{push_locator, NewEnvelope};
 use super::wire::Wire;
 
-/// Bytes that a page and a column without any take in the list.
+/// Size of one page's item in a page list.
 const PAGE_SIZE: usize = 16;
+/// Size of a column without pages in a page list.
 const COLUMN_SIZE: usize = 12 + 8 + 4;
 
-/// A cluster whose pages were written.
+/// A cluster whose pages have been written.
 #[derive(Debug, Clone)]
 pub struct NewCluster {
-    /// Its entries.
+    /// Range of entries.
     pub entries: Range<u64>,
-    /// Its columns, in the order of the schema.
+    /// The columns, in schema order.
     pub columns: Vec<NewColumn>,
 }
 
-/// A column of a cluster whose pages were written.
+/// A column in a cluster whose pages have been written.
 #[derive(Debug, Clone)]
 pub struct NewColumn {
-    /// Elements of the column in all clusters before this one.
+    /// Number of the column's elements in all earlier clusters.
     pub first_element: u64,
-    /// Its pages in this cluster.
+    /// The column's pages in this cluster.
     pub pages: ColumnPages,
 }
 
 impl NewCluster {
-    /// Bytes that it takes in a page list, roughly: large locators take more.
+    /// Approximate size of the column in a page list. Large locators, which take more bytes, are not considered.
     pub fn listed_size(&self) -> usize {
         self.columns.iter().map(|column| COLUMN_SIZE + PAGE_SIZE * column.pages.pages.len()).sum()
     }
 }
 
-/// The page list of these clusters.
+/// Encode the page list of these clusters.
 pub fn write_page_list(header_checksum: u64, clusters: &[NewCluster]) -> Result<NewEnvelope> {
     let mut wire = Wire::default();
     wire.u64(header_checksum);
@@ -71,7 +83,9 @@ fn push_column(wire: &mut Wire, column: &NewColumn) -> Result<()> {
 
 fn push_page(wire: &mut Wire, page: &Page) -> Result<()> {
     let count = i32::try_from(page.elements_count);
-    let count = count.map_err(|_| FormatError::unsupported(format!("a page of {} elements", page.elements_count)))?;
+    let count = count.map_err(|_| {
+        FormatError::unsupported(format!("a page of {} elements exceeds the limit of the format", page.elements_count))
+    })?;
     wire.i32(if page.has_checksum { -count } else { count });
     push_locator(wire, page.locator);
     Ok(())

@@ -1,5 +1,16 @@
-//! The header with its schema, and the footer with the groups of clusters (sections "Header Envelope" and "Footer
-//! Envelope"). All fields and columns stand in the header: the schema is known before the first page is written.
+//! Encoding of the header, which contains the schema, and of the footer, which contains the cluster groups (sections
+//! "Header Envelope" and "Footer Envelope"). All fields and columns are in the header, because the schema is known
+//! before the first page is written.
+//!
+//! ```
+//! use branchline_format::ntuple::schema::Schema;
+//! use branchline_format::ntuple::write::schema::{write_footer, write_header};
+//!
+//! let header = write_header("events", "", &Schema::default())?;
+//! let footer = write_footer(&header, &[])?;
+//! assert!(footer.plain.len() < header.plain.len());
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::error::Result;
 
@@ -11,10 +22,10 @@ use super::super::schema::{
 use super::envelope::{push_link, NewEnvelope};
 use super::wire::Wire;
 
-/// The name of the writing program, for the header.
+/// Name of the writing program, stored in the header.
 const WRITER: &str = concat!("Branchline v", env!("CARGO_PKG_VERSION"));
 
-/// The header of an RNTuple.
+/// Encode the header of an RNTuple.
 pub fn write_header(name: &str, description: &str, schema: &Schema) -> Result<NewEnvelope> {
     let mut wire = Wire::default();
     wire.u64(0); // feature flags
@@ -92,13 +103,13 @@ fn push_type_info(wire: &mut Wire, info: &TypeInfo) -> Result<()> {
     wire.string(&info.bytes)
 }
 
-/// The footer that belongs to a header.
+/// Encode the footer that belongs to a header.
 pub fn write_footer(header: &NewEnvelope, groups: &[ClusterGroup]) -> Result<NewEnvelope> {
     let mut wire = Wire::default();
     wire.u64(0); // feature flags
     wire.u64(header.checksum);
     wire.record(|wire| {
-        // A schema extension of nothing.
+        // Write an empty schema extension.
         (0..4).try_for_each(|_| wire.list_with(0, |_| Ok(())))
     })?;
     wire.list(groups.iter(), |wire, group| {

@@ -1,8 +1,8 @@
-//! The payload of an envelope: little-endian numbers, strings and frames (sections "Basic Types" and "Frames").
+//! Encoding of an envelope's payload: little-endian numbers, strings and frames (sections "Basic Types" and "Frames").
 
 use crate::error::{FormatError, Result};
 
-/// Bytes that grow.
+/// A growing buffer of encoded bytes.
 #[derive(Debug, Default)]
 pub(super) struct Wire {
     pub(super) bytes: Vec<u8>,
@@ -26,12 +26,10 @@ impl Wire {
         f64: f64;
     }
 
-    /// A count or an index, of 32 bits on disk.
+    /// Append a count or an index as a 32-bit integer. Fails if the value does not fit.
     pub(super) fn count(&mut self, count: usize) -> Result<()> {
         let short = u32::try_from(count);
-        self.u32(short.map_err(|_| {
-            FormatError::unsupported(format!("{count} does not fit into the 32 bits that an RNTuple has for it"))
-        })?);
+        self.u32(short.map_err(|_| FormatError::unsupported(format!("{count} exceeds the 32-bit limit of RNTuple")))?);
         Ok(())
     }
 
@@ -41,7 +39,7 @@ impl Wire {
         Ok(())
     }
 
-    /// A record frame around what `fill` adds.
+    /// Append a record frame whose contents `fill` adds.
     pub(super) fn record(&mut self, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         self.i64(0);
@@ -51,7 +49,7 @@ impl Wire {
         Ok(())
     }
 
-    /// A list frame around these items.
+    /// Append a list frame with the given items.
     pub(super) fn list<T>(
         &mut self,
         items: impl ExactSizeIterator<Item = T>,
@@ -65,7 +63,7 @@ impl Wire {
         })
     }
 
-    /// A list frame of `count` items. `fill` adds these, and everything behind them in the frame.
+    /// Append a list frame of `count` items. `fill` adds the items and all further contents of the frame.
     pub(super) fn list_with(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         self.i64(0);

@@ -1,9 +1,9 @@
-//! From streamer infos and C++ types to steps.
+//! Compilation of classes and C++ types to steps.
 
 use crate::classes::streamer::ClassInfo;
 use crate::error::Result;
 use crate::layout::form::Form;
-use crate::layout::steps::{Block, Enumerated, Header, HeaderKind, Object, Step, Version};
+use crate::layout::steps::{Block, Convert, Enumerated, Header, HeaderKind, Object, Step, Version};
 use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code;
@@ -15,19 +15,22 @@ use super::cpp_type::CppType;
 use super::members::version_of;
 use super::piece::Piece;
 
+const PAIR_MEMBERS: [&str; 2] = ["first", "second"];
+
 impl Compiler<'_> {
-    /// An object of any class, or a container, as its own streamer writes it.
+    /// Compile an object of any class, or a container, in the format that its own streamer writes.
     pub(crate) fn streamed(&mut self, name: &str) -> Result<Piece> {
         match CppType::parse(name).map(|of_type| self.resolved(of_type)) {
             Some(CppType::Class(name)) => self.class(&name, None),
             Some(CppType::Pointer(_) | CppType::Number(_)) | None => {
-                Err(unsupported(format!("objects of type {name} are not read")))
+                Err(unsupported(format!("objects of type {name} are not supported")))
             }
             Some(of_type) => self.of_type(&of_type),
         }
     }
 
-    /// Turns a class that is a container itself, by its streamer info, into that container.
+    /// If the streamer info of a class shows that the class is a container, return the container type; otherwise return
+    /// `of_type`.
     pub(crate) fn resolved(&self, of_type: CppType) -> CppType {
         let CppType::Class(name) = &of_type else { return of_type };
         let elements = self.classes.infos.newest(name).map_or(&[][..], |info| &info.elements);
@@ -39,8 +42,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// The element type of a container. A class that the file does not describe is allowed as long as the container is
-    /// empty; an enumeration, which no file describes, is a whole number.
+    /// Compile the element type of a container. A class that the file does not describe is an error only once the
+    /// container has elements. An enumeration is read as an integer, because files do not describe enumerations.
     fn element(&mut self, of_type: &CppType) -> Result<Piece> {
         let of_type = &self.resolved(of_type.clone());
         match (of_type, self.of_type(of_type)) {
@@ -51,7 +54,8 @@ impl Compiler<'_> {
 
     fn undescribed_element(&mut self, name: &str) -> Piece {
         let class_name = name.to_string();
-        // No enumeration is a template, or what a class holds that is a container itself.
+        // A name with `<` is a template, and a name with a space is a placeholder from `own_container`. Neither is an
+        // enumeration.
         let (numbers, form) = match name.contains(['<', ' ']) {
             true => (None, Form::Record { class_name: Some(class_name.clone()), members: Vec::new() }),
             false => {
@@ -68,10 +72,10 @@ impl Compiler<'_> {
         self.classes.infos.newest(name).is_some() || self.is_special(name)
     }
 
-    /// Something that a container holds.
+    /// Compile a type as the content of a container.
     pub(crate) fn of_type(&mut self, of_type: &CppType) -> Result<Piece> {
         if self.path.len() > DEPTH_MAX {
-            return Err(unsupported("classes within classes do not end"));
+            return Err(unsupported("its classes are nested too deeply"));
         }
         self.count_member()?;
         Ok(match of_type {
@@ -108,13 +112,18 @@ impl Compiler<'_> {
         }
     }
 
-    /// Keys and values by turns; member by member, they are first all keys and then all values.
+    /// Compile a map. Keys and values alternate; in a memberwise map, all keys come before all values.
     fn map(&mut self, key: &CppType, value: &CppType) -> Result<Piece> {
         let (first, second) = (self.element(key)?, self.element(value)?);
-        let pair = self.pair_object("std::pair", [(key, &first), (value, &second)]);
+        let pair = CppType::Pair(Box::new(key.clone()), Box::new(value.clone())).name();
+        let steps = [
+            self.memberwise_in_map(&pair, PAIR_MEMBERS[0], key, &first),
+            self.memberwise_in_map(&pair, PAIR_MEMBERS[1], value, &second),
+        ];
+        let pair = self.pair_object("std::pair", steps.concat());
         let form = Form::Tuple(vec![first.form, second.form]);
         let in_map = |of_type: &CppType, steps: Vec<Step>| match (of_type, steps.as_slice()) {
-            // TGenCollectionStreamer writes short floats of maps in full.
+            // In maps, TGenCollectionStreamer writes a Float16_t as a 32-bit float.
             (CppType::Number(Scalar::Float16(_)), [Step::Block(block)]) => {
                 let slot = block.moves.first().map_or(0, |one| one.slot);
                 vec![Step::Block(Block::numbers(Scalar::Plain(Number::F32), 1, slot))]
@@ -125,33 +134,52 @@ impl Compiler<'_> {
         Ok(self.list(Piece { steps, form }, Some(pair)))
     }
 
+    /// The steps for all keys or all values of a memberwise map. ROOT stores keys and values with the types that the
+    /// file's description of the pair declares, where enumerations are ints.
+    fn memberwise_in_map(&mut self, pair: &str, member: &str, of_type: &CppType, piece: &Piece) -> Vec<Step> {
+        match (self.pair_member(pair, member, of_type), piece.steps.as_slice()) {
+            (None, _) => vec![Step::Undescribed { class_name: of_type.name(), numbers: None }],
+            (Some(CppType::Number(stored)), [Step::Undescribed { numbers: Some(one), .. }]) => {
+                vec![Step::Convert(Convert { stored, count: 1, slot: one.slot, number: one.scalar.number() })]
+            }
+            (Some(_), steps) => as_member(of_type, steps),
+        }
+    }
+
     fn pair(&mut self, name: &str, first: &CppType, second: &CppType) -> Result<Piece> {
-        let [first, second] = [self.pair_member(name, 0, first), self.pair_member(name, 1, second)];
-        let (one, two) = (self.element(&first)?, self.element(&second)?);
-        let object = self.pair_object(name, [(&first, &one), (&second, &two)]);
-        let members = vec![("first".to_string(), one.form), ("second".to_string(), two.form)];
+        let (mut steps, mut members) = (Vec::new(), Vec::new());
+        for (member, of_type) in PAIR_MEMBERS.into_iter().zip([first, second]) {
+            let Some(of_type) = self.pair_member(name, member, of_type) else { continue };
+            let piece = self.element(&of_type)?;
+            steps.extend(as_member(&of_type, &piece.steps));
+            members.push((member.to_string(), piece.form));
+        }
+        let object = self.pair_object(name, steps);
         let form = Form::Record { class_name: Some(name.to_string()), members };
         Ok(Piece { steps: vec![Step::Object(Arc::new(object))], form })
     }
 
-    /// The type of a member of a pair, of an enumeration the numbers that the file's description of the pair says.
-    fn pair_member(&mut self, pair: &str, index: usize, of_type: &CppType) -> CppType {
-        let element = self.classes.infos.newest(pair).and_then(|info| info.elements.get(index));
-        let scalar = element.and_then(|element| Scalar::of_type_code(element.type_code, None));
-        match (of_type, scalar) {
-            (CppType::Class(name), Some(scalar)) if !self.is_described(name) => CppType::Number(scalar),
-            _ => of_type.clone(),
+    /// The type of a pair's member. An enumeration is replaced by the integer type that the file's description of the
+    /// pair declares. None if the description omits the member, because ROOT does not store 64-bit enumerations as
+    /// members.
+    fn pair_member(&mut self, pair: &str, member: &str, of_type: &CppType) -> Option<CppType> {
+        let CppType::Class(name) = of_type else { return Some(of_type.clone()) };
+        if self.is_described(name) {
+            return Some(of_type.clone());
         }
+        let Some(info) = self.classes.infos.newest(pair) else { return Some(of_type.clone()) };
+        let element = info.elements.iter().find(|element| element.name == member)?;
+        let scalar = Scalar::of_type_code(element.type_code, None);
+        Some(scalar.map_or_else(|| of_type.clone(), CppType::Number))
     }
 
-    fn pair_object(&mut self, name: &str, members: [(&CppType, &Piece); 2]) -> Object {
-        let steps: Vec<Step> = members.iter().flat_map(|(of_type, piece)| as_member(of_type, &piece.steps)).collect();
+    fn pair_object(&mut self, name: &str, steps: Vec<Step>) -> Object {
         let versions = vec![Version { version: 1, checksum: 0, members: steps.clone(), steps }];
         let header = self.header(name, Header::Foreign);
         Object { class_name: name.to_string(), is_base: false, versions, takes_any: true, header }
     }
 
-    /// The two members of a pair, without a header of the pair itself.
+    /// Compile the two members of a pair, without the header of the pair.
     pub(crate) fn pair_members(&mut self, name: &str, first: &CppType, second: &CppType) -> Result<Piece> {
         let piece = self.pair(name, first, second)?;
         let steps = match piece.steps.as_slice() {
@@ -161,13 +189,13 @@ impl Compiler<'_> {
         Ok(Piece { steps, form: piece.form })
     }
 
-    /// A container that is a member, with a header in front of `count` of them.
+    /// Compile a member that consists of `count` containers after one shared header.
     pub(crate) fn headed(&mut self, of_type: &CppType, count: usize) -> Result<Piece> {
         let piece = self.of_type(of_type)?;
         Ok(Piece { steps: vec![Step::Headed { count, steps: piece.steps }], form: piece.form })
     }
 
-    /// An object with its header, or what a class has instead of one.
+    /// Compile an object with its header, or in the special format of its class.
     pub(super) fn class(&mut self, name: &str, version: Option<i32>) -> Result<Piece> {
         if let Some(piece) = self.special(name)? {
             return Ok(piece);
@@ -180,7 +208,7 @@ impl Compiler<'_> {
         let infos = &self.classes.infos;
         let described = version.and_then(|version| infos.get(name, version)).or_else(|| infos.newest(name));
         let usual = described.ok_or_else(|| unsupported(format!("the file does not describe class {name}")))?;
-        // A class that the file leaves to ROOT, and of which there has only ever been one version.
+        // If the file does not describe the class and ROOT has only ever had one version of it, accept any version.
         let takes_any = usual.version == 1 && !infos.describes(name);
         let (members, mut versions) = self.within(name, |compiler| {
             let members = compiler.members(usual)?;
@@ -188,7 +216,7 @@ impl Compiler<'_> {
             Ok((members, versions))
         })?;
         for info in infos.all(name).filter(|info| !std::ptr::eq(*info, usual)) {
-            // A version that cannot be compiled is refused when an object has it.
+            // Ignore versions that cannot be compiled: an object with such a version is reported when it is read.
             let older = self.within(name, |compiler| compiler.other_version(info, usual, &members));
             versions.extend(older.ok());
         }
@@ -199,15 +227,15 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![Step::Object(Arc::new(object))], form: members.record(name) })
     }
 
-    /// The members of a class without a header, in the version that a branch says.
+    /// Compile the members of a class version without a header.
     pub(crate) fn members_only(&mut self, info: &ClassInfo) -> Result<Piece> {
         let members = self.within(&info.name, |compiler| compiler.members(info))?;
         Ok(Piece { steps: members.steps(), form: members.record(&info.name) })
     }
 }
 
-/// The steps of something that a container holds, where it is a member instead: containers and std::string have a
-/// header then.
+/// Convert the steps for a container element to the steps for a member. Containers and std::string have a header only
+/// as members.
 fn as_member(of_type: &CppType, steps: &[Step]) -> Vec<Step> {
     let steps = steps.to_vec();
     match of_type {

@@ -1,4 +1,4 @@
-//! Compiles streamer infos and C++ types to steps: what all parts of it share.
+//! The state of the compiler, and the functions that all its modules share.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::numbers::scalar::Scalar;
 
 use super::piece::Piece;
 
-/// Limit of the members of all classes of a branch. Only files that were made to do harm have more.
+/// Maximum number of members of all classes of a branch. Only malicious files exceed this limit.
 const MEMBERS_MAX: usize = 100_000;
-/// Classes within classes deeper than this are refused.
+/// Maximum nesting depth of classes.
 pub(super) const DEPTH_MAX: usize = 64;
 
-/// Compiles what one branch, or the objects of one class behind pointers, are made of.
+/// Compiler for the contents of one branch, or for the objects of one class that pointers refer to.
 pub(crate) struct Compiler<'a> {
     pub(super) classes: &'a Classes,
-    /// The slots so far, and which of them have offsets.
+    /// For each slot, whether it has offsets.
     pub(crate) has_offsets: Vec<bool>,
-    /// Classes that are being compiled, from the outermost on.
+    /// Names of the classes being compiled, outermost first.
     pub(super) path: Vec<String>,
     members_left: usize,
-    /// What stands in front of the objects of each class.
+    /// The header kind of each class's objects.
     headers: HashMap<String, Arc<HeaderKind>>,
 }
 
@@ -45,16 +45,17 @@ impl<'a> Compiler<'a> {
         self.has_offsets.len() - 1
     }
 
-    /// What the headers of a class's objects are like. Each program learns it by itself, so that bytes that
-    /// are read wrongly do not affect others.
+    /// The header kind of a class's objects. Each program has its own header kinds, so misread bytes do not affect
+    /// other programs.
     pub(super) fn header(&mut self, name: &str, supposed: Header) -> Arc<HeaderKind> {
         let new = || Arc::new(HeaderKind::supposed(supposed));
         Arc::clone(self.headers.entry(name.to_string()).or_insert_with(new))
     }
 
-    /// Counts one more member; fails where there are too many.
+    /// Count one more member. Fails above [`MEMBERS_MAX`].
     pub(super) fn count_member(&mut self) -> Result<()> {
-        self.members_left = self.members_left.checked_sub(1).ok_or_else(|| unsupported("its classes are too large"))?;
+        self.members_left =
+            self.members_left.checked_sub(1).ok_or_else(|| unsupported("its classes have too many members"))?;
         Ok(())
     }
 
@@ -74,7 +75,7 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::Block(Block::numbers(scalar, 1, slot))], form }
     }
 
-    /// A number that counts what comes later.
+    /// A number that holds the length of a later array.
     pub(super) fn new_counter(&mut self, number: Number) -> (Counter, Piece) {
         let (slot, form) = self.flat(number);
         (Counter { slot, number }, Piece { steps: vec![Step::Block(Block::numbers(number, 1, slot))], form })
@@ -86,7 +87,7 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::Block(block)], form: form.arrays(extents) }
     }
 
-    /// As many fixed arrays of numbers as the counter says.
+    /// A variable number of fixed-size arrays of numbers. `counter` holds the number of arrays.
     pub(crate) fn counted_numbers(&mut self, counter: Counter, scalar: impl Into<Scalar>, extents: &[usize]) -> Piece {
         let scalar = scalar.into();
         let (slot, content) = self.flat(scalar);
@@ -98,14 +99,14 @@ impl<'a> Compiler<'a> {
         Piece { steps: vec![Step::Counted(Box::new(counted))], form }
     }
 
-    /// An object behind the name of its class.
+    /// An object preceded by its class name.
     pub(crate) fn named_object(&mut self, declared: &str) -> Piece {
         let slot = self.slot(false);
         let form = Form::Pointer { slot, declared: declared.to_string() };
         Piece { steps: vec![Step::NamedObject { slot }], form }
     }
 
-    /// A count and that number of numbers.
+    /// A list of numbers: the number of elements, then the elements.
     pub(super) fn list_of_numbers(&mut self, scalar: impl Into<Scalar>) -> Piece {
         let content = self.numbers(scalar);
         self.list(content, None)
@@ -123,7 +124,7 @@ impl<'a> Compiler<'a> {
         Step::Object(Arc::new(Object { takes_any: true, ..self.one_version(class_name, 1, steps) }))
     }
 
-    /// An object of this version.
+    /// An object with a single supported version.
     pub(super) fn one_version(&self, class_name: &str, version: i32, steps: Vec<Step>) -> Object {
         let members = flattened(&steps);
         let versions = vec![Version { version, checksum: 0, steps, members }];
@@ -131,10 +132,10 @@ impl<'a> Compiler<'a> {
         Object { class_name: class_name.to_string(), is_base: false, versions, takes_any: false, header }
     }
 
-    /// Compiles a part of a class.
+    /// Run `work` with the class `name` appended to the path of enclosing classes.
     pub(super) fn within<T>(&mut self, name: &str, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.path.len() > DEPTH_MAX {
-            return Err(unsupported("classes within classes do not end"));
+            return Err(unsupported("its classes are nested too deeply"));
         }
         self.path.push(name.to_string());
         let result = work(self);

@@ -1,30 +1,30 @@
-//! C++ type names as streamer infos and branches spell them, taken apart.
+//! Parser for C++ type names in streamer infos and branches.
 
 use crate::numbers::scalar::Scalar;
 
-/// Templates nested deeper than this do not exist in C++ code that compiles.
+/// Maximum nesting depth of templates. Compilers do not accept more deeply nested templates.
 const DEPTH_MAX: usize = 32;
 
-/// Containers whose elements are streamed one behind the other behind a count.
+/// Containers that are streamed as an element count followed by the elements.
 const SEQUENCES: [&str; 8] =
     ["vector", "list", "deque", "multiset", "unordered_set", "unordered_multiset", "forward_list", "RVec"];
 /// Containers of keys and values.
 const MAPS: [&str; 4] = ["map", "multimap", "unordered_map", "unordered_multimap"];
-/// Pointers that own what they point to.
+/// Smart pointers and std::optional, which are streamed like pointers.
 const OWNERS: [&str; 3] = ["unique_ptr", "shared_ptr", "optional"];
 
-/// How a C++ type is streamed.
+/// Parsed C++ type. Each variant has its own streamed form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CppType {
     /// A number.
     Number(Scalar),
     /// std::string.
     Text,
-    /// TString, which has no header as a member.
+    /// TString. As a member, it has no header.
     RootText,
-    /// Any container of one type, but for the next.
+    /// A container with one element type, except std::set, maps and std::bitset.
     Sequence(Box<CppType>),
-    /// std::set, which is streamed as a sequence.
+    /// std::set, which is streamed like a sequence.
     Set(Box<CppType>),
     /// A container of keys and values.
     Map(Box<CppType>, Box<CppType>),
@@ -32,31 +32,32 @@ pub(crate) enum CppType {
     Bitset,
     /// std::pair.
     Pair(Box<CppType>, Box<CppType>),
-    /// A pointer to an object of this class.
+    /// A pointer to an object of the named class.
     Pointer(String),
     /// Any other class.
     Class(String),
 }
 
 impl CppType {
-    /// Parses a name; None if it is nested too deeply.
+    /// Parse a type name; None if the type is nested too deeply.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         parse_within(name, 0)
     }
 
-    /// Whether it is a container.
+    /// Whether the type is a container.
     pub(crate) fn is_container(&self) -> bool {
         matches!(self, Self::Sequence(_) | Self::Set(_) | Self::Map(..) | Self::Bitset)
     }
 
-    /// A class that is a container of its template's argument.
+    /// The sequence type for a class that is itself a container. The element type is the class's first template
+    /// argument.
     pub(crate) fn own_container(name: &str) -> Self {
         let inside = template(name).and_then(|(_, inside)| Arguments { rest: inside }.next());
         let content = inside.and_then(Self::parse).unwrap_or_else(|| Self::Class(format!("in {name}")));
         Self::Sequence(Box::new(content))
     }
 
-    /// The name for people, such as `std::vector<float>`.
+    /// Human-readable name, such as `std::vector<float>`.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Number(scalar) => scalar.type_name().to_string(),
@@ -71,7 +72,7 @@ impl CppType {
         }
     }
 
-    /// Whether a class of this name is a `std::array`.
+    /// Whether `name` is a `std::array`.
     pub(crate) fn is_std_array(name: &str) -> bool {
         template(name.strip_prefix("std::").unwrap_or(name)).is_some_and(|(outer, _)| outer == "array")
     }
@@ -112,13 +113,13 @@ fn parse_within(name: &str, depth: usize) -> Option<CppType> {
     })
 }
 
-/// The name of a template and what stands between its brackets.
+/// Split a template name into the part before `<` and the arguments.
 fn template(name: &str) -> Option<(&str, &str)> {
     let (outer, rest) = name.split_once('<')?;
     Some((outer.trim(), rest.trim_end().strip_suffix('>')?))
 }
 
-/// The arguments of a template, divided at the commas of its own level.
+/// Iterator over template arguments, split at top-level commas.
 struct Arguments<'a> {
     rest: &'a str,
 }

@@ -1,4 +1,4 @@
-//! Steps of fixed size that follow each other - numbers, and headers that are always the same - joined to one step.
+//! Fusion of consecutive fixed-size steps (numbers and constant headers) into one step.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl Block {
         Self { size: TOBJECT_BYTES, guards, ..Self::default() }
     }
 
-    /// A TObject with its members.
+    /// A block that reads the members of a TObject.
     fn identity(unique_id: usize, bits: usize) -> Self {
         let mut block = Self::tobject();
         block.moves.push(Move { offset: 2, scalar: Scalar::Plain(Number::U32), count: 1, slot: unique_id });
@@ -25,7 +25,8 @@ impl Block {
         block
     }
 
-    /// A TRef as it is stored if it is not referenced itself: a TObject and the number of its process.
+    /// A block that reads a TRef: a TObject and its process ID. The guards require that nothing references the TRef
+    /// itself.
     fn tref(slot: usize) -> Self {
         let mut block = Self::tobject();
         block.moves.push(Move { offset: 2, scalar: Scalar::Plain(Number::U32), count: 1, slot });
@@ -33,14 +34,14 @@ impl Block {
         block
     }
 
-    /// The same block behind `size` more bytes.
+    /// Insert `size` bytes before the block.
     fn behind(&mut self, size: usize) {
         self.size += size;
         self.moves.iter_mut().for_each(|one| one.offset += size);
         self.guards.iter_mut().for_each(|one| one.offset += size);
     }
 
-    /// This block and another one behind it.
+    /// Append another block to this block.
     fn join(&mut self, mut other: Self) {
         other.behind(self.size);
         self.size = other.size;
@@ -49,15 +50,15 @@ impl Block {
     }
 }
 
-/// The same steps, on all levels, with those of fixed size that follow each other joined.
+/// Fuse consecutive fixed-size steps, including nested steps.
 pub(crate) fn fuse(steps: &[Step]) -> Vec<Step> {
     Fuser::default().fuse(steps)
 }
 
-/// Fuses steps. Objects that several versions of a class share are fused once.
+/// State of the fusion. Objects that several versions of a class share are fused only once.
 #[derive(Default)]
 struct Fuser {
-    /// The fused form of objects that were met before, by their address.
+    /// Fused objects by the address of the original object.
     objects: HashMap<*const Object, Arc<Object>>,
 }
 
@@ -83,7 +84,7 @@ impl Fuser {
         fused
     }
 
-    /// Each step fused with itself only, for members that are streamed one by one.
+    /// Fuse each step separately, for members that are streamed one by one.
     fn fuse_each(&mut self, steps: &[Step]) -> Vec<Step> {
         steps.iter().flat_map(|step| self.fuse(std::slice::from_ref(step))).collect()
     }
@@ -130,7 +131,7 @@ fn finished((mut block, sources): (Block, Vec<Step>)) -> Step {
     Step::Block(block)
 }
 
-/// A step as a block without a fallback of its own.
+/// Convert a step to a block without fallback; None if the step has no fixed size or has a fallback of its own.
 fn as_block(step: &Step) -> Option<Block> {
     match step {
         Step::Block(block) if block.guards.is_empty() => Some(block.clone()),
@@ -157,7 +158,7 @@ fn as_block(step: &Step) -> Option<Block> {
     }
 }
 
-/// An object whose usual version has a fixed size, with its header.
+/// Convert an object with its header to a block; None unless the object's most common version has a fixed size.
 fn object_block(object: &Object) -> Option<Block> {
     let usual = object.versions.first()?;
     let inner = match usual.steps.as_slice() {

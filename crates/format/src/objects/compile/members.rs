@@ -1,4 +1,4 @@
-//! The members of a class: an element of its streamer info at a time.
+//! Compilation of the members of a class, one element of its streamer info at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::classes::streamer::{ClassInfo, Element};
 use crate::error::{FormatError, Result};
 use crate::layout::form::Form;
-use crate::layout::steps::{flattened, Block, Convert, Counted, Counter, Loop, Step, TextLength, Version};
+use crate::layout::steps::{flattened, Block, Convert, Counted, Counter, Enumerated, Loop, Step, TextLength, Version};
 use crate::marks::ENTRY_BYTES_MAX;
 use crate::numbers::member_kind::{MemberKind, Times};
 use crate::numbers::number::Number;
@@ -16,20 +16,20 @@ use super::compiler::{unsupported, Compiler};
 use super::cpp_type::CppType;
 use super::piece::Piece;
 
-/// The member of `std::array` that holds its elements, in libstdc++ and libc++.
+/// Names of the `std::array` member that holds the elements, in libstdc++ and libc++.
 const STD_ARRAY_MEMBERS: [&str; 2] = ["_M_elems", "__elems_"];
 
-/// One element of a streamer info.
+/// A compiled element of a streamer info.
 #[derive(Debug, Clone)]
 pub(crate) struct Member<'i> {
     element: &'i Element,
     steps: Vec<Step>,
-    /// Its columns: one, those of a base class, or none.
+    /// Columns of the member: usually one, several for a base class, none for a member that is not stored.
     pub(crate) forms: Vec<(String, Form)>,
 }
 
 impl Member<'_> {
-    /// The member by itself; the members of a base class become a record. None if it is not stored.
+    /// The member as a single column. The members of a base class become a record. None if the member is not stored.
     pub(crate) fn single(self, name: &str) -> Option<Piece> {
         let is_own = matches!(self.forms.as_slice(), [(own, _)] if own == name);
         if self.steps.is_empty() {
@@ -43,7 +43,7 @@ impl Member<'_> {
     }
 }
 
-/// The members of a class.
+/// The compiled members of a class.
 #[derive(Debug, Default)]
 pub(crate) struct Members<'i> {
     all: Vec<Member<'i>>,
@@ -54,15 +54,14 @@ impl Members<'_> {
         self.all.iter().flat_map(|member| member.steps.iter().cloned()).collect()
     }
 
-    /// The record of a class. Where two members have the same name, the one of the base class gets the name of that
-    /// class in front. A `std::array` is its elements.
+    /// The record of a class. If several members have the same name, all except the last are prefixed with the name of
+    /// their base class. A `std::array` becomes an array of its elements.
     pub(crate) fn record(&self, class_name: &str) -> Form {
-        if let ([Member { forms, .. }], true) = (self.all.as_slice(), CppType::is_std_array(class_name)) {
-            if let [(name, form)] = forms.as_slice() {
-                if STD_ARRAY_MEMBERS.contains(&name.as_str()) {
-                    return form.clone();
-                }
-            }
+        if let ([Member { forms, .. }], true) = (self.all.as_slice(), CppType::is_std_array(class_name))
+            && let [(name, form)] = forms.as_slice()
+            && STD_ARRAY_MEMBERS.contains(&name.as_str())
+        {
+            return form.clone();
         }
         let mut members: Vec<(String, Form)> = Vec::new();
         let mut places: HashMap<String, (usize, &str)> = HashMap::new();
@@ -77,7 +76,7 @@ impl Members<'_> {
         Form::Record { class_name: Some(class_name.to_string()), members }
     }
 
-    /// The counter of this name, which was read before.
+    /// The number member with this name, as a counter; None if the class has no such member.
     fn counter(&self, name: &str) -> Option<Counter> {
         let forms = self.all.iter().rev().flat_map(|member| member.forms.iter().rev());
         forms.filter(|(own, _)| own == name).find_map(|(_, form)| match form {
@@ -115,7 +114,7 @@ impl Compiler<'_> {
         }
         let length = element.array_length.max(1);
         if length > ENTRY_BYTES_MAX {
-            return Err(FormatError::damaged(0, "it is longer than any entry can be"));
+            return Err(FormatError::damaged(0, "it exceeds the maximum entry size of 1 GiB"));
         }
         let steps_and_form = self.piece(element, length, before)?;
         let (steps, forms) = match steps_and_form {
@@ -143,13 +142,13 @@ impl Compiler<'_> {
         Ok(Member { element, steps: piece.steps, forms })
     }
 
-    /// Steps and form of a member; None if it is not stored.
+    /// Compile a member; None if the member is not stored.
     fn piece(&mut self, element: &Element, length: usize, before: &Members<'_>) -> Result<Option<Piece>> {
         if self.classes.infos.is_left_out(element) {
             return Ok(None);
         }
         let extents = dimensions(length, &element.dimensions);
-        let unknown = || unsupported(format!("members of type code {} are not read", element.type_code));
+        let unknown = || unsupported(format!("members with type code {} are not supported", element.type_code));
         Ok(Some(match element.kind() {
             MemberKind::CharStar => {
                 let slot = self.slot(true);
@@ -160,6 +159,9 @@ impl Compiler<'_> {
                 Piece { steps: vec![Step::Bits { slot }], form }
             }
             MemberKind::Number(scalar) => self.fixed_numbers(scalar, 1)?,
+            MemberKind::FixedArray(scalar) if self.classes.infos.may_be_left_out(element) => {
+                repeated_form(self.unsure_array(&element.type_name, scalar, length)?, &extents)
+            }
             MemberKind::FixedArray(scalar) => repeated_form(self.fixed_numbers(scalar, length)?, &extents),
             MemberKind::CountedArray(scalar) => repeated_form(self.counted(element, scalar, length, before)?, &extents),
             MemberKind::Text(times) => headed_array(self.text(), times, length, &extents).ok_or_else(unknown)?,
@@ -185,16 +187,26 @@ impl Compiler<'_> {
 
     fn fixed_numbers(&mut self, scalar: Scalar, length: usize) -> Result<Piece> {
         if scalar.stored_size().max(scalar.size()).saturating_mul(length) > ENTRY_BYTES_MAX {
-            return Err(FormatError::damaged(0, "it is longer than any entry can be"));
+            return Err(FormatError::damaged(0, "it exceeds the maximum entry size of 1 GiB"));
         }
         let (slot, form) = self.flat(scalar);
         Ok(Piece { steps: vec![Step::Block(Block::numbers(scalar, length, slot))], form })
     }
 
-    fn counter(&self, element: &Element, before: &Members<'_>) -> Result<Counter> {
-        let missing = || {
-            unsupported(format!("its length is in {}, which is not among the members before it", element.count_name))
+    /// Compile a fixed-size array of an enumeration of unknown type. ROOT stores the array only if that type is int.
+    fn unsure_array(&mut self, class_name: &str, scalar: Scalar, length: usize) -> Result<Piece> {
+        let form = self.fixed_numbers(scalar, length)?.form;
+        let Form::Flat { slot, scalar } = form else {
+            return Err(FormatError::internal("the form of an enumeration array is not numeric"));
         };
+        let numbers = Some(Enumerated { slot, scalar, is_known: false });
+        let one = Step::Undescribed { class_name: class_name.to_string(), numbers };
+        Ok(Piece { steps: vec![Step::Repeat { count: length, steps: vec![one] }], form: Form::Flat { slot, scalar } })
+    }
+
+    fn counter(&self, element: &Element, before: &Members<'_>) -> Result<Counter> {
+        let missing =
+            || unsupported(format!("its length is stored in {}, which is not an earlier member", element.count_name));
         before.counter(&element.count_name).ok_or_else(missing)
     }
 
@@ -222,8 +234,9 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![Step::Loop(Box::new(Loop { counter, arrays, list, steps: content.steps }))], form })
     }
 
-    /// Another version of a class, for the columns of the usual one: members of the same name and type fill the same
-    /// slots, numbers of another type are converted, missing members are empty or 0.
+    /// Compile another version of a class, so that its steps fill the columns of the most common version. Members of
+    /// the same name and type fill the same slots. Numbers of other types are converted. Missing members become empty
+    /// or 0.
     pub(super) fn other_version(
         &mut self,
         info: &ClassInfo,
@@ -260,12 +273,13 @@ impl Compiler<'_> {
                 }
             }
         }
-        debug_assert!(!std::ptr::eq(info, usual), "the usual version has its own members");
+        debug_assert!(!std::ptr::eq(info, usual), "the most common version is compiled separately");
         Ok(version)
     }
 }
 
-/// Values of one missing member: an array that only the streamer info declares must not fill memory.
+/// Maximum number of values of a missing member. An array length in a streamer info needs a limit, because no bytes in
+/// the file back it.
 const DEFAULT_VALUES_MAX: usize = 1000;
 
 fn check_default(form: &Form, count: usize) -> Result<()> {
@@ -275,7 +289,7 @@ fn check_default(form: &Form, count: usize) -> Result<()> {
         Form::Tuple(items) => items.iter().try_for_each(|item| check_default(item, count)),
         Form::Flat { .. } | Form::List { .. } | Form::Text { .. } | Form::Pointer { .. } => match count {
             ..=DEFAULT_VALUES_MAX => Ok(()),
-            _ => Err(unsupported("a long array that other versions of its class have")),
+            _ => Err(unsupported("a member that this class version lacks is a long array in another version")),
         },
     }
 }
@@ -292,7 +306,7 @@ fn is_number_pair(known: &Member<'_>, element: &Element) -> bool {
     converted(element, known).is_some()
 }
 
-/// A number that another version of the class has in another type.
+/// Compile a number that has a different type in another version of the class.
 fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>> {
     let scalar = |element: &Element| match element.kind() {
         MemberKind::Number(scalar) | MemberKind::FixedArray(scalar) => Some(scalar),
@@ -327,21 +341,22 @@ fn converted<'i>(element: &'i Element, known: &Member<'_>) -> Option<Member<'i>>
     Some(Member { element, steps, forms: known.forms.clone() })
 }
 
-/// The class of a member, without the star of a pointer.
+/// The class name of a member's type, without the asterisk of a pointer.
 fn class_of(element: &Element) -> &str {
     let name = element.type_name.trim();
     let name = name.strip_suffix('*').unwrap_or(name).trim();
     name.strip_prefix("const ").unwrap_or(name).trim()
 }
 
-/// The type of a container. One of enumerations, which no file describes, says which numbers it holds.
+/// The type of a container member. The integer type of enumeration elements comes from the streamer info, because files
+/// do not describe enumerations.
 pub(crate) fn container_type(element: &Element) -> Result<CppType> {
     let of_type = CppType::parse(class_of(element)).ok_or_else(|| unsupported("its type is nested too deeply"))?;
     Ok(with_numbers(of_type, Scalar::of_type_code(element.content_type, None)))
 }
 
-/// A sequence of an unknown type, with the numbers that its streamer info names. Enumerations of another size than an
-/// int remain, as ROOT stores them with their own size or as ints.
+/// Replace the unknown element type of a sequence or set by the number type in its streamer info. Enumerations whose
+/// size differs from int are not replaced, because ROOT stores them either in their own size or as int.
 pub(crate) fn with_numbers(of_type: CppType, content: Option<Scalar>) -> CppType {
     match (of_type, content.filter(|scalar| scalar.stored_size() == size_of::<i32>())) {
         (CppType::Sequence(inner), Some(scalar)) if matches!(*inner, CppType::Class(_)) => {
@@ -358,8 +373,8 @@ fn repeated_form(piece: Piece, extents: &[usize]) -> Piece {
     Piece { steps: piece.steps, form: piece.form.arrays(extents) }
 }
 
-/// A fixed array of objects, one behind the other. Type codes of arrays of pointers are those of single ones. None if
-/// type code and array length contradict each other.
+/// Compile a fixed-size array of consecutive objects. An array of pointers has the type code of a single pointer. None
+/// if type code and array length contradict each other.
 fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
     match (times, extents) {
         (Times::Array, []) => None,
@@ -371,8 +386,8 @@ fn repeated(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Opt
     }
 }
 
-/// A fixed array of objects without headers, with one header in front of all. None if type code and array length
-/// contradict each other.
+/// Compile a fixed-size array of objects without headers. One header precedes the whole array. None if type code and
+/// array length contradict each other.
 fn headed_array(piece: Piece, times: Times, length: usize, extents: &[usize]) -> Option<Piece> {
     match times {
         _ if (times == Times::Array) == extents.is_empty() => None,
@@ -384,10 +399,11 @@ fn headed_array(piece: Piece, times: Times, length: usize, extents: &[usize]) ->
     }
 }
 
-/// Arrays with more dimensions are read as if they had one.
+/// Maximum number of array dimensions. Arrays with more dimensions are read as one-dimensional.
 const DIMENSIONS_MAX: usize = 16;
 
-/// The extents of an array: those declared if they agree with its length, else the length alone.
+/// The dimensions of an array: the declared dimensions if their product is the array length, otherwise the length
+/// alone.
 pub(crate) fn dimensions(length: usize, declared: &[usize]) -> Vec<usize> {
     let length = length.max(1);
     let product = declared.iter().try_fold(1usize, |product, extent| product.checked_mul(*extent));

@@ -1,4 +1,4 @@
-//! What a part of a class is compiled to.
+//! The compiled form of part of a class.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Members one behind the other. The second one of the same name gets its place in the record as a suffix: `x#2`.
+    /// Combine members into a record. Duplicate names get the member's position as a suffix: `x#2`.
     pub(crate) fn record(members: Vec<(&str, Self)>) -> Self {
         let mut steps = Vec::new();
         let mut forms: Vec<(String, Form)> = Vec::new();
@@ -28,7 +28,7 @@ impl Piece {
         Self { steps, form: Form::Record { class_name: None, members: forms } }
     }
 
-    /// A number that says how long an array behind it is.
+    /// Use the number as the counter of a later array; None if the piece is not a number.
     pub(crate) fn as_counter(&self) -> Option<Counter> {
         match &self.form {
             Form::Flat { scalar, slot } => Some(Counter { slot: *slot, number: scalar.number() }),

@@ -1,4 +1,4 @@
-//! Programs of classes, each compiled when it is first needed, and of what branches hold.
+//! Programs of classes, which are compiled on first use, and programs of branches.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use super::compiler::Compiler;
 use super::fuse::fuse;
 use super::piece::Piece;
 
-/// The only member of an object that cannot be read: the reason as a text.
+/// Name of the only member of an unreadable object. The member holds the reason as a string.
 const UNREAD: &str = "@unread";
 
 impl Classes {
-    /// The program of objects of a class that is streamed as such, as behind a pointer.
+    /// The program for objects of a class that are streamed separately, for example objects that pointers refer to.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<ClassProgram>> {
         if let Some(known) = self.compiled(name) {
             return Ok(known);
         }
-        // Not under the lock: a class may be compiled twice, which does no harm.
+        // Compile without holding the lock. Two threads may compile the same class, which is harmless.
         let mut compiler = Compiler::new(self);
         let program = match compiler.streamed(name) {
             Ok(piece) => ClassProgram::new(name, piece, compiler.has_offsets),
@@ -40,7 +40,7 @@ impl ClassProgram {
         program
     }
 
-    /// A class whose objects cannot be read.
+    /// The program of a class whose objects cannot be read.
     pub(crate) fn unread(name: &str, error: FormatError) -> Self {
         let members = vec![(UNREAD.to_string(), Form::Text { slot: 0 })];
         let form = Form::Record { class_name: Some(name.to_string()), members };
@@ -49,21 +49,21 @@ impl ClassProgram {
         program
     }
 
-    /// Fuses the steps again, after objects showed what their headers are like.
+    /// Fuse the steps again, once the header kinds of the objects are known.
     pub(crate) fn fuse_again(&self) {
         self.set_steps(fuse(self.source()));
     }
 }
 
 impl Program {
-    /// An entry is one object of this type.
+    /// Create a program for entries that are a single object of this type.
     pub(crate) fn single(classes: &Arc<Classes>, compiler: Compiler<'_>, piece: Piece, type_name: String) -> Self {
         let class = ClassProgram::new(&type_name, piece, compiler.has_offsets);
         let classes = Arc::clone(classes);
         Self::of_parts(Parts { class, classes, elements: None, count: None, type_name })
     }
 
-    /// An entry is any number of members of as many objects.
+    /// Create a program for a split collection's branch: an entry has one member of any number of objects.
     pub(crate) fn elements(
         classes: &Arc<Classes>,
         mut compiler: Compiler<'_>,
@@ -82,7 +82,7 @@ impl Program {
         Self::of_parts(Parts { class, classes: Arc::clone(classes), elements: Some(list), count, type_name })
     }
 
-    /// An object of this class as it is the record of a key.
+    /// Create a program for the object in a key's record.
     pub fn of_class(classes: &Arc<Classes>, class_name: &str) -> Result<Self> {
         let mut compiler = Compiler::new(classes);
         let piece = compiler.streamed(class_name)?;

@@ -1,4 +1,4 @@
-//! Classes of ROOT that have no streamer info, or are streamed in another way than it describes.
+//! ROOT classes without a streamer info, or with a format that differs from their streamer info.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::numbers::number::Number;
 use super::compiler::Compiler;
 use super::piece::Piece;
 
-/// Before this version an index had one number for both of its values.
+/// Minimum supported version of TTreeIndex. Older versions combine the major and minor values in one number.
 const TREE_INDEX_VERSION: i32 = 2;
 
 impl Compiler<'_> {
-    /// The steps and the form of such a class; None for all others.
+    /// Compile a ROOT class with a special format; None for all other classes.
     pub(super) fn special(&mut self, name: &str) -> Result<Option<Piece>> {
         if let Some(number) = Number::of_array_class(name) {
             return Ok(Some(self.list_of_numbers(number)));
@@ -50,7 +50,7 @@ impl Compiler<'_> {
         Ok(Some(piece))
     }
 
-    /// Whether a class has a form of its own.
+    /// Whether a class has a special format.
     pub(crate) fn is_special(&mut self, name: &str) -> bool {
         let slots_count = self.has_offsets.len();
         let is_special = matches!(self.special(name), Ok(Some(_)));
@@ -58,7 +58,7 @@ impl Compiler<'_> {
         is_special
     }
 
-    /// A TObject, with its members where they are wanted.
+    /// A TObject, including its members if the caller requests whole objects.
     pub(super) fn tobject(&mut self) -> Piece {
         if !self.classes.are_whole {
             return Piece { steps: vec![Step::TObject], form: record("TObject", Vec::new()) };
@@ -68,21 +68,21 @@ impl Compiler<'_> {
         Piece { steps: vec![Step::Identity { unique_id, bits }], form }
     }
 
-    /// TRefArray::Streamer: name, size, lower bound, process id, and the unique ids of the objects.
+    /// A TRefArray (TRefArray::Streamer): name, size, lower bound, process ID, and the unique IDs of the objects.
     fn tref_array(&mut self) -> Piece {
         let name = self.text();
         let (counter, size) = self.new_counter(Number::I32);
         let numbers = self.counted_numbers(counter, Number::I32, &[]);
         let mut steps = vec![Step::TObject];
         steps.extend(name.steps.into_iter().chain(size.steps));
-        steps.push(Step::Block(Block::skipped(6))); // fLowerBound and the process
+        steps.push(Step::Block(Block::skipped(6))); // fLowerBound and the process ID
         steps.extend(numbers.steps);
         let members = vec![("fName", name.form), ("fSize", size.form), ("refs", numbers.form)];
         Piece { steps: vec![self.any_version("TRefArray", steps)], form: record("TRefArray", members) }
     }
 
-    /// The index of a tree as TTreeIndex::Streamer writes it since version 2: pairs of numbers in their order, and the
-    /// entries that have them.
+    /// The index of a tree, as TTreeIndex::Streamer writes it since version 2: sorted pairs of values, and the index of
+    /// the entry for each pair.
     fn tree_index(&mut self) -> Result<Piece> {
         let (named, first, second) = (self.class("TNamed", None)?, self.text(), self.text());
         let (counter, count) = self.new_counter(Number::I64);
@@ -98,7 +98,7 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![Step::Object(object)], form: record("TTreeIndex", members) })
     }
 
-    /// TMatrixTSym::Streamer: the header and members of TMatrixTBase, and behind them the upper half of the matrix.
+    /// A symmetric matrix (TMatrixTSym::Streamer): the header and members of TMatrixTBase, then the upper triangle.
     fn symmetric_matrix(&mut self, name: &str, number: Number) -> Piece {
         let mut steps = vec![Step::TObject];
         let mut members = Vec::new();

@@ -1,4 +1,4 @@
-//! Decodes blocks: numbers of fixed size are copied column by column.
+//! Decoding of blocks: copies numbers at fixed offsets, column by column.
 
 use crate::layout::steps::{Block, Check, Guard, Move};
 use crate::numbers::number::Number;
@@ -12,7 +12,7 @@ impl Guard {
         match &self.check {
             Check::Equal(bytes, size) => {
                 let (found, wanted) = (&block[self.offset..self.offset + size], &bytes[..*size]);
-                // Headers have two sizes, which are compared at once.
+                // Nearly all headers have one of two sizes, so the comparisons for these sizes are unrolled.
                 match (found.first_chunk::<6>(), *size) {
                     (Some(found), 6) => Some(found) == wanted.first_chunk(),
                     (Some(_), 10) => found.first_chunk::<10>() == wanted.first_chunk(),
@@ -25,7 +25,7 @@ impl Guard {
 }
 
 impl Block {
-    /// Whether the guards agree with `count` blocks that lie behind each other.
+    /// Whether the guards hold for `count` consecutive blocks.
     #[inline]
     pub(crate) fn agrees(&self, data: &[u8], count: usize) -> bool {
         self.guards.is_empty() || (0..count).all(|index| self.agrees_one(&data[index * self.size..]))
@@ -36,7 +36,7 @@ impl Block {
         self.guards.iter().all(|guard| guard.agrees(block))
     }
 
-    /// Moves the numbers of `count` blocks that lie behind each other and fill `data`.
+    /// Copy the numbers of `count` consecutive blocks. The blocks must make up all of `data`.
     #[inline]
     pub(crate) fn take(&self, data: &[u8], count: usize, slots: &mut [Slot]) {
         for one in &self.moves {
@@ -74,7 +74,7 @@ impl Move {
     }
 }
 
-/// The bytes of a number in the machine's order. `from_be_bytes` is one instruction; reversing an array is not.
+/// A number's bytes in native byte order. `from_be_bytes` compiles to one instruction; reversing an array does not.
 trait Stored: Copy {
     fn native(self) -> Self;
 }
@@ -101,10 +101,11 @@ where
     numbers.for_each(|number| out.extend_from_slice(&number.native()));
 }
 
-/// Runs up to this size are swapped where they are: choosing the fastest way for longer ones takes longer.
+/// Maximum size of a run whose bytes are swapped inline. Dispatching to vector instructions pays off only for longer
+/// runs.
 const SHORT_RUN_BYTES: usize = 128;
 
-/// Copies numbers and turns their bytes around.
+/// Copy big-endian numbers and convert them to native byte order.
 #[inline]
 fn swap_run<const SIZE: usize>(stored: &[u8], out: &mut Vec<u8>)
 where
@@ -114,7 +115,7 @@ where
     stored.as_chunks::<SIZE>().0.iter().for_each(|number| out.extend_from_slice(&number.native()));
 }
 
-/// Decodes numbers to the end of a slot.
+/// Decode numbers and append them to a slot.
 #[inline]
 pub(crate) fn append(scalar: Scalar, stored: &[u8], out: &mut Vec<u8>) {
     fn one<const SIZE: usize>(stored: &[u8], out: &mut Vec<u8>)
@@ -125,7 +126,7 @@ pub(crate) fn append(scalar: Scalar, stored: &[u8], out: &mut Vec<u8>) {
             out.extend_from_slice(&number.native());
         }
     }
-    // Single numbers are the most frequent: the call that decodes many takes longer than they do.
+    // Single numbers are the most frequent case. Decoding them inline is faster than calling the decoder for arrays.
     let of_size = match scalar {
         Scalar::Plain(Number::Bool) | Scalar::Double32(_) | Scalar::Float16(_) => 0,
         Scalar::Plain(number) => number.size(),

@@ -1,4 +1,4 @@
-//! Turns filled buffers into columns.
+//! Conversion of filled slots to columns.
 
 use crate::column::Column;
 use crate::error::Result;
@@ -7,16 +7,16 @@ use crate::layout::program::Classes;
 
 use super::slot::{add_slots, Slot, NULL_TAG};
 
-/// Where no object was read, declared classes are followed through this many pointers.
+/// Maximum number of pointers to follow through declared classes when no object was read.
 const DECLARED_DEPTH_MAX: usize = 6;
-/// Limit of the columns that are made for classes without any object.
+/// Maximum number of columns to create for classes without any object.
 const DECLARED_COLUMNS_MAX: usize = 2000;
 
-/// Turns filled slots into columns.
+/// Converter of filled slots to columns.
 pub(crate) struct Columns<'a> {
     pub(crate) slots: Vec<Slot>,
     pub(crate) classes: &'a Classes,
-    /// Classes that the columns in the making are within.
+    /// Names of the classes that enclose the current column, outermost first.
     path: Vec<String>,
     declared_count: usize,
 }
@@ -26,7 +26,7 @@ impl<'a> Columns<'a> {
         Self { slots, classes, path: Vec::new(), declared_count: 0 }
     }
 
-    /// The column of a form over the slots from `base` on, which holds `count` values.
+    /// Create a column of `count` values for a form whose slots start at `base`.
     pub(crate) fn column(&mut self, form: &Form, base: usize, count: usize) -> Result<Column> {
         Ok(match form {
             Form::Flat { scalar, slot } => {
@@ -80,7 +80,7 @@ impl<'a> Columns<'a> {
         Ok(Column::Option { valid, content: Box::new(Column::Union { tags, contents }) })
     }
 
-    /// The column of no objects at all, in the form of the class that the pointer declares.
+    /// Create an empty column for the class that a pointer declares.
     fn declared(&mut self, class_name: &str) -> Result<Column> {
         let is_known = !self.path.iter().any(|name| name == class_name);
         let may_go_on = self.path.len() < DECLARED_DEPTH_MAX && self.declared_count < DECLARED_COLUMNS_MAX;

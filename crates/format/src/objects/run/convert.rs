@@ -1,10 +1,10 @@
-//! Numbers that a class had in another type in one of its versions.
+//! Conversion of numbers whose type differs between versions of a class.
 
 use crate::layout::steps::Convert;
 use crate::numbers::number::Number;
 
 impl Convert {
-    /// Decodes and converts as C++ does when it assigns one to the other.
+    /// Decode stored numbers, convert them like a C++ assignment, and append them to `out`.
     pub(crate) fn append(&self, stored: &[u8], out: &mut Vec<u8>) {
         let mut native = vec![0; self.count * self.stored.size()];
         self.stored.decode(stored, &mut native);
@@ -17,7 +17,7 @@ impl Convert {
     }
 }
 
-/// A native whole number.
+/// Decode a native integer; None for floating-point types.
 pub(crate) fn whole_number(number: Number, bytes: &[u8]) -> Option<i64> {
     fn chunk<const SIZE: usize>(bytes: &[u8]) -> Option<[u8; SIZE]> {
         bytes.first_chunk::<SIZE>().copied()

@@ -1,15 +1,15 @@
-//! The bytes of an empty entry: numbers that are 0, texts and containers without elements.
+//! The bytes of an empty entry: zero numbers, empty strings and empty containers.
 
 use crate::layout::steps::{Step, TextLength};
 use crate::layout::{Layout, RunHeader};
 use crate::marks::{byte_count, CONTAINER_VERSION};
 use crate::numbers::scalar::Scalar;
 
-/// Longer empty entries are not made.
+/// Maximum size of an empty entry in bytes.
 const SIZE_MAX: usize = 1 << 20;
 
-/// The bytes of an empty entry of this layout, with 0 elements where other branches count them. None for objects of
-/// classes, whose empty form is not known.
+/// The bytes of an empty entry with this layout. If a counter branch stores the number of elements, the entry has 0
+/// elements. None for layouts with objects of classes, whose empty form is unknown.
 pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match layout {
@@ -19,7 +19,7 @@ pub fn empty_entry(layout: &Layout) -> Option<Vec<u8>> {
         Layout::Run { header: RunHeader::Count, .. } => out.extend([0; 4]),
         Layout::Run { header: RunHeader::Container { .. }, .. } => push_headed(&mut out, |out| push_zeros(out, 4))?,
         Layout::Objects(program) => {
-            // A list has no elements.
+            // If an entry is a list, `single_steps` returns None: a list without elements has no bytes.
             push_all(&mut out, program.single_steps().unwrap_or_default())?;
         }
     }
@@ -36,7 +36,7 @@ fn push_zeros(out: &mut Vec<u8>, count: usize) -> Option<()> {
     Some(())
 }
 
-/// Adds a byte count and a version, and behind them the bytes that `push` adds.
+/// Append a byte count, a version, and the bytes that `push` appends.
 fn push_headed(out: &mut Vec<u8>, push: impl FnOnce(&mut Vec<u8>) -> Option<()>) -> Option<()> {
     let start = out.len();
     out.extend([0; 4]);
@@ -59,13 +59,13 @@ fn push(out: &mut Vec<u8>, step: &Step) -> Option<()> {
         Step::Repeat { count, steps } => (0..*count).try_for_each(|_| {
             let before = out.len();
             push_all(out, steps)?;
-            // Steps without bytes would be repeated any number of times.
+            // Steps that append no bytes could be repeated any number of times.
             (out.len() > before).then_some(())
         }),
         Step::Headed { count, steps } => {
             push_headed(out, |out| (0..(*count).min(SIZE_MAX)).try_for_each(|_| push_all(out, steps)))
         }
-        // Its counter is 0.
+        // The counter of an empty array is 0, so only the flag bytes are stored.
         Step::Counted(counted) => push_zeros(out, if counted.has_flag { counted.arrays } else { 0 }),
         Step::TObject
         | Step::Identity { .. }

@@ -1,4 +1,4 @@
-//! Decodes the entries of a branch that holds objects, basket by basket.
+//! Decoding of a branch's entries with objects, basket by basket.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use crate::layout::steps::{Block, Step};
 use crate::layout::Layout;
 
 use super::columns::Columns;
+use super::enumerations::{not_stored, Attempts};
 use super::expansion::ROUND_BYTES;
 use super::machine::{Machine, REST};
 use super::many::HeadedLists;
 use super::slot::{add_slots, Mark, Slot};
 
-/// Limit of the classes behind pointers that are left out of one object.
+/// Maximum number of classes per object whose objects are skipped because they cannot be read.
 const LEFT_OUT_MAX: usize = 16;
-/// How often entries are read again when the objects of a class turn out to have no headers.
+/// Maximum number of restarts after it turned out that a class's objects have no headers.
 const STARTS_OVER_MAX: usize = 16;
-/// Limit of how often programs are fused again in one basket because headers are not as assumed.
+/// Maximum number of times per basket that programs are fused again because a header differs from the assumption.
 const FUSED_AGAIN_MAX: usize = 4;
 
 impl Program {
-    /// The column of no entries.
+    /// Create a column without entries.
     pub fn empty(&self) -> Column {
         let mut slots = Vec::new();
         add_slots(&mut slots, &self.parts().class.has_offsets);
@@ -32,18 +33,21 @@ impl Program {
         column.unwrap_or_else(|_| Column::Record { class_name: None, count: 0, members: Vec::new() })
     }
 
-    /// Decodes a single object, as the record of a key has it behind a key of `key_size` bytes.
+    /// Decode a single object from a record whose key has `key_size` bytes.
     ///
-    /// If the classes are those of whole objects, one behind a pointer that cannot be read is left out: its record has
-    /// a text `@unread` instead of its members, which says why.
+    /// With classes created by `Classes::whole`, unreadable objects that pointers refer to are skipped. The record of a
+    /// skipped object has a string member `@unread` with the reason, instead of the object's members.
     pub fn decode_object(&self, bytes: &[u8], key_size: u64) -> Result<Column> {
         let mut left_out: Vec<(String, FormatError)> = Vec::new();
         let mut rounds = 0;
+        let mut attempts = Attempts::default();
         loop {
             let mut reader = Reader::over(self, bytes, key_size, self.new_slots(bytes.len()));
             reader.machine.may_start_over = rounds < STARTS_OVER_MAX;
+            reader.machine.unsure_arrays = attempts.arrays;
             left_out.iter().for_each(|(name, error)| reader.machine.leave_out(name, error.clone()));
             let Err(error) = reader.bounded_entry(0..bytes.len()) else {
+                attempts.accept(&reader.machine)?;
                 return Columns::new(reader.machine.slots, &self.parts().classes).column(
                     &self.parts().class.form,
                     0,
@@ -58,14 +62,19 @@ impl Program {
             let may_go_on = self.parts().classes.are_whole && left_out.len() < LEFT_OUT_MAX;
             match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
                 Some(class_name) => left_out.push((class_name, error)),
-                // Later pointers may refer to classes that are named in the object that was skipped.
-                None => return Err(machine.stepped_over.take().map_or(error.clone(), |why| because(&why, &error))),
+                // A skipped object may have named a class that later pointers refer to. The reason for skipping that
+                // object is then the cause of this error.
+                None => match machine.stepped_over.take() {
+                    Some(why) => return Err(because(&why, &error)),
+                    None => attempts.next(machine, error)?,
+                },
             }
         }
     }
 
-    /// The slots that a walk over entries fills. Classes have headers for all objects or for none: if the latter turns
-    /// out, all entries are read again, so that all objects are read in the same way.
+    /// Execute a walk over entries and return the filled slots. Assumes that the objects of a class have headers. If
+    /// they turn out to have no headers, all entries are read again, because either all objects of a class have headers
+    /// or none.
     fn filled<'p>(
         &'p self,
         data: &'p [u8],
@@ -75,7 +84,7 @@ impl Program {
         self.walked(data, key_size, self.new_slots(data.len()), walk).map(|machine| machine.slots)
     }
 
-    /// The same, behind what slots hold already.
+    /// Like `filled`, but append to existing `slots`.
     fn walked<'p>(
         &'p self,
         data: &'p [u8],
@@ -84,21 +93,22 @@ impl Program {
         walk: impl Fn(&mut Reader<'p>) -> Result<()>,
     ) -> Result<Machine<'p>> {
         let mut round = 0;
+        let mut attempts = Attempts::default();
         loop {
             let mut reader = Reader::over(self, data, key_size, slots);
             reader.machine.may_start_over = round < STARTS_OVER_MAX;
+            reader.machine.unsure_arrays = attempts.arrays;
             match walk(&mut reader) {
-                Err(_) if reader.machine.starts_over => {
-                    round += 1;
-                    reader.go_back();
-                    slots = reader.machine.slots;
-                }
-                done => return done.map(|()| reader.machine),
+                Ok(()) => return attempts.accept(&reader.machine).map(|()| reader.machine),
+                Err(_) if reader.machine.starts_over => round += 1,
+                Err(error) => attempts.next(&reader.machine, error)?,
             }
+            reader.go_back();
+            slots = reader.machine.slots;
         }
     }
 
-    /// Empty slots, with room for about this many bytes of entries.
+    /// Create empty slots, with memory reserved for approximately `data_bytes` bytes of entries.
     fn new_slots(&self, data_bytes: usize) -> Vec<Slot> {
         let (mut slots, class) = (Vec::new(), &self.parts().class);
         add_slots(&mut slots, &class.has_offsets);
@@ -106,9 +116,9 @@ impl Program {
         slots
     }
 
-    /// Decodes objects that were each streamed to a buffer of their own, as in streamer fields of an RNTuple. `offsets`
-    /// has the start of each in `bytes` and the end of the last. An object without bytes has default values: fields
-    /// that were added later have such objects in the entries before.
+    /// Decode objects that were each streamed to a separate buffer, as in streamer fields of an RNTuple. `offsets` has
+    /// the start of each object in `bytes`, followed by the end of the last object. An object without bytes, as in
+    /// entries before a field was added, gets default values.
     pub fn decode_streamed(&self, bytes: &[u8], offsets: &[i64]) -> Result<Column> {
         let slots = self.filled(bytes, 0, |reader| {
             if let Some(block) = reader.as_blocks(offsets) {
@@ -116,7 +126,7 @@ impl Program {
                 return Ok(());
             }
             for (index, pair) in offsets.windows(2).enumerate() {
-                // References count from where the object begins.
+                // References are relative to the start of the object's own buffer.
                 reader.data = bytes.get(pair[0] as usize..pair[1] as usize).unwrap_or_default();
                 let read = match reader.data.len() {
                     0 => reader.machine.defaults(&self.parts().class.form, 0, 1),
@@ -130,8 +140,8 @@ impl Program {
         Columns::new(slots, &self.parts().classes).column(&self.parts().class.form, 0, count)
     }
 
-    /// The places of references in the data of a basket, sorted. `bounds` has the start of each entry and the end of
-    /// the last.
+    /// Sorted positions of the references in a basket's data. `bounds` has the start of each entry, followed by the end
+    /// of the last entry.
     pub fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         let entries = 0..bounds.len().saturating_sub(1);
         let slots = self.new_slots(plain.data.len());
@@ -140,14 +150,14 @@ impl Program {
             reader.bounded_entries(bounds, entries.clone())
         })?;
         let mut places = places.entry.references.take().unwrap_or_default();
-        // An object that several pointers lead to is read for each.
+        // An object is read once for each of its pointers, so positions may occur several times.
         places.sort_unstable();
         places.dedup();
         Ok(places)
     }
 
-    /// Where the entries of a basket without entry offsets begin, and where the last ends. `counts` has the number of
-    /// elements of each, where another branch counts them.
+    /// Start of each entry of a basket without entry offsets, followed by the end of the last entry. `counts` has the
+    /// number of elements per entry, if a counter branch stores them.
     pub(crate) fn bounds(&self, plain: &Plain<'_>, counts: Option<&[i64]>) -> Result<Vec<u32>> {
         let bounds = std::cell::RefCell::new(Vec::new());
         self.walked(plain.data, plain.key_size, self.new_slots(plain.data.len()), |reader| {
@@ -166,21 +176,22 @@ impl Program {
         Ok(bounds)
     }
 
-    /// Decodes entries of a basket. `counts` has the number of elements of each, where another branch counts them.
+    /// Decode entries of a basket. `counts` has the number of elements per entry, if a counter branch stores them.
     pub fn decode(&self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<Column> {
         let mut open = self.begin(plain.data.len());
         open.add(plain, entries, counts)?;
         open.finish()
     }
 
-    /// Begins a column of the entries of several baskets, with room for about this many bytes of them.
+    /// Start a column for the entries of several baskets, with memory reserved for approximately `data_bytes` bytes of
+    /// entries.
     pub fn begin(&self, data_bytes: usize) -> OpenColumn<'_> {
         OpenColumn { program: self, slots: self.new_slots(data_bytes), entries_count: 0 }
     }
 }
 
-/// A column of the entries of baskets of a branch, which lie behind each other. A column takes as long to make as some
-/// hundred of its values, so small baskets share one.
+/// A column over the entries of consecutive baskets of a branch. Small baskets share a column, because creating a
+/// column takes as long as decoding a few hundred values.
 #[derive(Debug)]
 pub struct OpenColumn<'p> {
     program: &'p Program,
@@ -189,9 +200,14 @@ pub struct OpenColumn<'p> {
 }
 
 impl OpenColumn<'_> {
-    /// Decodes entries of a basket, as [`Program::decode`] does. After an error it holds nothing any more.
+    /// Decode entries of a basket, like [`Program::decode`], and append them. After an error, discard the column.
     pub fn add(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
         let (bounds, slots) = (plain.bounds()?, std::mem::take(&mut self.slots));
+        if let (Some(name), Some(counts), true) = (self.program.unsure_array(), counts, plain.data.is_empty())
+            && counts.get(entries.clone()).is_some_and(|counts| counts.iter().any(|count| *count > 0))
+        {
+            return Err(not_stored(name));
+        }
         let machine = self.program.walked(plain.data, plain.key_size, slots, |reader| match &bounds {
             Some(bounds) => reader.bounded_entries(bounds, entries.clone()),
             None => reader.unbounded_entries(plain, entries.clone(), counts),
@@ -201,7 +217,7 @@ impl OpenColumn<'_> {
         Ok(())
     }
 
-    /// The column.
+    /// Convert the decoded entries to a column.
     pub fn finish(self) -> Result<Column> {
         let Parts { class, classes, .. } = self.program.parts();
         class.remember(&self.slots);
@@ -210,8 +226,8 @@ impl OpenColumn<'_> {
 }
 
 impl Layout {
-    /// The places of references in the data of a basket, sorted. `bounds` has the start of each entry and the end of
-    /// the last.
+    /// Sorted positions of the references in a basket's data. `bounds` has the start of each entry, followed by the end
+    /// of the last entry.
     pub(crate) fn references(&self, plain: &Plain<'_>, bounds: &[u32]) -> Result<Vec<u32>> {
         match self {
             Self::Objects(program) if program.may_refer() => program.references(plain, bounds),
@@ -228,14 +244,14 @@ fn named(error: FormatError, entry: usize) -> FormatError {
     error.in_object(format!("entry {entry}"))
 }
 
-/// The walk over the entries of one basket.
+/// A walk over the entries of one basket.
 struct Reader<'a> {
     machine: Machine<'a>,
     parts: &'a Parts,
     steps: Arc<Vec<Step>>,
     data: &'a [u8],
     fused_again: usize,
-    /// How full the slots were at first.
+    /// Recorded sizes of the slots at the start of the walk.
     marks: Vec<Mark>,
 }
 
@@ -248,13 +264,13 @@ impl<'a> Reader<'a> {
         Self { machine, parts, steps: parts.class.steps(), data, fused_again: 0, marks }
     }
 
-    /// Takes out of the slots what this walk has added.
+    /// Remove everything that this walk has added to the slots.
     fn go_back(&mut self) {
         self.machine.slots.truncate(self.marks.len());
         self.machine.slots.iter_mut().zip(&self.marks).for_each(|(slot, mark)| slot.go_back(mark));
     }
 
-    /// The block by which each of these entries can be read, if sizes and bytes of all of them fit it.
+    /// The block that reads one entry; None unless the sizes and bytes of all entries in `bounds` match this block.
     fn as_blocks<T: Copy + Into<i64>>(&self, bounds: &[T]) -> Option<Block> {
         let [Step::Block(block)] = self.steps.as_slice() else { return None };
         let (first, last) = ((*bounds.first()?).into() as usize, (*bounds.last()?).into() as usize);
@@ -267,14 +283,14 @@ impl<'a> Reader<'a> {
         is_even.then(|| block.clone())
     }
 
-    /// Reads entries that each fit this block.
+    /// Read consecutive entries that all match `block`.
     fn blocks(&mut self, block: &Block, data: &[u8]) {
         if let Some(count) = data.len().checked_div(block.size).filter(|count| *count > 0) {
             block.take(data, count, &mut self.machine.slots);
         }
     }
 
-    /// Reads entries whose offsets the basket stores.
+    /// Read entries whose offsets are stored in the basket.
     fn bounded_entries(&mut self, bounds: &[u32], entries: Range<usize>) -> Result<()> {
         let bounds = &bounds[entries.start..=entries.end];
         if let Some(block) = self.as_blocks(bounds) {
@@ -290,7 +306,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads entries that are lists of lists of numbers up to the first that is not as usual; returns how many.
+    /// Read entries that are lists of lists of numbers, up to the first entry with a different encoding. Returns the
+    /// number of entries read.
     fn lists_of_entries(&mut self, bounds: &[u32]) -> usize {
         let steps = Arc::clone(&self.steps);
         let lists = HeadedLists::of(&steps).filter(|_| self.parts.elements.is_none());
@@ -304,13 +321,13 @@ impl<'a> Reader<'a> {
             // An empty collection is written without a header.
             (Some(list), _) if is_empty => self.machine.push_list(list, 0),
             (Some(_), _) => self.entry(REST)?,
-            // So is a string that was empty.
+            // An empty string may be written without its length.
             (None, [Step::Text { slot, .. }]) if is_empty => self.machine.push_list(*slot, 0),
             (None, _) => self.entry(1)?,
         }
         match self.machine.cursor.remaining() {
             0 => Ok(()),
-            left => Err(self.machine.damaged(format!("{left} bytes are left behind the entry"))),
+            left => Err(self.machine.damaged(format!("{left} bytes are left after the entry"))),
         }
     }
 
@@ -329,12 +346,12 @@ impl<'a> Reader<'a> {
                 self.machine.push_list(list, done);
                 Ok(())
             }
-            (Some(_), _) => Err(FormatError::internal("a member of a collection is read in several steps")),
+            (Some(_), _) => Err(FormatError::internal("a member of a collection has several steps")),
             (None, steps) => self.machine.run(steps, 0, 1),
         }
     }
 
-    /// The bytes of these entries, if all of the basket are a block of one size each.
+    /// The bytes of a range of entries; None unless every entry of the basket is a block of the same size.
     fn even_entries<'p>(&self, plain: &Plain<'p>, entries: &Range<usize>) -> Result<Option<&'p [u8]>> {
         match self.steps.as_slice() {
             _ if self.parts.elements.is_some() => Ok(None),
@@ -348,7 +365,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads entries without offsets: each begins where the one before ends.
+    /// Read entries without offsets: each entry starts where the previous entry ends.
     fn unbounded_entries(&mut self, plain: &Plain<'_>, entries: Range<usize>, counts: Option<&[i64]>) -> Result<()> {
         if let Some(data) = self.even_entries(plain, &entries)? {
             if let [Step::Block(block)] = Arc::clone(&self.steps).as_slice() {
@@ -367,7 +384,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads entries from the first of the basket on. `visit` gets the number of the next one and where it begins.
+    /// Read entries one by one, starting with the basket's first entry. Before each entry, calls `visit` with the index
+    /// and the start of the entry.
     fn each_unbounded(
         &mut self,
         plain: &Plain<'_>,
@@ -398,12 +416,12 @@ impl<'a> Reader<'a> {
         }
         if entries.end == plain.entries_count && position != self.data.len() {
             let left = self.data.len() - position;
-            return Err(FormatError::damaged(position as u64, format!("{left} bytes are left behind the last entry")));
+            return Err(FormatError::damaged(position as u64, format!("{left} bytes are left after the last entry")));
         }
         Ok(())
     }
 }
 
 fn no_bounds() -> FormatError {
-    FormatError::damaged(0, "the basket does not say where its entries begin")
+    FormatError::damaged(0, "the basket has no entry offsets")
 }

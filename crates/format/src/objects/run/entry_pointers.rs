@@ -1,42 +1,43 @@
-//! What pointers in an entry may refer to: classes by the tags that named them, objects by their places.
+//! Targets of the pointers in an entry: classes by the tag that named them, objects by their position.
 
 use std::sync::Arc;
 
 use crate::layout::program::ClassProgram;
 use crate::layout::steps::Step;
 
-/// An object that several pointers lead to is read for each, up to this many times the bytes of the entry.
+/// Maximum number of bytes to reread, as a multiple of the entry size. Bytes are reread because an object is read once
+/// for each pointer to it.
 const READ_AGAIN_FACTOR_MAX: usize = 256;
 
-/// A class that objects behind pointers had.
+/// A class whose objects pointers refer to.
 #[derive(Debug, Clone)]
 pub(super) struct KnownClass {
     pub(super) class: Arc<ClassProgram>,
     pub(super) steps: Arc<Vec<Step>>,
 }
 
-/// What the pointers of an entry may refer to.
+/// Possible targets of the pointers in an entry.
 #[derive(Debug, Default)]
 pub(super) struct EntryPointers {
-    /// Classes by the number of the tag that named them.
+    /// Classes with the reference that later tags use.
     pub(super) classes: Vec<(u64, KnownClass)>,
-    /// Places of the objects that are being read.
+    /// Start positions of the objects that are currently being read.
     pub(super) open: Vec<usize>,
-    /// Bytes that may be read again.
+    /// Number of bytes that may still be reread.
     pub(super) read_again_max: usize,
-    /// Places of references to classes and objects, of all entries so far, where these are wanted.
+    /// Positions of references to classes and objects in all entries read so far; None unless requested.
     pub(super) references: Option<Vec<u32>>,
 }
 
 impl EntryPointers {
-    /// Takes note of a reference at this place.
+    /// Record the position of a reference, if positions are requested.
     pub(super) fn refers_at(&mut self, place: usize) {
         if let Some(references) = &mut self.references {
             references.push(place as u32);
         }
     }
 
-    /// Forgets the entry before.
+    /// Discard the targets of the previous entry.
     pub(super) fn begin(&mut self, entry_size: usize) {
         self.classes.clear();
         self.open.clear();

@@ -1,25 +1,26 @@
-//! Limits the memory that is filled without bytes of the file: defaults of members that a version of a class does not
-//! have, rounds of loops that read nothing, columns for the objects of each further class.
+//! Limit for memory that is filled without bytes from the file: defaults of missing members, loop iterations that read
+//! nothing, and columns for further classes of objects.
 
 use crate::error::{FormatError, Result};
 use crate::layout::form::Form;
 
 use super::slot::{Slot, NULL_TAG};
 
-/// The limit: this many bytes, and this many times the bytes of the data.
+/// Constant part of the limit, in bytes.
 const EXPANSION_BYTES_MIN: usize = 16 << 20;
+/// Variable part of the limit, as a multiple of the data size.
 const EXPANSION_FACTOR_MAX: usize = 256;
-/// Bytes that a round without reading counts as.
+/// Number of bytes charged for a loop iteration that reads nothing.
 pub(super) const ROUND_BYTES: usize = 16;
-/// Bytes that a new slot counts as.
+/// Number of bytes charged for a new slot.
 pub(super) const SLOT_BYTES: usize = 256;
 
-/// Bytes that may still be filled.
+/// Number of bytes that may still be filled without bytes from the file.
 #[derive(Debug)]
 pub(super) struct ExpansionLimit(usize);
 
 impl ExpansionLimit {
-    /// For this number of bytes of data.
+    /// Create the limit for `data_bytes` bytes of data.
     pub(super) fn of(data_bytes: usize) -> Self {
         Self(EXPANSION_BYTES_MIN.saturating_add(data_bytes.saturating_mul(EXPANSION_FACTOR_MAX)))
     }
@@ -27,16 +28,13 @@ impl ExpansionLimit {
     pub(super) fn take(&mut self, bytes: usize, position: usize) -> Result<()> {
         let left = self.0.checked_sub(bytes);
         self.0 = left.ok_or_else(|| {
-            FormatError::damaged(
-                position as u64,
-                "the objects would take far more memory than their bytes can describe",
-            )
+            FormatError::damaged(position as u64, "the objects need far more memory than their bytes justify")
         })?;
         Ok(())
     }
 }
 
-/// Bytes that [`add_defaults`] adds.
+/// Number of bytes that [`add_defaults`] appends per value.
 pub(super) fn default_bytes(form: &Form) -> usize {
     let sum = |bytes: usize, one: &Form| bytes.saturating_add(default_bytes(one));
     match form {
@@ -49,7 +47,7 @@ pub(super) fn default_bytes(form: &Form) -> usize {
     }
 }
 
-/// Adds the defaults of missing members: zeros, empty arrays, null.
+/// Append the defaults of missing members: zeros, empty arrays and null pointers.
 pub(super) fn add_defaults(form: &Form, slots: &mut [Slot], count: usize) {
     match form {
         Form::Flat { scalar, slot } => {

@@ -1,4 +1,4 @@
-//! Takes the steps of a program through the bytes of entries.
+//! Execution of a program's steps.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,6 @@ use crate::layout::steps::{
     Block, Collection, Convert, Counted, Counter, Header, Loop, Object, Pointers, PointersKind, Step, Version,
 };
 use crate::marks::{IS_REFERENCED, MEMBERWISE_MASK, VERSION_COUNT_MASK};
-use crate::numbers::number::Number;
 
 use super::block::append;
 use super::convert::whole_number;
@@ -18,15 +17,15 @@ use super::entry_pointers::{EntryPointers, KnownClass};
 use super::expansion::{add_defaults, default_bytes, ExpansionLimit, ROUND_BYTES};
 use super::slot::Slot;
 
-/// Number of objects that means: all up to the end of the entry.
+/// Special object count that stands for all objects up to the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
-/// Steps within steps, objects that pointers lead to among them, deeper than this are taken for a loop.
+/// Maximum nesting depth of steps, including objects that pointers refer to. Deeper nesting is assumed to be a cycle.
 const DEPTH_MAX: usize = 200;
-/// Bytes of the number of elements of a collection.
-const COUNT_BYTES: usize = 4;
-/// Collections of this version and later say which version of their elements' class is streamed memberwise.
+/// Size in bytes of a collection's element count.
+pub(super) const COUNT_BYTES: usize = 4;
+/// First container version whose memberwise collections store the class version of the elements.
 pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
-/// From this version on nothing is streamed of the members of empty collections.
+/// First container version whose empty memberwise collections store nothing for the members.
 const EMPTY_LEFT_OUT_VERSION: i16 = 7;
 
 /// The members of a TObject.
@@ -38,30 +37,44 @@ pub(super) struct ObjectIdentity {
     pub(super) bits: u32,
 }
 
-/// The walk over the entries of a basket.
+/// State of a walk over the entries of a basket.
 pub(crate) struct Machine<'a> {
     pub(crate) cursor: Cursor<'a>,
-    /// All bytes up to the end of the entry.
+    /// All bytes of the basket up to the end of the current entry.
     data: &'a [u8],
     pub(crate) slots: Vec<Slot>,
     pub(crate) classes: &'a Classes,
-    /// Bytes of the key, which references between objects count too.
+    /// Size of the key. References between objects are relative to the start of the key.
     pub(crate) key_size: u64,
     depth: usize,
     expansion: ExpansionLimit,
-    /// Whether a header was not as assumed since this was last reset.
+    /// Whether a header has differed from the assumed kind since this flag was last reset.
     pub(crate) has_learned: bool,
-    /// Whether the walk ends where objects turn out to have no headers, and whether it has ended for this reason.
+    /// Whether to stop the walk if a class's objects turn out to have no headers. `starts_over` is set on such a stop.
     pub(crate) may_start_over: bool,
     pub(crate) starts_over: bool,
     pub(super) entry: EntryPointers,
     pub(super) known: HashMap<Vec<u8>, KnownClass>,
-    /// The class of the innermost object behind a pointer that could not be read.
+    /// Class name of the innermost unreadable object that a pointer refers to.
     pub(super) failed: Option<String>,
-    /// Why the first object that was stepped over is not read.
+    /// Reason why the first skipped object could not be read.
     pub(super) stepped_over: Option<String>,
-    /// Memory for numbers as they are stored.
-    pub(super) stored: Vec<u8>,
+    /// Name of the enumeration in the first fixed-size array that ROOT may have omitted.
+    pub(super) unsure_array: Option<String>,
+    pub(super) unsure_arrays: UnsureArrays,
+    pub(super) stored: Vec<u8>, // a buffer for undecoded numbers
+}
+
+/// Assumption about fixed-size arrays of enumerations, which ROOT may have omitted. Each assumption may be tried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UnsureArrays {
+    /// The arrays are stored, and all objects after them have their usual headers.
+    #[default]
+    Undecided,
+    /// The arrays are omitted and their columns stay empty. Only used to explain why the first assumption failed.
+    LeftOut,
+    /// The arrays are stored, and objects after them may have no headers.
+    Stored,
 }
 
 impl<'a> Machine<'a> {
@@ -81,23 +94,25 @@ impl<'a> Machine<'a> {
             known: HashMap::new(),
             failed: None,
             stepped_over: None,
+            unsure_array: None,
+            unsure_arrays: UnsureArrays::default(),
             stored: Vec::new(),
         }
     }
 
-    /// Goes to an entry that begins at `position` and ends with `data`.
+    /// Move to an entry that starts at `position` and ends at the end of `data`.
     pub(crate) fn begin_entry(&mut self, data: &'a [u8], position: usize) {
         self.data = data;
         self.go_to(position);
         self.entry.begin(data.len().saturating_sub(position));
     }
 
-    /// Goes to a position in the bytes of the entry or before them.
+    /// Move to a position at or before the end of the entry.
     pub(super) fn go_to(&mut self, position: usize) {
         self.cursor = Cursor::at(self.data, position);
     }
 
-    /// Fuses again the steps of the classes that pointers led to.
+    /// Fuse the steps again, for all classes whose objects pointers have referred to.
     pub(crate) fn fuse_known_again(&mut self) {
         for known in self.known.values_mut() {
             known.class.fuse_again();
@@ -109,12 +124,12 @@ impl<'a> Machine<'a> {
         FormatError::damaged(self.cursor.position() as u64, message)
     }
 
-    /// Takes steps for `count` objects, each step for all of them before the next.
+    /// Execute steps for `count` objects. Each step is executed for all objects before the next step.
     pub(crate) fn run(&mut self, steps: &[Step], base: usize, count: usize) -> Result<()> {
         self.deeper(|machine| steps.iter().try_for_each(|step| machine.step(step, base, count).map(|_| ())))
     }
 
-    /// Runs something one level deeper; fails where there are too many levels.
+    /// Run `work` one nesting level deeper. Fails above [`DEPTH_MAX`].
     pub(super) fn deeper<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.damaged("objects are nested too deeply"));
@@ -125,12 +140,12 @@ impl<'a> Machine<'a> {
         result
     }
 
-    /// Counts bytes that are filled without bytes of the file; fails where there are too many.
+    /// Charge memory that is filled without bytes from the file. Fails if the expansion limit is exceeded.
     pub(super) fn count_expansion(&mut self, bytes: usize) -> Result<()> {
         self.expansion.take(bytes, self.cursor.position())
     }
 
-    /// Repeats something; rounds in which nothing is read are limited.
+    /// Run `work` `count` times. The number of iterations that read nothing is limited.
     pub(super) fn times(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         for _ in 0..count {
             let start = self.cursor.position();
@@ -142,7 +157,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Repeats something for each of `count` objects. Returns how many there were.
+    /// Run `work` for each of `count` objects. Returns the number of objects.
     pub(super) fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
             self.times(count, work)?;
@@ -153,14 +168,14 @@ impl<'a> Machine<'a> {
             let start = self.cursor.position();
             work(self)?;
             if self.cursor.position() == start {
-                return Err(self.damaged("objects that have no bytes cannot be counted"));
+                return Err(self.damaged("the number of objects is unknown because they have no bytes"));
             }
             done += 1;
         }
         Ok(done)
     }
 
-    /// Takes one step for `count` objects, and returns how many there were.
+    /// Execute one step for `count` objects. Returns the number of objects.
     pub(crate) fn step(&mut self, step: &Step, base: usize, count: usize) -> Result<usize> {
         match step {
             Step::Block(block) => self.block(block, base, count),
@@ -175,6 +190,7 @@ impl<'a> Machine<'a> {
             }
             Step::Bits { slot } => self.each(count, |machine| machine.bits(base + slot)),
             Step::TRef { slot } => self.each(count, |machine| machine.tref(base + slot)),
+            Step::Repeat { .. } if self.leaves_out(step) => Ok(if count == REST { 0 } else { count }),
             Step::Repeat { count: each, steps } => self.repeat(steps, base, count, *each),
             Step::Object(object) => self.each(count, |machine| machine.object(object, base)),
             Step::Headed { count: each, steps } => self.headed(steps, base, count, *each),
@@ -201,7 +217,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Adds the defaults of members that are not stored, or of whole objects.
+    /// Append default values for members that are not stored, or for whole objects.
     pub(super) fn defaults(&mut self, form: &Form, base: usize, count: usize) -> Result<()> {
         self.count_expansion(default_bytes(form).saturating_mul(count))?;
         add_defaults(form, &mut self.slots[base..], count);
@@ -223,7 +239,7 @@ impl<'a> Machine<'a> {
         }
         let (Some(blocks), Some(size)) = (blocks, size) else {
             let remaining = self.cursor.remaining();
-            return Err(self.damaged(format!("{remaining} bytes are no whole number of {}", block.size)));
+            return Err(self.damaged(format!("the remaining {remaining} bytes are not a multiple of {}", block.size)));
         };
         let data = self.cursor.take(size)?;
         if blocks > 0 {
@@ -232,7 +248,7 @@ impl<'a> Machine<'a> {
         Ok(blocks)
     }
 
-    /// The number of blocks in the rest of the entry; None if it is not a whole number.
+    /// The number of blocks in the rest of the entry; None if the rest is not a multiple of the block size.
     fn blocks_left(&self, block: &Block) -> Option<usize> {
         let remaining = self.cursor.remaining();
         remaining.is_multiple_of(block.size).then(|| remaining.checked_div(block.size)).flatten()
@@ -244,11 +260,11 @@ impl<'a> Machine<'a> {
         slot.offsets.push(slot.bytes.len() as i64);
     }
 
-    /// Reads a TObject (TObject::Streamer).
+    /// Read a TObject (TObject::Streamer).
     pub(super) fn tobject(&mut self) -> Result<ObjectIdentity> {
         let version = self.cursor.i16()?;
         if version & VERSION_COUNT_MASK != 0 {
-            self.cursor.skip(4)?; // what was taken for a version was the first half of a byte count
+            self.cursor.skip(4)?; // the "version" was the first half of a byte count
         }
         let unique_id = self.cursor.u32()?;
         let bits = self.cursor.u32()?;
@@ -295,15 +311,15 @@ impl<'a> Machine<'a> {
         self.finish(header, &object.class_name)
     }
 
-    /// Reads the header of an object up to its members.
+    /// Read an object's header, and stop at its first member.
     fn object_header<'o>(&mut self, object: &'o Object) -> Result<(VersionHeader, &'o Version)> {
         if let (Header::None, Some(usual)) = (object.header.now(), object.versions.first()) {
             return Ok((VersionHeader { version: 0, end: None }, usual));
         }
         let start = self.cursor.position();
-        let header = self.cursor.version_header()?;
+        let header = self.version_header()?;
         let (version, kind) = match header.version {
-            // A class whose ClassDef says 0 has no checksum.
+            // Version 0 means that a checksum follows, except for a class whose ClassDef has version 0.
             ..=0 if object.version(0).is_none() || object.takes_any => {
                 let checksum = self.cursor.u32()?;
                 let version = object.checksum(checksum).filter(|one| header.end.is_some() || one.checksum == checksum);
@@ -316,13 +332,13 @@ impl<'a> Machine<'a> {
                 self.has_learned |= object.header.learn(kind);
                 Ok((header, version))
             }
-            // What is neither a byte count nor a version belongs to the members already.
-            (None, Some(usual)) if header.end.is_none() => {
+            // Without a byte count and a known version, these bytes are already part of the members.
+            (None, Some(usual)) if header.end.is_none() && self.may_lack_headers() => {
                 self.go_to(start);
                 let is_new = object.header.learn(Header::None);
                 if is_new && self.may_start_over {
                     self.starts_over = true;
-                    return Err(self.damaged(format!("objects of class {} have no headers", object.class_name)));
+                    return Err(self.damaged(format!("the objects of class {} have no headers", object.class_name)));
                 }
                 self.has_learned |= is_new;
                 Ok((header, usual))
@@ -331,7 +347,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The version of their class that elements have which are streamed memberwise.
+    /// Read the class version of memberwise elements.
     pub(super) fn members_version<'o>(&mut self, object: &'o Object) -> Result<Option<&'o Version>> {
         let header = self.cursor.version_header()?;
         let version = match header.version {
@@ -341,7 +357,7 @@ impl<'a> Machine<'a> {
             }
             number => object.version(number),
         };
-        // Of a class that is not described nothing may be stored.
+        // An undescribed class is accepted, because the collection may be empty.
         match (version, object.versions.is_empty()) {
             (None, false) => Err(self.not_described(&object.class_name, header.version)),
             (version, _) => Ok(version),
@@ -350,25 +366,25 @@ impl<'a> Machine<'a> {
 
     fn not_described(&self, class_name: &str, version: i16) -> FormatError {
         let which = if version <= 0 { "with a checksum".to_string() } else { format!("of version {version}") };
-        self.damaged(format!("an object of class {class_name} {which} that the file does not describe"))
+        self.damaged(format!("an object has class {class_name} {which}, which the file does not describe"))
     }
 
-    /// The end of an object must be where its header says.
+    /// Check that an object ends at the position that its header declares.
     pub(super) fn finish(&mut self, header: VersionHeader, class_name: &str) -> Result<()> {
         match header.end {
             Some(end) if end != self.cursor.position() => {
                 let found = self.cursor.position() as i64 - end as i64;
                 let what = if found < 0 { "more" } else { "fewer" };
                 let bytes = found.unsigned_abs();
-                Err(self.damaged(format!("an object of class {class_name} has {bytes} bytes {what} than its members")))
+                Err(self.damaged(format!("the object of class {class_name} has {bytes} bytes {what} than its members")))
             }
             _ => Ok(()),
         }
     }
 
-    /// One header, and behind it `each` things of each of `count` objects.
+    /// Read one header, followed by `each` values per object.
     fn headed(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
-        let header = self.cursor.version_header()?;
+        let header = self.version_header()?;
         let done = self.behind(&header, steps, base, count, each).and_then(|done| {
             self.finish(header, "a container")?;
             Ok(done)
@@ -376,7 +392,7 @@ impl<'a> Machine<'a> {
         done.map_err(|error| Step::unknown_enumeration(steps).map_or(error, undescribed_enumeration))
     }
 
-    /// What `headed` reads behind the header.
+    /// Read the values after the header that `headed` has read.
     fn behind(
         &mut self,
         header: &VersionHeader,
@@ -387,10 +403,18 @@ impl<'a> Machine<'a> {
     ) -> Result<usize> {
         Ok(match steps {
             [Step::Collection(collection)] if header.version & MEMBERWISE_MASK != 0 => {
-                self.memberwise(collection, header.version & !MEMBERWISE_MASK, base, count, each)?
+                let done = self.memberwise(collection, header.version & !MEMBERWISE_MASK, base, count, each)?;
+                match &*collection.steps {
+                    [Step::Undescribed { class_name, .. }]
+                        if header.end.is_some_and(|end| self.cursor.position() < end) =>
+                    {
+                        return Err(undescribed(class_name));
+                    }
+                    _ => done,
+                }
             }
             _ if header.version & MEMBERWISE_MASK != 0 => {
-                return Err(self.damaged("something that is no collection is streamed memberwise"));
+                return Err(self.damaged("a value that is not a collection is streamed memberwise"));
             }
             [Step::Collection(collection)] if self.are_ints(collection, header.end) => {
                 self.each(count, |machine| machine.times(each, |machine| machine.ints(collection, base)))?
@@ -399,31 +423,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Whether collections up to `end` are of enumerations that ROOT stores as ints although they have another size. It
-    /// does so in a std::vector or std::set, but not in a std::list, or where containers are nested: the sizes tell.
-    fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
-        let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else { return false };
-        let size = end.and_then(|end| end.checked_sub(self.cursor.position()));
-        let Some(mut rest) = size.and_then(|size| self.cursor.rest().get(..size)) else { return false };
-        while let Some((count, behind)) = rest.split_first_chunk::<COUNT_BYTES>() {
-            let ints = (u32::from_be_bytes(*count) as usize).checked_mul(size_of::<i32>());
-            let Some(next) = ints.and_then(|size| behind.get(size..)) else { return false };
-            rest = next;
-        }
-        rest.is_empty() && one.scalar.stored_size() != size_of::<i32>()
-    }
-
-    /// A collection of enumerations that are stored as ints.
-    fn ints(&mut self, collection: &Collection, base: usize) -> Result<()> {
-        let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else {
-            return Err(FormatError::internal("a collection of something else than enumerations"));
-        };
-        let count = self.count(size_of::<i32>())?;
-        self.push_list(base + collection.list, count);
-        self.convert(&Convert { stored: Number::I32.into(), count, slot: one.slot, number: one.scalar.number() }, base)
-    }
-
-    /// Collections that are streamed memberwise: one member of all elements, then the next member of all.
+    /// Read memberwise collections, which store one member of all elements before the next member.
     fn memberwise(
         &mut self,
         collection: &Collection,
@@ -437,14 +437,14 @@ impl<'a> Machine<'a> {
             return self.nested_memberwise(places, class_name, version, count, each);
         }
         let Some(object) = &collection.memberwise else {
-            return Err(self.damaged("a collection of something else than objects is streamed memberwise"));
+            return Err(self.damaged("a collection whose elements are not objects is streamed memberwise"));
         };
         let usual = object.versions.first();
         let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
         let members = of_class.map_or(&[][..], |version| &version.members);
         self.each(count, |machine| {
             machine.times(each, |machine| {
-                // Elements without members take no bytes.
+                // Elements without members have no bytes.
                 let elements = machine.count(usize::from(!members.is_empty()))?;
                 if let (true, [Step::Undescribed { numbers: Some(_), class_name }]) = (elements > 0, &*collection.steps)
                 {
@@ -459,7 +459,7 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// A count of four bytes, of items of at least `size_min` bytes each.
+    /// Read a four-byte count of items, each of at least `size_min` bytes.
     pub(super) fn count(&mut self, size_min: usize) -> Result<usize> {
         let count = i64::from(self.cursor.i32()?);
         match usize::try_from(count) {
@@ -468,7 +468,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Counts the elements of one more list.
+    /// Append a list with `elements` elements.
     pub(crate) fn push_list(&mut self, list: usize, elements: usize) {
         let offsets = &mut self.slots[list].offsets;
         offsets.push(offsets.last().copied().unwrap_or(0) + elements as i64);
@@ -489,7 +489,7 @@ impl<'a> Machine<'a> {
 
     fn counted(&mut self, counted: &Counted, base: usize, count: usize) -> Result<usize> {
         if count == REST {
-            return Err(FormatError::internal("an array is decoded without the branch that counts it"));
+            return Err(FormatError::internal("an array is decoded without its counter branch"));
         }
         for index in 0..count {
             let is_there = !counted.has_flag || self.cursor.u8()? != 0;
@@ -511,18 +511,18 @@ impl<'a> Machine<'a> {
         self.cursor.checked_count(value, counted.element_size())
     }
 
-    /// The value of the counter of the object `index` of `count` that were read last.
+    /// The value of an array's counter in one object. `index` is the object's index among the last `count` objects.
     fn counter(&self, counter: &Counter, base: usize, index: usize, count: usize) -> Result<i64> {
         let bytes = &self.slots[base + counter.slot].bytes;
         let size = counter.number.size();
         let start = bytes.len().checked_sub(size * (count - index));
         let value = start.and_then(|start| whole_number(counter.number, &bytes[start..start + size]));
-        value.map(|value| value.max(0)).ok_or_else(|| self.damaged("an array whose counter is not there"))
+        value.map(|value| value.max(0)).ok_or_else(|| self.damaged("the counter of an array is missing"))
     }
 
-    /// Arrays of objects behind one header (kStreamLoop).
+    /// Read arrays of objects after one shared header (kStreamLoop).
     fn repeated(&mut self, repeated: &Loop, base: usize, count: usize) -> Result<usize> {
-        let header = self.cursor.version_header()?;
+        let header = self.version_header()?;
         match (&repeated.counter, header.end) {
             (Some(counter), _) if count != REST => {
                 for index in 0..count {
@@ -540,29 +540,33 @@ impl<'a> Machine<'a> {
                     let start = self.cursor.position();
                     self.run(&repeated.steps, base, 1)?;
                     if self.cursor.position() == start {
-                        return Err(self.damaged("objects that have no bytes cannot be counted"));
+                        return Err(self.damaged("the number of objects is unknown because they have no bytes"));
                     }
                     elements += 1;
                 }
                 self.push_list(base + repeated.list, elements);
             }
-            (None, None) => return Err(self.damaged("an array of objects without its length")),
-            _ => return Err(FormatError::unsupported("arrays of objects whose lengths are in another branch")),
+            (None, None) => return Err(self.damaged("an array of objects has no byte count")),
+            _ => {
+                return Err(FormatError::unsupported(
+                    "arrays of objects with lengths in another branch are not supported",
+                ))
+            }
         }
         self.finish(header, "an array of objects")?;
         Ok(count)
     }
 
-    fn convert(&mut self, convert: &Convert, base: usize) -> Result<()> {
+    pub(super) fn convert(&mut self, convert: &Convert, base: usize) -> Result<()> {
         let stored = self.cursor.take(convert.stored.stored_size().saturating_mul(convert.count))?;
         convert.append(stored, &mut self.slots[base + convert.slot].bytes);
         Ok(())
     }
 
-    /// TObjArray, TList and TMap.
+    /// Read a TObjArray, TList or TMap.
     fn pointers(&mut self, pointers: &Pointers, base: usize) -> Result<()> {
         let Pointers { list, kind, slots, name } = pointers;
-        let header = self.cursor.version_header()?;
+        let header = self.version_header()?;
         let (object_from, name_from) = if *kind == PointersKind::List { (4, 4) } else { (3, 2) };
         if header.version >= object_from {
             self.tobject()?;
@@ -579,7 +583,7 @@ impl<'a> Machine<'a> {
         for _ in 0..count {
             slots.iter().try_for_each(|slot| self.pointer(base + slot))?;
             if *kind == PointersKind::List {
-                self.cursor.string_bytes()?; // the option of the link
+                self.cursor.string_bytes()?; // option string of the TList entry
             }
         }
         self.push_list(base + list, count);
@@ -588,9 +592,9 @@ impl<'a> Machine<'a> {
 }
 
 fn undescribed_enumeration(name: &str) -> FormatError {
-    FormatError::unsupported(format!("the file does not say which type the numbers of enumeration {name} have"))
+    FormatError::unsupported(format!("the file does not describe the integer type of enumeration {name}"))
 }
 
 fn undescribed(class_name: &str) -> FormatError {
-    FormatError::unsupported(format!("an object of class {class_name}, which the file does not describe"))
+    FormatError::unsupported(format!("an object has class {class_name}, which the file does not describe"))
 }

@@ -1,4 +1,4 @@
-//! Reads many texts, or many lists of numbers, that lie behind each other: step by step it takes several times as long.
+//! Fast paths for many consecutive strings or lists of numbers, several times faster than single steps.
 
 use crate::cursor::Cursor;
 use crate::error::Result;
@@ -9,7 +9,7 @@ use super::block::append;
 use super::machine::Machine;
 
 impl Step {
-    /// The collection and its numbers, if it is one whose elements are numbers or fixed arrays of numbers.
+    /// The collection and the move of its numbers, if the elements are numbers or fixed-size arrays of numbers.
     pub(super) fn number_lists(&self) -> Option<(&Collection, &Move)> {
         let Self::Collection(inner) = self else { return None };
         let [Self::Block(Block { size, moves, guards, fallback })] = inner.steps.as_slice() else { return None };
@@ -37,7 +37,7 @@ impl Cursor<'_> {
 }
 
 impl Machine<'_> {
-    /// Reads `count` texts to a slot.
+    /// Read `count` strings and append them to a slot.
     pub(super) fn texts(&mut self, slot: usize, length: TextLength, count: usize) -> Result<()> {
         let slot = &mut self.slots[slot];
         for _ in 0..count {
@@ -47,7 +47,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Reads `count` lists of numbers, each behind its length.
+    /// Read `count` lists of numbers, each preceded by its length.
     pub(super) fn number_lists(&mut self, list: usize, slot: usize, numbers: &Move, count: usize) -> Result<()> {
         self.stored.clear();
         let read = read_lists(&mut self.cursor, numbers, count, &mut self.slots[list].offsets, &mut self.stored);
@@ -55,8 +55,8 @@ impl Machine<'_> {
         read
     }
 
-    /// Reads entries up to the first that is not as these usually are, which is to be read step by step. Returns how
-    /// many were read. `bounds` has the start of each in `data` and the end of the last.
+    /// Read entries up to the first entry with an unusual encoding, which must be read step by step. Returns the number
+    /// of entries read. `bounds` has the start of each entry in `data`, followed by the end of the last entry.
     pub(super) fn lists_of_entries(&mut self, lists: &HeadedLists<'_>, data: &[u8], bounds: &[u32]) -> usize {
         let HeadedLists { list, inner, numbers } = *lists;
         let mut outer_offsets = std::mem::take(&mut self.slots[list].offsets);
@@ -81,7 +81,7 @@ impl Machine<'_> {
     }
 }
 
-/// The steps of a list of lists of numbers behind one header, as an entry of a branch of vector<vector<float>> is.
+/// Steps that read one header and a list of lists of numbers, for example for a branch of vector<vector<float>>.
 pub(super) struct HeadedLists<'s> {
     list: usize,
     inner: usize,
@@ -98,7 +98,7 @@ impl<'s> HeadedLists<'s> {
     }
 }
 
-/// Reads a list of lists of numbers up to the end of the entry; None if it is another one than the steps usually meet.
+/// Read a list of lists of numbers up to the end of the entry; None if the encoding is unusual.
 fn read_entry(
     cursor: &mut Cursor<'_>,
     numbers: &Move,
@@ -114,7 +114,7 @@ fn read_entry(
     (header.end.is_none_or(|end| end == cursor.position()) && cursor.remaining() == 0).then_some(())
 }
 
-/// Reads the offsets of lists, and their numbers as they are stored.
+/// Read the lengths of lists, and copy their numbers without decoding.
 fn read_lists(
     cursor: &mut Cursor<'_>,
     numbers: &Move,
@@ -134,8 +134,8 @@ fn read_lists(
     Ok(())
 }
 
-/// Lists of up to so many bytes are copied together with what lies behind them: whatever their length is, it takes the
-/// same few instructions, and no branch that the processor cannot foresee.
+/// Size up to which a list is copied with a fixed number of bytes, including bytes after the list. The fixed size
+/// avoids a branch on the length, which the processor could mispredict.
 const COPIED_BYTES: usize = 32;
 
 #[inline]
@@ -168,13 +168,13 @@ mod tests {
         vec![Step::Collection(Box::new(Collection { list, steps, memberwise: None }))]
     }
 
-    /// The steps of vector<vector<float>>.
+    /// Steps that read a vector<vector<float>>.
     fn steps() -> Vec<Step> {
         let numbers = vec![Step::Block(Block::numbers(Number::F32, 1, 2))];
         vec![Step::Headed { count: 1, steps: collection(0, collection(1, numbers)) }]
     }
 
-    /// An entry as ROOT writes it: a byte count, if it is to have one, a version, and lists of this many numbers.
+    /// Encode an entry like ROOT: a byte count if `has_end` is set, a version, and lists of the given lengths.
     fn entry(has_end: bool, lists: &[usize]) -> Vec<u8> {
         let mut content = 9_i16.to_be_bytes().to_vec();
         content.extend((lists.len() as u32).to_be_bytes());
@@ -190,7 +190,7 @@ mod tests {
         slots.iter().map(|slot| (slot.bytes.clone(), slot.offsets.clone())).collect()
     }
 
-    /// Entries read at a stretch, up to one that has to be read step by step, and all of them read step by step.
+    /// Check that the fast path reads `expected` entries and fills the slots like reading step by step.
     fn compare(entries: &[Vec<u8>], expected: usize) {
         let (data, steps) = (entries.concat(), steps());
         let mut bounds = vec![0_u32];

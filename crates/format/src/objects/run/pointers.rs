@@ -1,4 +1,4 @@
-//! Pointers between the objects of an entry (TBufferFile::ReadObjectAny): classes by name, objects by their places.
+//! Pointers between the objects of an entry (TBufferFile::ReadObjectAny): classes by name, objects by position.
 
 use std::sync::Arc;
 
@@ -12,23 +12,24 @@ use super::expansion::{ROUND_BYTES, SLOT_BYTES};
 use super::machine::{Machine, MEMBERWISE_VERSION_MIN};
 use super::slot::{add_slots, Instance, INSTANCES_MAX, NULL_TAG};
 
-/// The number of the object that the whole entry is.
+/// Reference to the object that forms the whole entry.
 const WHOLE_OBJECT: u32 = 1;
-/// TClonesArray::kBypassStreamer, and where it was up to version 3.
+/// TClonesArray::kBypassStreamer: bit that means that the elements are stored memberwise.
 const BYPASS_STREAMER: u32 = 1 << 12;
+/// Value of TClonesArray::kBypassStreamer up to class version 3.
 const BYPASS_STREAMER_OLD: u32 = 1 << 14;
 
-/// The first words of a pointer.
+/// Parsed tag of a pointer.
 enum Tag {
     Null,
-    /// The number of an object that was read before.
+    /// Reference to an earlier object.
     Seen(u32),
-    /// A class and where its object ends, if that is recorded.
+    /// A new object: its class, and its end if the object has a byte count.
     New(KnownClass, Option<usize>),
 }
 
 impl Machine<'_> {
-    /// Reads a pointer and the object behind it.
+    /// Read a pointer and the object that it refers to.
     pub(super) fn pointer(&mut self, slot: usize) -> Result<()> {
         let start = self.cursor.position();
         match self.tag()? {
@@ -55,22 +56,23 @@ impl Machine<'_> {
         match end {
             Some(end) if end != found => {
                 let name = &known.class.name;
-                Err(self.damaged(format!("an object of class {name} ends at {found}, its pointer says {end}")))
+                Err(self
+                    .damaged(format!("the object of class {name} ends at {found}, but its byte count ends at {end}")))
             }
             _ => Ok(()),
         }
     }
 
-    /// Skips an object that cannot be read, and keeps the reason in its place.
+    /// Skip an object that cannot be read, and store the reason in its place.
     fn unread(&mut self, known: &KnownClass, reason: &str, slot: usize, end: usize) -> Result<()> {
         let base = self.instance(known, slot)?;
         self.count_expansion(reason.len())?;
         self.push_text(base, reason.as_bytes());
-        self.stepped_over.get_or_insert_with(|| format!("{} is left out, for {reason}, and", known.class.name));
+        self.stepped_over.get_or_insert_with(|| format!("{} was skipped because {reason}, and", known.class.name));
         self.cursor.skip_to(end)
     }
 
-    /// From here on the objects of a class are not read, as far as their ends are known.
+    /// Skip all further objects of a class that have a byte count.
     pub(super) fn leave_out(&mut self, class_name: &str, error: FormatError) {
         let class = Arc::new(ClassProgram::unread(class_name, error));
         let steps = class.steps();
@@ -89,7 +91,10 @@ impl Machine<'_> {
         } else {
             let size = (first & !BYTE_COUNT_MASK) as usize;
             if size > self.cursor.remaining() {
-                return Err(FormatError::damaged(start as u64, format!("an object of {size} bytes does not fit")));
+                return Err(FormatError::damaged(
+                    start as u64,
+                    format!("an object of {size} bytes exceeds its buffer"),
+                ));
             }
             let tag_at = self.cursor.position();
             (tag_at, self.cursor.u32()?, Some(tag_at + size))
@@ -113,16 +118,15 @@ impl Machine<'_> {
         let wanted = u64::from(tag & !CLASS_MASK);
         let found = self.entry.classes.iter().rev().find(|(number, _)| *number == wanted);
         let known = found.map(|(_, known)| known.clone());
-        let known = known.ok_or_else(|| {
-            FormatError::damaged(tag_at as u64, format!("a reference to class number {wanted}, which is not there"))
-        })?;
+        let known =
+            known.ok_or_else(|| FormatError::damaged(tag_at as u64, format!("unknown class reference {wanted}")))?;
         Ok(Tag::New(known, end))
     }
 
-    /// The class whose name, up to a zero byte, stands here.
+    /// Read a null-terminated class name and return the class.
     fn class_named_here(&mut self) -> Result<KnownClass> {
         let Some(size) = self.cursor.rest().iter().position(|byte| *byte == 0) else {
-            return Err(self.damaged("the name of a class does not end"));
+            return Err(self.damaged("the name of a class is not terminated"));
         };
         let name = self.cursor.take(size)?;
         self.cursor.skip(1)?;
@@ -140,21 +144,21 @@ impl Machine<'_> {
         Ok(known)
     }
 
-    /// Reads an object that a pointer leads to.
+    /// Read an object that a pointer refers to, after the tag of the pointer.
     fn pointed(&mut self, known: &KnownClass, slot: usize) -> Result<()> {
         check_readable(known)?;
         let base = self.instance(known, slot)?;
         self.run(&known.steps, base, 1)
     }
 
-    /// Counts one more object of a class in a slot of pointers, and returns where its slots begin.
+    /// Append an object of class `known` to a slot of pointers. Returns the index of the first slot for such objects.
     fn instance(&mut self, known: &KnownClass, slot: usize) -> Result<usize> {
         let instances = &mut self.slots[slot].instances;
         let found = instances.iter().position(|one| Arc::ptr_eq(&one.class, &known.class));
         let index = match found {
             Some(index) => index,
             None if instances.len() >= INSTANCES_MAX => {
-                let message = format!("pointers of one member to objects of over {INSTANCES_MAX} classes");
+                let message = format!("pointers of one member refer to objects of more than {INSTANCES_MAX} classes");
                 return Err(FormatError::unsupported(message));
             }
             None => {
@@ -172,19 +176,19 @@ impl Machine<'_> {
         Ok(place.instances[index].base)
     }
 
-    /// Reads once more an object that was read before. A pointer back to an object that is being read becomes null: its
-    /// columns would have no end.
+    /// Read an earlier object again. A pointer to an object that is still being read becomes null, because its columns
+    /// would be nested without end.
     fn seen(&mut self, number: u32, slot: usize) -> Result<()> {
         let place = u64::from(number).checked_sub(self.key_size + MAP_OFFSET).map(|place| place as usize);
         let is_open = place.is_some_and(|place| self.entry.open.contains(&place));
-        // Where only the places of references are wanted, those of that object are known already.
+        // If only the positions of references are requested, the positions inside that object are already known.
         if number == WHOLE_OBJECT || is_open || self.entry.references.is_some() {
             self.push_null(slot);
             return Ok(());
         }
         let here = self.cursor.position();
         let Some(place) = place.filter(|place| *place < here) else {
-            return Err(self.damaged(format!("a reference to object number {number}, which is not there")));
+            return Err(self.damaged(format!("unknown object reference {number}")));
         };
         self.go_to(place);
         self.deeper(|machine| machine.pointer(slot))?;
@@ -197,14 +201,14 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// An object of a class that contains itself.
+    /// Read an object of a recursive class.
     pub(super) fn nested(&mut self, slot: usize, class_name: &str) -> Result<()> {
         let known = self.class_named(class_name.as_bytes())?;
         self.pointed(&known, slot)
     }
 
-    /// Collections of objects of a class that contains itself, streamed memberwise: `each` for each of `count` objects.
-    /// The version of their class stands once in front of all.
+    /// Read memberwise collections of a recursive class: `each` collections per object. The class version is stored
+    /// once, before all collections.
     pub(super) fn nested_memberwise(
         &mut self,
         (list, slot): (usize, usize),
@@ -216,7 +220,7 @@ impl Machine<'_> {
         let known = self.class_named(class_name.as_bytes())?;
         check_readable(&known)?;
         let Some(object) = known.class.memberwise() else {
-            return Err(self.damaged(format!("objects of class {class_name} are streamed memberwise")));
+            return Err(self.damaged(format!("objects of class {class_name} cannot be streamed memberwise")));
         };
         let usual = object.versions.first();
         let of_class = if version >= MEMBERWISE_VERSION_MIN { self.members_version(object)? } else { usual };
@@ -232,7 +236,8 @@ impl Machine<'_> {
         self.each(count, |machine| machine.times(each, one))
     }
 
-    /// An object behind the length and the name of its class, which ends in a zero byte (TLeafObject::FillBasket).
+    /// Read the length of a class name, the null-terminated name, and an object of that class
+    /// (TLeafObject::FillBasket).
     pub(super) fn named_object(&mut self, slot: usize) -> Result<()> {
         if self.cursor.remaining() == 0 {
             self.push_null(slot);
@@ -245,9 +250,9 @@ impl Machine<'_> {
         self.pointed(&known, slot)
     }
 
-    /// A TClonesArray that is not split (TClonesArray::Streamer).
+    /// Read a TClonesArray that is not split into branches (TClonesArray::Streamer).
     pub(super) fn clones(&mut self, list: usize, slot: usize) -> Result<()> {
-        let header = self.cursor.version_header()?;
+        let header = self.version_header()?;
         let bits = if header.version > 2 { self.tobject()?.bits } else { 0 };
         if header.version > 1 {
             self.cursor.string_bytes()?;
@@ -274,7 +279,7 @@ impl Machine<'_> {
                 }
             }
         } else if let Some(end) = header.end {
-            self.cursor.skip_to(end)?; // members that are containers have their headers all the same
+            self.cursor.skip_to(end)?; // even an empty array may store the headers of container members
         }
         self.finish(header, "TClonesArray")
     }
@@ -282,14 +287,14 @@ impl Machine<'_> {
     fn clones_memberwise(&mut self, known: &KnownClass, version: Option<i32>, count: usize, slot: usize) -> Result<()> {
         check_readable(known)?;
         let Some(class) = known.class.memberwise() else {
-            return Err(self.damaged(format!("objects of class {} are streamed memberwise", known.class.name)));
+            return Err(self.damaged(format!("objects of class {} cannot be streamed memberwise", known.class.name)));
         };
         let members = class.versions.iter().find(|one| Some(one.version) == version).or(class.versions.first());
         let members = members.map_or(&[][..], |version| &version.members);
         self.all_members(known, members, count, slot)
     }
 
-    /// Objects that are streamed memberwise: one member of all objects, then the next member of all.
+    /// Read memberwise objects, which store one member of all objects before the next member.
     fn all_members(&mut self, known: &KnownClass, members: &[Step], count: usize, slot: usize) -> Result<()> {
         let start = self.cursor.position();
         let mut base = 0;
@@ -302,7 +307,7 @@ impl Machine<'_> {
     }
 }
 
-/// Refuses a class that could not be compiled, with the reason.
+/// Fail with the reason if a class could not be compiled.
 fn check_readable(known: &KnownClass) -> Result<()> {
     match &known.class.unread {
         Some(error) => Err(error.clone()),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::layout::program::ClassProgram;
 
-/// A growing buffer: of numbers or letters, of offsets, or of both for strings. A slot of pointers has a tag for each,
-/// which says which of the instances it belongs to.
+/// A growing buffer of numbers or characters, of offsets, or of both (strings). In a slot of pointers, `bytes` has one
+/// tag per pointer: the index of its class in `instances`.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) bytes: Vec<u8>,
@@ -13,33 +13,33 @@ pub(crate) struct Slot {
     pub(crate) instances: Vec<Instance>,
 }
 
-/// The objects of one class that pointers of one slot point to.
+/// All objects of one class that the pointers in a slot refer to.
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) class: Arc<ClassProgram>,
-    /// Number of the first of its slots.
+    /// Index of the first slot for these objects.
     pub(crate) base: usize,
-    /// Objects so far.
+    /// Number of objects.
     pub(crate) count: usize,
 }
 
-/// How full a slot is, to go back to.
+/// Recorded size of a slot, for rolling back.
 #[derive(Debug, Default)]
 pub(crate) struct Mark {
     bytes: usize,
     offsets: usize,
-    /// Objects of each instance.
+    /// Number of objects of each class.
     counts: Vec<usize>,
 }
 
 impl Slot {
-    /// How full it is now.
+    /// Record the current size.
     pub(crate) fn mark(&self) -> Mark {
         let counts = self.instances.iter().map(|instance| instance.count).collect();
         Mark { bytes: self.bytes.len(), offsets: self.offsets.len(), counts }
     }
 
-    /// Takes out what was added since.
+    /// Remove everything that was added after `mark`.
     pub(crate) fn go_back(&mut self, mark: &Mark) {
         self.bytes.truncate(mark.bytes);
         self.offsets.truncate(mark.offsets);
@@ -48,12 +48,12 @@ impl Slot {
     }
 }
 
-/// The tag of a null pointer.
+/// Tag of a null pointer.
 pub(crate) const NULL_TAG: u8 = u8::MAX;
-/// Limit of the classes of objects in one column.
+/// Maximum number of classes that the pointers in one slot refer to.
 pub(crate) const INSTANCES_MAX: usize = 100;
 
-/// Adds empty slots; those with offsets begin at 0.
+/// Append empty slots. Slots with offsets start with the offset 0.
 pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
     slots.extend(
         has_offsets
@@ -62,11 +62,11 @@ pub(crate) fn add_slots(slots: &mut Vec<Slot>, has_offsets: &[bool]) {
     );
 }
 
-/// The largest memory that is reserved for a basket, in multiples of its bytes.
+/// Maximum memory to reserve for a basket, as a multiple of the basket's data size.
 const ROOM_FACTOR_MAX: usize = 16;
 
 impl ClassProgram {
-    /// Reserves what the last basket needed, for data of `data_bytes` bytes.
+    /// Reserve the memory that the last basket needed, unless that exceeds the limit for `data_bytes` bytes of data.
     pub(crate) fn make_room(&self, slots: &mut [Slot], data_bytes: usize) {
         let room = self.room();
         let sum: usize = room.iter().map(|(bytes, offsets)| bytes + offsets * size_of::<i64>()).sum();
@@ -78,7 +78,7 @@ impl ClassProgram {
         }
     }
 
-    /// Keeps how much room was needed.
+    /// Remember how much memory the slots needed.
     pub(crate) fn remember(&self, slots: &[Slot]) {
         let used = slots.iter().take(self.has_offsets.len()).map(|slot| (slot.bytes.len(), slot.offsets.len()));
         *self.room() = used.collect();

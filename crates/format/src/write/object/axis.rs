@@ -1,46 +1,45 @@
-//! Axes of histograms that are added up: what becomes of two that are not the same, as ROOT's TH1::Merge joins them.
+//! Axes of histograms to be added, and joining of two different axes, like in ROOT's TH1::Merge.
 
 use std::collections::HashMap;
 
 use crate::classes::buffer::{ObjectBuffer, Pointer};
 use crate::error::Result;
 
-/// Bits of TAxis::fBits2: bins have names, and there may be more of them.
+/// Bit of TAxis::fBits2 that means that the bins have labels.
 pub(crate) const ALPHANUMERIC: i64 = 1;
-/// See above.
+/// Bit of TAxis::fBits2 that means that the axis can be extended by further bins.
 pub(crate) const CAN_EXTEND: i64 = 2;
-/// Limits and edges are the same if they differ by less than this fraction of the width of a bin
-/// (TH1::SameLimitsAndNBins, TH1::CheckBinLimits).
+/// Maximum relative difference between equal limits or edges, as a fraction of the bin width (TH1::SameLimitsAndNBins,
+/// TH1::CheckBinLimits).
 const ROUNDING: f64 = 1e-10;
-/// Maximum distance of a number of bins from an integer (TH1::RecomputeAxisLimits).
+/// Maximum difference between a number of bins and the nearest integer (TH1::RecomputeAxisLimits).
 const WHOLE: f64 = 1e-8;
 
-/// An axis.
+/// An axis of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     pub(crate) bins: usize,
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// Of bins that are not of the same width.
+    /// Edges of variable-width bins; empty for uniform bins.
     pub(crate) edges: Vec<f64>,
     pub(crate) labels: Labels,
     pub(crate) bits: i64,
 }
 
-/// The number of a bin and its name.
+/// The index of a bin, and the label of the bin.
 pub(crate) type Label = (u32, Vec<u8>);
 
-/// Names of bins.
+/// Labels of an axis's bins.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Labels {
-    /// In the order of the list.
+    /// Labels in list order.
     Named(Vec<Label>),
-    /// Something else than texts.
+    /// Labels that are not strings, as encoded bytes.
     Other(Vec<u8>),
 }
 
-/// The axis of a sum, and for each bin of both axes the bin of the sum to which it goes; None for bins that must be
-/// empty.
+/// The axis of a sum, and the target bin for each bin of both axes. None marks bins that must be empty.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) axis: Axis,
@@ -49,7 +48,7 @@ pub(crate) struct Joined {
 }
 
 impl Labels {
-    /// Of the plain bytes of a pointer to a THashList of TObjString, whose unique ids are numbers of bins.
+    /// Parse an encoded pointer to a THashList of TObjString, whose unique IDs are bin indexes.
     pub(crate) fn read(bytes: Vec<u8>) -> Self {
         match named(&bytes) {
             Ok(Some(labels)) => Self::Named(labels),
@@ -84,14 +83,14 @@ fn named(bytes: &[u8]) -> Result<Option<Vec<Label>>> {
             return Ok(None);
         }
         let header = buffer.cursor.version_header()?;
-        // Behind the version of the TObject.
+        // The unique ID follows the version in the TObject.
         let mut start = buffer.cursor.clone();
         start.skip(2)?;
         let bin = start.u32()?;
         buffer.skip_tobject()?;
         labels.push((bin, buffer.cursor.string_bytes()?.to_vec()));
         buffer.cursor.finish(header)?;
-        buffer.cursor.string_bytes()?; // how the list draws it
+        buffer.cursor.string_bytes()?; // drawing option
     }
     Ok(Some(labels))
 }
@@ -113,14 +112,14 @@ impl Axis {
         !self.labels.is_empty()
     }
 
-    /// Whether another axis has as many bins between the same limits (TH1::SameLimitsAndNBins).
+    /// Whether both axes have the same number of bins and the same limits (TH1::SameLimitsAndNBins).
     fn has_limits_of(&self, other: &Self) -> bool {
         let width = self.bin_width(self.bins);
         self.bins == other.bins && is_same(self.low, other.low, width) && is_same(self.high, other.high, width)
     }
 
-    /// Whether the bins of an axis with the same limits have the same edges (TH1::CheckBinLimits). ROOT adds
-    /// histograms with other inner edges, too, bin by bin, which gives wrong contents.
+    /// Whether the bins of both axes have the same edges, given that the limits are the same (TH1::CheckBinLimits).
+    /// ROOT adds histograms with different inner edges bin by bin as well, which yields wrong contents.
     fn has_edges_of(&self, other: &Self) -> bool {
         let inner = self.edges.len().max(other.edges.len());
         let is_complete = |axis: &Self| axis.edges.is_empty() || axis.edges.len() == inner;
@@ -130,12 +129,12 @@ impl Axis {
             && numbers.all(|edge| is_same(self.edge(edge), other.edge(edge), self.bin_width(edge.max(1))))
     }
 
-    /// The average width of its bins.
+    /// The average bin width.
     fn width(&self) -> f64 {
         (self.high - self.low) / self.bins as f64
     }
 
-    /// The edge between a bin and the next one.
+    /// The upper edge of a bin.
     fn edge(&self, bin: usize) -> f64 {
         self.edges.get(bin).copied().unwrap_or_else(|| self.low + bin as f64 * self.width())
     }
@@ -153,7 +152,7 @@ impl Axis {
         widths.all(|width| (first - width).abs() <= 0.5 * ROUNDING * (first.abs() + width.abs()))
     }
 
-    /// The bin of a value (TAxis::FindFixBin).
+    /// The index of the bin that contains a value (TAxis::FindFixBin).
     pub(crate) fn bin(&self, value: f64) -> usize {
         if value < self.low {
             return 0;
@@ -175,7 +174,7 @@ impl Axis {
         }
     }
 
-    /// Doubles its width until a value is within its limits (TH1::FindNewAxisLimits).
+    /// Double the width of the axis until it includes `value` (TH1::FindNewAxisLimits).
     pub(crate) fn extend_to(&mut self, value: f64) {
         let mut width = self.high - self.low;
         if !(value.is_finite() && width.is_finite() && width > 0.0) {
@@ -193,28 +192,29 @@ impl Axis {
         }
     }
 
-    /// The bins of a wider axis in which the centers of its bins are; underflow and overflow stay what they are.
+    /// For each bin, the bin of a wider axis that contains the bin's center. Underflow and overflow map to underflow
+    /// and overflow.
     pub(crate) fn bins_within(&self, wide: &Self) -> Vec<Option<usize>> {
         let middle = |bin: usize| self.low + (bin as f64 - 0.5) * self.width();
         let inner = |bin| if self == wide { bin } else { wide.bin(middle(bin)) };
         [0].into_iter().chain((1..=self.bins).map(inner)).chain([wide.bins + 1]).map(Some).collect()
     }
 
-    /// Its bins and limits, for errors.
+    /// The number of bins and the limits, for error messages.
     pub(crate) fn description(&self) -> String {
         format!("{} bins from {} to {}", self.bins, self.low, self.high)
     }
 
-    /// Each of its bins goes to itself.
+    /// Map each bin to itself.
     pub(crate) fn as_it_is(&self) -> Vec<Option<usize>> {
         (0..self.bins + 2).map(Some).collect()
     }
 
-    /// Refuses an axis with other bins. Allocates nothing for each bin, as files may claim any number of them.
+    /// Reject an axis with different bins. Allocates no memory per bin, because a file may declare any number of bins.
     pub(crate) fn check_same_bins(&self, other: &Self) -> std::result::Result<(), String> {
         match (self.has_limits_of(other), self.has_edges_of(other)) {
             (true, true) => Ok(()),
-            (true, false) => Err("its bins have other edges".to_string()),
+            (true, false) => Err("its bins have different edges".to_string()),
             (false, _) => Err(self.difference(other)),
         }
     }
@@ -223,14 +223,15 @@ impl Axis {
         format!("it has {}, not {}", other.description(), self.description())
     }
 
-    /// Joins two axes with the same bins, bin by bin. The histograms must have cells for their bins.
+    /// Join two axes with the same bins, bin by bin. The caller must check that the histograms have a cell for each
+    /// bin.
     fn by_number(&self, other: &Self) -> std::result::Result<Joined, String> {
         self.check_same_bins(other)?;
         Ok(Joined { axis: self.clone(), one: self.as_it_is(), two: other.as_it_is() })
     }
 
-    /// Maps the bins of both axes by their centers to an axis that spans both (TH1::RecomputeAxisLimits): all bins of
-    /// an axis have one width, one of the widths is a multiple of the other, and edges of both coincide.
+    /// Map the bins of both axes by their centers to an axis that spans both axes (TH1::RecomputeAxisLimits). Requires
+    /// uniform bins and coinciding edges, and one bin width must be a multiple of the other.
     pub(crate) fn by_middle(&self, other: &Self, bins_max: usize) -> std::result::Result<Joined, String> {
         let refused = match self.by_number(other) {
             Ok(joined) => return Ok(joined),
@@ -258,15 +259,16 @@ impl Axis {
         }
         let bins = ((high - low) / width).round();
         if !(bins >= 1.0 && bins <= bins_max as f64) {
-            return Err(format!("{refused}: one axis for both would have {bins} bins"));
+            return Err(format!("{refused}: a common axis would have {bins} bins"));
         }
         let axis = Self { bins: bins as usize, low, high, edges: Vec::new(), ..self.clone() };
         let maps = (axis.bins_of(self, self.can_extend()), axis.bins_of(other, self.can_extend()));
         Ok(Joined { axis, one: maps.0, two: maps.1 })
     }
 
-    /// To which bins those of another go. What lies beyond the limits of the other but not beyond those of this one
-    /// may belong to any bin (TH1Merger::DifferentAxesMerge).
+    /// For each bin of another axis, the target bin on this axis. None for underflow and overflow bins of the other
+    /// axis that overlap this axis or could extend it, because their entries may belong to any bin
+    /// (TH1Merger::DifferentAxesMerge).
     fn bins_of(&self, other: &Self, can_extend: bool) -> Vec<Option<usize>> {
         let middle = |bin: usize| other.low + (bin as f64 - 0.5) * other.width();
         let find = |bin| match middle(bin) {
@@ -279,11 +281,11 @@ impl Axis {
         (0..other.bins + 2).map(|bin| (!is_lost(bin)).then(|| find(bin))).collect()
     }
 
-    /// Both by the names of their bins: those of the other that are new come behind (TH1Merger::LabelMerge). `used`
-    /// are those of its bins in which there is anything, in the order in which they come.
+    /// Join two axes by their bin labels. Labels that only the other axis has are appended (TH1Merger::LabelMerge).
+    /// `used` has the nonempty bins of the other axis, in the order of their first cells.
     pub(crate) fn by_name(&self, other: &Self, used: &[usize], bins_max: usize) -> std::result::Result<Joined, String> {
         let (Labels::Named(known), Labels::Named(_)) = (&self.labels, &other.labels) else {
-            return Err("its bins have labels that are no texts".to_string());
+            return Err("its bin labels are not strings".to_string());
         };
         let mut labels = known.clone();
         let mut numbers: HashMap<&[u8], u32> = known.iter().map(|(number, name)| (name.as_slice(), *number)).collect();
@@ -294,7 +296,7 @@ impl Axis {
         let mut two = vec![None; other.bins + 2];
         for bin in used.iter().copied().filter(|bin| (1..=other.bins).contains(bin)) {
             let Some(name) = names.get(&bin).copied().filter(|name| !name.is_empty()) else {
-                return Err(format!("there are entries in its bin {bin}, which has no label"));
+                return Err(format!("its bin {bin} has entries but no label"));
             };
             let number = *numbers.entry(name).or_insert_with(|| {
                 last = last.saturating_add(1);
@@ -302,10 +304,10 @@ impl Axis {
                 last
             }) as usize;
             while number > axis.bins {
-                // TH1::LabelsInflate.
+                // Double the number of bins, like TH1::LabelsInflate.
                 (axis.bins, axis.high) = (2 * axis.bins.max(1), axis.low + 2.0 * (axis.high - axis.low));
                 if axis.bins > bins_max || !axis.edges.is_empty() {
-                    return Err(format!("there is no room on its axis for the label of its bin {bin}"));
+                    return Err(format!("its axis cannot be extended for the label of bin {bin}"));
                 }
             }
             two[bin] = Some(number);

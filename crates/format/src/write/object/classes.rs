@@ -1,6 +1,17 @@
-//! The streamer infos of new trees and RNTuples, as ROOT 6.40 writes them: the plain bytes of the list
-//! in a file with an RNTuple, and in one with a TTree that has a branch of every kind that is written here.
-//! `tests/peers/test_converting.py` compares them with those of the ROOT that is installed.
+//! The streamer infos of new objects, trees and RNTuples, as written by ROOT 6.40. Each constant has the uncompressed
+//! bytes of the streamer info list in an example file, for instance a file with an RNTuple, or a file with a TTree that
+//! has one branch of every kind that Branchline writes.
+//!
+//! `tests/peers/test_converting.py` compares the constants with the streamer infos of the installed ROOT.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::write::object::classes::tree_infos;
+//!
+//! let infos = ClassInfos::read(&tree_infos(0)?, 0)?;
+//! assert!(infos.describes("TTree") && infos.describes("TBranch"));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::error::Result;
 
@@ -8,43 +19,44 @@ use super::infos::{join_infos, InfoList};
 
 static OF_NTUPLES: InfoList<'_> = InfoList { plain: include_bytes!("classes/ntuple.infos"), key_size: 72 };
 static OF_TREES: InfoList<'_> = InfoList { plain: include_bytes!("classes/tree.infos"), key_size: 64 };
-/// Of TObjString.
+/// Streamer infos for TObjString.
 static OF_STRINGS: InfoList<'_> = InfoList { plain: include_bytes!("classes/strings.infos"), key_size: 64 };
-/// Of TH1D, TH2D, TH3D and TProfile.
+/// Streamer infos for TH1D, TH2D, TH3D and TProfile.
 static OF_HISTOGRAMS: InfoList<'_> = InfoList { plain: include_bytes!("classes/histograms.infos"), key_size: 64 };
-/// Of TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
+/// Streamer infos for TGraph, TGraphErrors, TGraphAsymmErrors, TProfile2D and TProfile3D.
 static OF_GRAPHS: InfoList<'_> = InfoList { plain: include_bytes!("classes/graphs.infos"), key_size: 64 };
-/// Of TEfficiency, THnD, THnSparseD, THnSparseF and THnSparseI.
+/// Streamer infos for TEfficiency, THnD, THnSparseD, THnSparseF and THnSparseI.
 static OF_GRIDS: InfoList<'_> = InfoList { plain: include_bytes!("classes/grids.infos"), key_size: 64 };
 
-/// The list of streamer infos of a file with RNTuples, for a key of `key_size` bytes.
+/// Encode the streamer info list for a file with RNTuples. The list's key has `key_size` bytes.
 pub fn ntuple_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_NTUPLES], key_size)
 }
 
-/// The list of streamer infos of a file with TTrees, for a key of `key_size` bytes.
+/// Encode the streamer info list for a file with TTrees. The list's key has `key_size` bytes.
 pub fn tree_infos(key_size: u64) -> Result<Vec<u8>> {
     join_infos(&[OF_TREES], key_size)
 }
 
-/// What a file holds of which the classes are to be described.
+/// Kinds of new objects whose classes the file must describe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Described {
-    /// Texts: TObjString.
+    /// Whether the file has new strings: TObjString.
     pub strings: bool,
-    /// Histograms: TH1D, TH2D, TH3D and TProfile.
+    /// Whether the file has new histograms: TH1D, TH2D, TH3D and TProfile.
     pub objects: bool,
-    /// Graphs, and profiles over several axes.
+    /// Whether the file has new graphs or multidimensional profiles.
     pub graphs: bool,
-    /// Efficiencies, and histograms over more than three axes.
+    /// Whether the file has new efficiencies or histograms with more than three dimensions.
     pub grids: bool,
-    /// TTrees.
+    /// Whether the file has new TTrees.
     pub trees: bool,
-    /// RNTuples.
+    /// Whether the file has new RNTuples.
     pub ntuples: bool,
 }
 
-/// The list of streamer infos of a file that has objects of other files, which these lists describe, and new ones.
+/// Encode the streamer info list for a file with new objects and with objects from other files. `lists` are the
+/// streamer info lists of the other files.
 pub fn joined_infos(lists: &[InfoList<'_>], described: Described, key_size: u64) -> Result<Vec<u8>> {
     let nothing = lists.is_empty() && described == Described::default();
     let own = [

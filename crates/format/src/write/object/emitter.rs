@@ -1,4 +1,4 @@
-//! Writes the bytes of an object, with new byte counts, class tags and references.
+//! Encoding of an object with new byte counts, class tags and references.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,39 +11,39 @@ use super::sparse::{NewChunk, Sparse};
 use super::token::Token;
 use crate::write::key::push_string;
 
-/// An object that nothing refers to.
+/// ID for objects that no reference refers to.
 const UNNAMED: u64 = u64::MAX;
-/// By which an object refers to the outermost one, whatever the size of its key.
+/// Reference to the outermost object. It does not depend on the size of the key.
 const OUTERMOST: u64 = 1;
 
-/// Writes tokens as bytes.
+/// Encoder of tokens into bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Emitter {
     key_size: u64,
-    /// Of the bytes that were taken apart.
+    /// Size of the key that preceded the parsed bytes.
     pub(crate) old_key_size: u64,
-    /// Whether there was something that has to stay where it was.
+    /// Whether some of the emitted bytes had to keep their position.
     is_fixed: bool,
     pub(crate) out: Vec<u8>,
-    /// Positions of the byte counts of the open objects; None for objects without one.
+    /// Positions of the byte counts of all open objects; None for an object without a byte count.
     open: Vec<Option<usize>>,
     classes: HashMap<Arc<str>, u32>,
-    /// Old to new.
+    /// New references by old references.
     references: HashMap<u64, u32>,
 }
 
 impl Emitter {
-    /// Nothing yet behind a key of `key_size` bytes.
+    /// Create an emitter for an object whose key has `key_size` bytes.
     pub(crate) fn new(key_size: u64) -> Self {
         Self { key_size, ..Self::default() }
     }
 
-    /// Adds tokens of these bytes.
+    /// Encode tokens that refer to ranges of `bytes`.
     pub(crate) fn tokens(&mut self, tokens: &[Token], bytes: &[u8]) -> Result<()> {
         tokens.iter().try_for_each(|token| self.token(token, bytes))
     }
 
-    /// Adds one token of these bytes.
+    /// Encode a token that refers to ranges of `bytes`.
     pub(crate) fn token(&mut self, token: &Token, bytes: &[u8]) -> Result<()> {
         match token {
             Token::Member(_) => {}
@@ -52,7 +52,7 @@ impl Emitter {
             }
             Token::Fixed(range) => {
                 if self.out.len() as u64 + self.key_size != range.start as u64 + self.old_key_size {
-                    let message = "an object of a class that the file does not describe cannot be moved";
+                    let message = "an object of an undescribed class cannot be moved";
                     return Err(FormatError::unsupported(message));
                 }
                 self.is_fixed = true;
@@ -66,17 +66,18 @@ impl Emitter {
         Ok(())
     }
 
-    /// What comes next refers to none of the objects before, but to their classes.
+    /// Forget the references to earlier objects, because later tokens belong to another list. Class references are
+    /// kept.
     pub(crate) fn forget_objects(&mut self) {
         self.references.clear();
     }
 
-    /// What comes next refers to the objects of another record, whose places these are. Returns those before.
+    /// Replace the reference map by the reference map of another record. Returns the previous map.
     pub(crate) fn swap_references(&mut self, references: HashMap<u64, u32>) -> HashMap<u64, u32> {
         std::mem::replace(&mut self.references, references)
     }
 
-    /// The head of a TObjArray, which gets more pointers than it had: their number and the lower bound.
+    /// Append the length and lower bound of a TObjArray, with the length increased by `added`.
     pub(crate) fn array_head(&mut self, head: &[u8], added: usize) -> Result<()> {
         let count = head.first_chunk().map_or(0, |raw| u32::from_be_bytes(*raw));
         let count = u32::try_from(added).ok().and_then(|added| count.checked_add(added)).ok_or_else(too_long)?;
@@ -85,7 +86,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// The number by which what comes next is referred to.
+    /// Reference to an object or class that starts at the current position.
     fn reference(&self) -> Result<u32> {
         let reference = self.out.len() as u64 + self.key_size + MAP_OFFSET;
         u32::try_from(reference).ok().filter(|reference| *reference < BYTE_COUNT_MASK).ok_or_else(too_long)
@@ -114,7 +115,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Whether something that was emitted is referred to by this.
+    /// Whether the object with this ID has been emitted.
     pub(crate) fn knows(&self, id: u64) -> bool {
         id == OUTERMOST || self.references.contains_key(&id)
     }
@@ -127,14 +128,14 @@ impl Emitter {
     }
 
     fn tobject(&mut self, id: u32) {
-        /// Version, and the bit of what lies on the heap.
+        /// Class version of TObject, and the status bit for objects on the heap.
         const AROUND: (u16, u32) = (1, 0x0200_0000);
         self.out.extend(AROUND.0.to_be_bytes());
         self.out.extend(id.to_be_bytes());
         self.out.extend(AROUND.1.to_be_bytes());
     }
 
-    /// A TObjArray of chunks (THnSparseArrayChunk).
+    /// Append a TObjArray of chunks (THnSparseArrayChunk).
     pub(crate) fn chunks(&mut self, bins: &Sparse) -> Result<()> {
         let all: Vec<_> = bins.chunks().collect();
         let (chunk, contents_class): (Arc<str>, Arc<str>) =
@@ -143,9 +144,9 @@ impl Emitter {
         self.begin();
         self.out.extend(3_u16.to_be_bytes());
         self.tobject(0);
-        self.out.push(0); // its name
+        self.out.push(0); // name
         self.out.extend((all.len() as u32).to_be_bytes());
-        self.out.extend(0_u32.to_be_bytes()); // the lower bound
+        self.out.extend(0_u32.to_be_bytes()); // lower bound
         for NewChunk { places, contents, errors } in all {
             self.object(UNNAMED, &chunk, true)?;
             self.begin();
@@ -153,7 +154,7 @@ impl Emitter {
             self.tobject(0);
             self.out.extend((bins.place_bytes as u32).to_be_bytes());
             self.out.extend((places.len() as u32).to_be_bytes());
-            self.out.push(1); // there are places
+            self.out.push(1); // flag: places follow
             self.out.extend_from_slice(places);
             self.array(&contents_class, &contents)?;
             match errors {
@@ -166,21 +167,21 @@ impl Emitter {
         self.end()
     }
 
-    /// A pointer to a TArray of this class.
+    /// Append a pointer to a new TArray of the class `class_name`.
     fn array(&mut self, class_name: &Arc<str>, stored: &[u8]) -> Result<()> {
         self.object(UNNAMED, class_name, true)?;
         self.out.extend_from_slice(stored);
         self.end()
     }
 
-    /// A pointer to a list of texts with the numbers of the bins that they name as their unique ids.
+    /// Append a pointer to a new list of strings, whose unique IDs are the indexes of the labelled bins.
     pub(crate) fn labels(&mut self, labels: &[Label]) -> Result<()> {
         let (list, text): (Arc<str>, Arc<str>) = ("THashList".into(), "TObjString".into());
         self.object(UNNAMED, &list, true)?;
         self.begin();
         self.out.extend(5_u16.to_be_bytes());
         self.tobject(0);
-        self.out.push(0); // its name
+        self.out.push(0); // name
         self.out.extend((labels.len() as u32).to_be_bytes());
         for (bin, label) in labels {
             self.object(UNNAMED, &text, true)?;
@@ -190,7 +191,7 @@ impl Emitter {
             push_string(&mut self.out, label)?;
             self.end()?;
             self.end()?;
-            self.out.push(0); // how the list draws it
+            self.out.push(0); // drawing option
         }
         self.end()?;
         self.end()
@@ -200,10 +201,10 @@ impl Emitter {
         let reference = match self.references.get(&id) {
             Some(reference) => *reference,
             None if id == OUTERMOST => OUTERMOST as u32,
-            // What stays where it was is referred to as before.
+            // If bytes kept their position, references to objects in these bytes stay valid.
             None if self.is_fixed => u32::try_from(id).map_err(|_| too_long())?,
             None => {
-                let message = format!("a reference to object {id}, which is not kept");
+                let message = format!("a reference to dropped object {id}");
                 return Err(FormatError::damaged(self.out.len() as u64, message));
             }
         };
@@ -216,5 +217,5 @@ impl Emitter {
 }
 
 fn too_long() -> FormatError {
-    FormatError::unsupported("the object would be longer than 1 GiB, which ROOT cannot read")
+    FormatError::unsupported("the object would exceed ROOT's limit of 1 GiB")
 }

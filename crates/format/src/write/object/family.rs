@@ -1,8 +1,15 @@
-//! Which members of which classes change when trees are written again or objects of several files are added up.
+//! The members of each class that change when trees are rewritten or when objects from several files are added.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::write::object::family::adds_up;
+//!
+//! assert!(adds_up("TProfile", &ClassInfos::default()));
+//! ```
 
 use crate::classes::streamer::ClassInfos;
 
-/// Members of trees, branches and leaves that change when a tree is written again.
+/// Members of trees, branches and leaves that change when a tree is rewritten.
 pub(crate) const OF_TREES: &[&str] = &[
     "fBasketSize",
     "fCompress",
@@ -32,8 +39,8 @@ pub(crate) const OF_TREES: &[&str] = &[
     "fMaximum",
 ];
 
-/// What of a histogram adds up: its cells, their errors, and the sums from which mean and spread are computed; and what
-/// says how it is filled.
+/// Members of a histogram that control filling, and members that are added: the cells, their errors, and the sums for
+/// mean and standard deviation.
 pub(crate) const OF_HISTOGRAMS: &[&str] = &[
     "TArrayC",
     "TArrayS",
@@ -70,7 +77,7 @@ pub(crate) const OF_HISTOGRAMS: &[&str] = &[
     "fTmax",
     "TObject",
 ];
-/// What of a THn or a THnSparse does; of the first, cells and errors are objects of their own.
+/// Members that are added in a THn or THnSparse. The cells and errors of a THn are separate objects.
 const OF_GRIDS: &[&str] = &["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2", "fFilledBins", "fBinContent"];
 const OF_CELLS: &[&str] = &["fData"];
 const OF_AXES: &[&str] = &["TObject", "fNbins", "fXmin", "fXmax", "fXbins", "fBits2", "fLabels"];
@@ -81,7 +88,7 @@ const OF_GRAPHS: &[&str] = &[
 const OF_PARAMETERS: &[&str] = &["TObject", "fVal"];
 const OF_EFFICIENCIES: &[&str] = &["fWeight"];
 
-/// What of a TH2Poly or a TProfile2Poly adds up; its bins are objects of their own.
+/// Members that are added in a TH2Poly or TProfile2Poly. The bins are separate objects.
 pub(crate) const POLYGON_SUMS: &[&str] = &[
     "fOverflow",
     "fSumw2",
@@ -101,17 +108,17 @@ const OF_POLYGONS: &[&str] = &[
     "fError",
 ];
 
-/// Histograms whose cells are not all in their array of numbers, or mean something else than a sum.
+/// Histogram classes whose cells are not sums, or are not all stored in the histogram's array of numbers.
 const OTHER_HISTOGRAMS: [&str; 2] = ["TH2Poly", "TH1K"];
-/// Graphs of which all points are in arrays of the same length.
+/// Graph classes whose points are all stored in arrays of the same length.
 const GRAPHS: [&str; 5] = ["TGraph", "TCutG", "TGraphErrors", "TGraphAsymmErrors", "TGraphBentErrors"];
-/// What holds objects that add up one by one.
+/// Container classes whose elements are added one by one.
 const CONTAINERS: [&str; 5] = ["TList", "THashList", "TSortedList", "TObjArray", "THStack"];
 
-/// Declares the kinds of objects, and a list of all of them.
+/// Define [`OwnerKind`] and the list of all kinds.
 macro_rules! owner_kinds {
     ($($(#[$about:meta])* $kind:ident,)*) => {
-        /// What an object whose members may be replaced is.
+        /// Kind of an object with replaceable members.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum OwnerKind {
             $($(#[$about])* $kind,)*
@@ -123,7 +130,8 @@ macro_rules! owner_kinds {
     };
 }
 
-// A new kind is one line here and a file that adds such objects up. The compiler names the places that call it.
+// To add a kind, add a line here and a module that adds such objects. The compiler then reports all places that must
+// handle the new kind.
 owner_kinds! {
     /// A TTree.
     Tree,
@@ -131,34 +139,34 @@ owner_kinds! {
     Branch,
     /// A TLeaf.
     Leaf,
-    /// A TH1 or what inherits from it.
+    /// A TH1 or a class that inherits from it.
     Histogram,
     /// A THn or THnSparse.
     Grid,
-    /// The cells of a THn, or their squared errors.
+    /// The cells of a THn, or the squared errors of the cells.
     Cells,
     /// A TH2Poly or a TProfile2Poly.
     PolygonHistogram,
-    /// A bin of one.
+    /// A bin of a TH2Poly or TProfile2Poly.
     Polygon,
     /// A TAxis of a histogram.
     Axis,
-    /// A TGraph, with errors or without.
+    /// A TGraph, with or without errors.
     Graph,
     /// A TParameter.
     Parameter,
-    /// A TEfficiency, whose histograms are objects of their own.
+    /// A TEfficiency, whose histograms are separate objects.
     Efficiency,
 }
 
 impl OwnerKind {
-    /// The kind of a class whose objects add up.
+    /// The kind of a class whose objects can be added; None for all other classes.
     pub(crate) fn of_sum(class_name: &str, infos: &ClassInfos) -> Option<Self> {
         let lineage = infos.lineage(class_name);
         Self::ALL.iter().copied().find(|kind| kind.has_sums_of(class_name, &lineage))
     }
 
-    /// Whether objects of a class, which inherits from these, are of this kind and add up by themselves.
+    /// Whether a class with the base classes `lineage` is of this kind and its objects can be added on their own.
     fn has_sums_of(self, class_name: &str, lineage: &[&str]) -> bool {
         let inherits = |name: &&str| lineage.contains(name);
         match self {
@@ -168,14 +176,14 @@ impl OwnerKind {
             Self::Graph => GRAPHS.contains(&class_name),
             Self::Parameter => class_name.starts_with("TParameter<"),
             Self::Efficiency => class_name == "TEfficiency",
-            // They add up with the histogram that they belong to.
+            // Parts of a histogram are added together with the histogram.
             Self::Cells | Self::Axis | Self::Polygon => false,
-            // Trees are merged in another way.
+            // Trees are merged separately.
             Self::Tree | Self::Branch | Self::Leaf => false,
         }
     }
 
-    /// Members that may be replaced.
+    /// Names of the members that may be replaced.
     pub(crate) fn members(self) -> &'static [&'static str] {
         match self {
             Self::Tree | Self::Branch | Self::Leaf => OF_TREES,
@@ -191,7 +199,7 @@ impl OwnerKind {
         }
     }
 
-    /// Whether objects behind its pointers add up, too.
+    /// Whether the objects that this object's pointers refer to can be added as well.
     pub(crate) fn is_open(self) -> bool {
         match self {
             Self::Efficiency | Self::Grid | Self::PolygonHistogram => true,
@@ -201,12 +209,12 @@ impl OwnerKind {
     }
 }
 
-/// Whether objects in it add up one by one.
+/// Whether this is a container class whose elements are added one by one.
 pub(crate) fn is_container(class_name: &str) -> bool {
     CONTAINERS.contains(&class_name)
 }
 
-/// Whether objects of this class of several files become one.
+/// Whether objects of this class from several files are combined into one object.
 pub fn adds_up(class_name: &str, infos: &ClassInfos) -> bool {
     is_container(class_name) || OwnerKind::of_sum(class_name, infos).is_some()
 }

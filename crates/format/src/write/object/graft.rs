@@ -1,4 +1,4 @@
-//! The record of a tree with branches of another tree's record added to it.
+//! Addition of branches from one tree's record to another tree's record.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -9,27 +9,26 @@ use super::emitter::Emitter;
 use super::recording::Recording;
 use super::token::{MemberStorage, Token};
 
-/// The tree among the objects of its record.
+/// Index of the tree among the objects in its record.
 const TREE: usize = 0;
 
-/// Branches of one record that another record lacks. Objects are called by the numbers by which they are referred to in
-/// their own record.
+/// Branches of one record that another record lacks. An object's ID is the reference to the object in its own record.
 #[derive(Debug)]
 pub struct Graft<'r, 'b> {
-    /// The record that has them.
+    /// The record that contains the branches.
     pub from: &'r Recording<'b>,
-    /// The branches at the top of the tree that are added, in their order.
+    /// IDs of the top-level branches to add, in order.
     pub branches: Vec<u64>,
-    /// All leaves of these, of branches within them too.
+    /// IDs of all leaves of the branches to add and of their descendants.
     pub leaves: Vec<u64>,
-    /// Branches and leaves that both records have: the number here, and the number in the record that is extended.
+    /// Branches and leaves that both records have. Maps the ID in `from` to the ID in the record to extend.
     pub shared: HashMap<u64, u64>,
 }
 
 impl Recording<'_> {
-    /// The leaves of a branch, in their order.
+    /// IDs of a branch's leaves, in order.
     pub fn leaves_of(&self, branch: u64) -> Vec<u64> {
-        // Objects come in the order of their numbers.
+        // `owners` is sorted by ID.
         let Ok(owner) = self.owners.binary_search_by_key(&branch, |owner| owner.id) else { return Vec::new() };
         let Some((array, ends)) = self.pointer_array(owner, "fLeaves") else { return Vec::new() };
         let starts = std::iter::once(array + 1).chain(ends.iter().copied()).take(ends.len());
@@ -43,16 +42,16 @@ impl Recording<'_> {
         starts.filter_map(leaf).collect()
     }
 
-    /// The plain bytes of this tree, behind a key of the same size as now, with the branches of another record behind
-    /// its own.
+    /// Encode this tree with the branches of another record appended. The size of the key must stay the same.
     pub fn grafted(&self, graft: &Graft<'_, '_>) -> Result<Vec<u8>> {
-        let none = |name: &str| FormatError::unsupported(format!("a tree without {name}, to which no branch is added"));
+        let none =
+            |name: &str| FormatError::unsupported(format!("the tree has no {name}, so no branches can be added"));
         let (branches, ends) = self.pointer_array(TREE, "fBranches").ok_or_else(|| none("fBranches"))?;
         let behind_branches = ends.last().map_or(branches + 1, |end| *end);
         let (leaves, ends) = self.pointer_array(TREE, "fLeaves").ok_or_else(|| none("fLeaves"))?;
         let behind_leaves = ends.last().map_or(leaves + 1, |end| *end);
         if behind_leaves <= behind_branches {
-            return Err(FormatError::unsupported("a tree whose leaves come before its branches"));
+            return Err(FormatError::unsupported("the leaves of the tree come before its branches"));
         }
         let mut emitter = Emitter::new(self.key_size);
         emitter.old_key_size = self.key_size;
@@ -80,7 +79,7 @@ impl Recording<'_> {
         Ok(emitter.out)
     }
 
-    /// A member that is a TObjArray: which of the tokens has its head, and behind which its pointers end.
+    /// For a member that is a TObjArray, the index of the token with the array's header, and the end of each pointer.
     fn pointer_array(&self, owner: usize, name: &'static str) -> Option<(usize, &[usize])> {
         let (_, member) = self.find(owner, name).filter(|(_, member)| member.kind == MemberStorage::Pointers)?;
         member.tokens.clone().find_map(|index| match self.tokens.get(index) {
@@ -98,13 +97,13 @@ impl Recording<'_> {
         })
     }
 
-    /// The tokens of an object.
+    /// The tokens of the object with the ID `wanted`.
     pub(crate) fn tokens_of(&self, wanted: u64) -> Option<Range<usize>> {
         let start = self.tokens.iter().position(|token| matches!(token, Token::Object { id, .. } if *id == wanted))?;
         Some(start..self.end_of(start))
     }
 
-    /// Behind the object or the version header that begins with this token.
+    /// Index after the last token of the object or version header that begins at token `start`.
     fn end_of(&self, start: usize) -> usize {
         let mut depth = 0;
         for (index, token) in self.tokens.iter().enumerate().skip(start) {
@@ -122,7 +121,7 @@ impl Recording<'_> {
 }
 
 impl Graft<'_, '_> {
-    /// Emits the branches. Returns where their objects, and those that both records have, are now.
+    /// Emit the branches. Returns the new references by ID, for the emitted objects and for the shared objects.
     fn emit_branches(&self, emitter: &mut Emitter) -> Result<HashMap<u64, u32>> {
         let own = emitter.swap_references(HashMap::new());
         let shared = self.shared.iter().filter_map(|(from, to)| own.get(to).map(|place| (*from, *place)));
@@ -130,7 +129,7 @@ impl Graft<'_, '_> {
         let emitted: HashSet<u64> = self.branches.iter().copied().collect();
         for branch in &self.branches {
             let tokens = self.from.tokens_of(*branch).filter(|_| !emitter.knows(*branch));
-            let missing = || FormatError::unsupported("a branch that lies within another object of its tree");
+            let missing = || FormatError::unsupported("a branch is stored inside another object of its tree");
             self.emit(tokens.ok_or_else(missing)?, &emitted, emitter)?;
         }
         Ok(emitter.swap_references(own))
@@ -142,20 +141,21 @@ impl Graft<'_, '_> {
         let mut next = first;
         while let Some(token) = from.tokens.get(next).filter(|_| next < tokens.end) {
             match token {
-                // It came first within another object here, and by itself there.
+                // Emit a reference: this object is first stored inside another object here, but the other record
+                // already has it.
                 Token::Object { id, is_counted, .. } if emitter.knows(*id) => {
                     emitter.seen(*id, *is_counted)?;
                     next = from.end_of(next);
                     continue;
                 }
                 Token::Object { id, .. } if next > first && branches.contains(id) => {
-                    return Err(FormatError::unsupported("a branch that lies within another branch's object"));
+                    return Err(FormatError::unsupported("a branch is stored inside the object of another branch"));
                 }
                 Token::Seen { id, .. } if !emitter.knows(*id) => {
-                    return Err(FormatError::unsupported("a branch that refers to an object of another one"));
+                    return Err(FormatError::unsupported("a branch refers to an object of another branch"));
                 }
                 Token::Fixed(_) => {
-                    let message = "a branch with an object of a class that the file does not describe";
+                    let message = "a branch contains an object of an undescribed class";
                     return Err(FormatError::unsupported(message));
                 }
                 token => emitter.token(token, from.bytes)?,

@@ -1,23 +1,23 @@
-//! TTreeIndex: which entry has which major and minor number, of several trees behind each other.
+//! TTreeIndex: the major and minor values of entries, for several consecutive trees.
 
 use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::marks::{byte_count, NEW_CLASS_TAG};
 
-/// The version that has minor numbers of their own.
+/// Supported class version of TTreeIndex, which stores minor values separately.
 const VERSION: i16 = 2;
 
-/// An index (TTreeIndex::Streamer).
+/// An index of a tree's entries (TTreeIndex::Streamer).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeIndex {
-    /// What stands between the version and the names of the expressions.
+    /// Bytes after the version and before the names of the expressions.
     base: Vec<u8>,
     major_name: Vec<u8>,
     minor_name: Vec<u8>,
     rows: Vec<IndexRow>,
 }
 
-/// An entry with its major and minor number. Rows are ordered by these numbers.
+/// An entry with its major and minor values. Rows are sorted by these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct IndexRow {
     major: i64,
@@ -26,12 +26,12 @@ struct IndexRow {
 }
 
 impl TreeIndex {
-    /// Reads the object behind its class tag.
+    /// Parse an index from the bytes that follow its class tag.
     pub fn read(bytes: &[u8]) -> Result<Self> {
         let mut cursor = Cursor::new(bytes);
         let version = cursor.i16()?;
         if version != VERSION {
-            return Err(FormatError::unsupported(format!("a TTreeIndex of version {version}")));
+            return Err(FormatError::unsupported(format!("version {version} of TTreeIndex is not supported")));
         }
         let start = cursor.position();
         let header = cursor.version_header()?;
@@ -47,8 +47,8 @@ impl TreeIndex {
         Ok(Self { base, major_name, minor_name, rows: rows.collect() })
     }
 
-    /// Appends the index of the next tree, which begins with this entry (TTreeIndex::Append). None if it is an index of
-    /// other expressions.
+    /// Append the index of the next tree, whose first entry is `first_entry` (TTreeIndex::Append). None if the indexes
+    /// have different expressions.
     pub fn append(&mut self, other: &Self, first_entry: u64) -> Option<()> {
         if (&self.major_name, &self.minor_name) != (&other.major_name, &other.minor_name) {
             return None;
@@ -59,7 +59,7 @@ impl TreeIndex {
         Some(())
     }
 
-    /// The pointer to it with the object behind.
+    /// Encode a pointer to the index, followed by the index.
     pub fn pointed(&self) -> Result<Vec<u8>> {
         let mut rows = self.rows.clone();
         rows.sort_unstable();
@@ -83,7 +83,7 @@ impl TreeIndex {
 }
 
 fn push_count(out: &mut Vec<u8>, size: usize) -> Result<()> {
-    let too_long = || FormatError::unsupported("an index of a tree of more than 1 GiB");
+    let too_long = || FormatError::unsupported("the tree index exceeds ROOT's limit of 1 GiB");
     out.extend(byte_count(size).ok_or_else(too_long)?.to_be_bytes());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The list of streamer infos of a file that is made from several: each class in each version once.
+//! Merging of the streamer info lists of several files. The result has each class version once.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,20 +11,20 @@ use crate::walker::Walker;
 use super::emitter::Emitter;
 use super::recorder::Recorder;
 
-/// Bytes in front of the name of a TNamed: byte count and version, and the TObject with its bits, which differ between
-/// files.
+/// Size of the part of a TNamed before its name: byte count, version, and the TObject, whose bits differ between files.
 const BEFORE_NAME_BYTES: usize = 16;
 
-/// A file's list of streamer infos.
+/// The streamer info list of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct InfoList<'a> {
-    /// Its bytes, not compressed.
+    /// The uncompressed bytes.
     pub plain: &'a [u8],
-    /// Bytes of the key in front of it.
+    /// Size of the key that precedes the list.
     pub key_size: u64,
 }
 
-/// Joins lists of streamer infos for a key of `key_size` bytes: all of the first, of others what those before lack.
+/// Merge streamer info lists into a list whose key has `key_size` bytes. The result has all items of the first list,
+/// and from each further list the items that all earlier lists lack.
 pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
     let nothing = ClassInfos::default();
     let mut emitter = Emitter::new(key_size);
@@ -47,27 +47,30 @@ pub fn join_infos(lists: &[InfoList<'_>], key_size: u64) -> Result<Vec<u8>> {
         }
     }
     if lists.is_empty() {
-        return Err(FormatError::unsupported("no list of streamer infos to join"));
+        return Err(FormatError::unsupported("no lists of streamer infos to merge"));
     }
     emitter.end()?;
     emitter.out[count_at..count_at + 4].copy_from_slice(&items_count.to_be_bytes());
     Ok(emitter.out)
 }
 
-/// One of the list.
+/// An item of a streamer info list.
 struct Item {
-    /// What identifies it: of a class its name and the bytes with version and checksum, of anything else all bytes.
+    /// Bytes that identify the item: for a class the name, version and checksum, otherwise the whole item.
     identity: Vec<u8>,
     tokens: Range<usize>,
 }
 
 impl<'a> Walker<'a, '_, Recorder<'a>> {
-    /// Takes a list of streamer infos apart: its head from the version to the number of items, and these.
+    /// Parse a streamer info list into the range of its header (from the version to the item count) and its items.
     fn info_list(&mut self) -> Result<(Range<usize>, Vec<Item>)> {
         let header: VersionHeader = self.buffer.cursor.version_header()?;
         let start = self.position() - 2;
         if header.version <= 3 || header.end.is_none() {
-            return Err(FormatError::unsupported(format!("a list of streamer infos of version {}", header.version)));
+            return Err(FormatError::unsupported(format!(
+                "version {} of the list of streamer infos is not supported",
+                header.version
+            )));
         }
         self.buffer.skip_tobject()?;
         self.buffer.cursor.string_bytes()?;
@@ -83,7 +86,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
             let all = first_byte..self.position();
             let identity = self.visitor.identity.take();
             let identity = identity.unwrap_or_else(|| self.visitor.bytes(all).to_vec());
-            self.buffer.cursor.string_bytes()?; // the option of a TList's link
+            self.buffer.cursor.string_bytes()?; // option string of the TList entry
             let end = self.position();
             self.visitor.copy_up_to(end);
             items.push(Item { identity, tokens: first_token..self.visitor.tokens.len() });
@@ -91,15 +94,15 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         Ok((head, items))
     }
 
-    /// TStreamerInfo::Streamer.
+    /// Walk through a TStreamerInfo (TStreamerInfo::Streamer).
     pub(crate) fn streamer_info(&mut self) -> Result<()> {
         let header = self.begin()?;
         let start = self.position();
         let named = self.class("TNamed");
         self.alone(named)?;
-        self.buffer.cursor.skip(8)?; // checksum and version of the class
+        self.buffer.cursor.skip(8)?; // checksum and class version
 
-        // From its name on these bytes identify a class; a list of rules is identified by all of its bytes.
+        // For a class, drop the bytes before its name. A list of rules is identified by all its bytes.
         let identity = self.visitor.bytes(start..self.position());
         self.visitor.identity = Some(identity.get(BEFORE_NAME_BYTES..).unwrap_or(identity).to_vec());
         self.pointer()?;

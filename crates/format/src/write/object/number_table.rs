@@ -1,13 +1,14 @@
-//! The numbers of an object that is added up, by the objects within it.
+//! The numbers of an object to be added, grouped by the contained objects.
 
 use super::numbers::Numbers;
 use super::recording::Recording;
 use super::token::{MemberStorage, RecordedMember};
 
-/// A member: the number of its object among the owners, and its name.
+/// Identifier of a member: the index of its object among the owners, and the member's name.
 pub(crate) type MemberName = (usize, &'static str);
 
-/// The numbers of all members that add up. Objects have few of these: a search by name is faster than hashing.
+/// The numbers of all members to be added. Each object has few members, so a linear search by name is faster than
+/// hashing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NumberTable(Vec<Vec<Member>>);
 
@@ -18,18 +19,18 @@ struct Member {
     stored: Option<StoredAt>,
 }
 
-/// Where numbers were read: their bytes in the object.
+/// Position of the bytes from which numbers were read.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredAt {
     start: u32,
     size: u32,
     kind: MemberStorage,
-    /// Whether the number may be the length of arrays.
+    /// Whether the number may be an array length.
     counts: bool,
 }
 
 impl StoredAt {
-    /// None for bytes that do not lie behind each other.
+    /// Position of a member's bytes; None if the bytes are not contiguous.
     pub(crate) fn of(member: &RecordedMember, recording: &Recording<'_>) -> Option<Self> {
         let place = recording.place(member)?;
         let (start, size) = (u32::try_from(place.start).ok()?, u32::try_from(place.len()).ok()?);
@@ -42,7 +43,7 @@ impl StoredAt {
 }
 
 impl NumberTable {
-    /// No numbers, with room for those of all members.
+    /// Create an empty table with capacity for all members.
     pub(crate) fn with_room(recording: &Recording<'_>) -> Self {
         let mut counts = vec![0; recording.owners.len()];
         for member in &recording.members {
@@ -64,7 +65,7 @@ impl NumberTable {
         self.get(member).is_some()
     }
 
-    /// Sets numbers, which are stored where those before were.
+    /// Set the numbers of a member. The recorded position of its bytes is kept.
     pub(crate) fn insert(&mut self, (owner, name): MemberName, numbers: Numbers) {
         match self.get_mut((owner, name)) {
             Some(known) => *known = numbers,
@@ -72,11 +73,11 @@ impl NumberTable {
         }
     }
 
-    /// Adds numbers that were read. Of two members of one name the last one counts.
+    /// Add numbers that were read from an object. If two members have the same name, the last member is used.
     pub(crate) fn insert_read(&mut self, (owner, name): MemberName, numbers: Numbers, stored: Option<StoredAt>) {
         let members = self.0.get_mut(owner);
         match members.and_then(|members| members.iter_mut().find(|member| member.name == name)) {
-            // The numbers are written to both places.
+            // The numbers must be written to the positions of both members, so they cannot be overwritten in place.
             Some(known) => *known = Member { name, numbers, stored: None },
             None => self.add(owner, Member { name, numbers, stored }),
         }
@@ -89,19 +90,19 @@ impl NumberTable {
         self.0[owner].push(member);
     }
 
-    /// The numbers of an object by their names.
+    /// Iterate over the numbers of an object, with member names.
     pub(crate) fn of_mut(&mut self, owner: usize) -> impl Iterator<Item = (&'static str, &mut Numbers)> {
         self.0.get_mut(owner).into_iter().flatten().map(|member| (member.name, &mut member.numbers))
     }
 
-    /// All numbers.
+    /// Iterate over the numbers of all members.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MemberName, &Numbers)> {
         let owners = self.0.iter().enumerate();
         owners.flat_map(|(owner, members)| members.iter().map(move |member| ((owner, member.name), &member.numbers)))
     }
 
-    /// Writes all numbers over those that were read from these bytes. Returns false if the object has to be put
-    /// together anew: numbers need more or fewer bytes, or the length of an array has changed.
+    /// Overwrite the bytes from which the numbers were read. Returns false if the object must be re-encoded because the
+    /// size of the numbers or the length of an array has changed.
     pub(crate) fn write_over(&self, bytes: &mut [u8]) -> bool {
         let mut new = Vec::new();
         self.0.iter().flatten().all(|Member { numbers, stored, .. }| {
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
     use crate::numbers::number::Number;
 
-    /// Two numbers of four bytes each, the first of which counts arrays.
+    /// Create a table with two four-byte numbers. The first number is an array length.
     fn table() -> (NumberTable, Vec<u8>) {
         let mut table = NumberTable::default();
         for (owner, name, value, start, counts) in [(0, "fNpoints", 3, 2, true), (1, "fNbins", 5, 6, false)] {
@@ -150,7 +151,7 @@ mod tests {
             |table| table.get_mut((0, "fNpoints")).unwrap().set(4.0),
             |table| table.insert((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5, 5])),
             |table| table.insert((1, "fXmin"), Numbers::F64(smallvec![1.0])),
-            // Of two members of one name both places are written.
+            // With two members of the same name, the positions of both must be written.
             |table| table.insert_read((1, "fNbins"), Numbers::Whole(Number::I32, smallvec![5]), None),
         ];
         for change in changes {

@@ -1,4 +1,4 @@
-//! Numbers of an object that is added up: as they are stored, so that they add up as ROOT adds them.
+//! Numbers of an object to be added. They keep their stored types, so that sums match ROOT's sums.
 
 use std::ops::Range;
 
@@ -11,40 +11,40 @@ use crate::numbers::number::Number;
 
 use super::token::MemberStorage;
 
-/// Most members are a single number, which takes no memory of its own.
+/// Vector with inline storage, because most members are a single number.
 type Few<T> = SmallVec<[T; 2]>;
 
-/// Numbers of one member.
+/// The numbers of one member.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Numbers {
-    /// With a fraction.
+    /// Double-precision numbers.
     F64(Few<f64>),
-    /// With a fraction, of half the size.
+    /// Single-precision numbers.
     F32(Few<f32>),
-    /// Whole ones, and how they are stored.
+    /// Integers, with their stored type.
     Whole(Number, Few<i64>),
 }
 
 impl Numbers {
-    /// The numbers of a member; None for a member without numbers.
+    /// Parse the numbers of a member; None if the member has no numbers.
     pub(crate) fn of(stored: &[u8], kind: &MemberStorage) -> Result<Option<Self>> {
         let mut cursor = Cursor::new(stored);
         let number = match *kind {
             MemberStorage::Number(number) => number,
             MemberStorage::Array(number) => {
                 if cursor.remaining() > 0 {
-                    cursor.skip(1)?; // whether there are any
+                    cursor.skip(1)?; // flag: 0 for a null pointer
                 }
                 number
             }
             MemberStorage::Counted(number) => {
                 if cursor.remaining() > 0 {
-                    cursor.skip(4)?; // how many
+                    cursor.skip(4)?; // count
                 }
                 number
             }
             MemberStorage::Vector(number) => {
-                cursor.skip(2 + 4)?; // a version, and how many
+                cursor.skip(2 + 4)?; // version and count
                 number
             }
             MemberStorage::Seeks(_) | MemberStorage::Other | MemberStorage::Pointers | MemberStorage::Link => {
@@ -65,7 +65,7 @@ impl Numbers {
         }))
     }
 
-    /// Other numbers, stored in the same way; None where one has no room.
+    /// Convert `values` to the stored type; None if a value does not fit.
     pub(crate) fn replaced(&self, values: &[f64]) -> Option<Self> {
         Some(match self {
             Self::F64(_) => Self::F64(values.into()),
@@ -81,7 +81,7 @@ impl Numbers {
         })
     }
 
-    /// How many there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::F64(values) => values.len(),
@@ -90,7 +90,7 @@ impl Numbers {
         }
     }
 
-    /// The first one.
+    /// The first number; 0 if there are no numbers.
     pub(crate) fn first(&self) -> f64 {
         match self {
             Self::F64(values) => values.first().copied(),
@@ -100,7 +100,7 @@ impl Numbers {
         .unwrap_or(0.0)
     }
 
-    /// Their absolute values, as doubles.
+    /// The absolute values of the numbers, as doubles.
     pub(crate) fn absolute_values(&self) -> Vec<f64> {
         match self {
             Self::F64(values) => values.iter().map(|value| value.abs()).collect(),
@@ -109,7 +109,7 @@ impl Numbers {
         }
     }
 
-    /// Whether others are stored alike, so that they can be added.
+    /// Whether `self` and `other` have the same stored type and can therefore be added.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Whole(one, _), Self::Whole(two, _)) => one == two,
@@ -119,7 +119,7 @@ impl Numbers {
         }
     }
 
-    /// Whether others are the same up to rounding.
+    /// Whether the numbers are equal within rounding errors.
     pub(crate) fn is_near(&self, other: &Self) -> bool {
         let near = |one: f64, two: f64, rounding: f64| {
             one == two || one.is_nan() && two.is_nan() || (one - two).abs() <= rounding * one.abs().max(two.abs())
@@ -136,8 +136,8 @@ impl Numbers {
         }
     }
 
-    /// Adds others, one to each. Whole numbers stop at the largest that has room, as those of ROOT's
-    /// histograms do (TH1C::AddBinContent).
+    /// Add numbers element by element. Like in ROOT's histograms, integers saturate at the limits of their type
+    /// (TH1C::AddBinContent).
     pub(crate) fn add(&mut self, other: &Self) {
         match (self, other) {
             (Self::F64(values), Self::F64(others)) => {
@@ -152,11 +152,11 @@ impl Numbers {
                     *value = value.saturating_add(*other).clamp(-most, most);
                 }
             }
-            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // is_like refuses them
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // rejected by is_like
         }
     }
 
-    /// Adds to the number at a place. Whole numbers ignore the fraction, and stop at the largest as in
+    /// Add a value to one element. For integers, the fractional part is dropped and the sum saturates like in
     /// [`Numbers::add`].
     pub(crate) fn add_at(&mut self, place: usize, value: f64) {
         match self {
@@ -170,7 +170,7 @@ impl Numbers {
         }
     }
 
-    /// Whether there is something else than 0 at a place.
+    /// Whether an element exists and is not 0.
     pub(crate) fn is_used(&self, place: usize) -> bool {
         match self {
             Self::F64(values) => values.get(place).is_some_and(|value| *value != 0.0),
@@ -179,7 +179,7 @@ impl Numbers {
         }
     }
 
-    /// `count` numbers, to which each of these is added at its new place; those without a place are left out.
+    /// Create `count` zeros and add each number at its new position. Numbers without a new position are dropped.
     pub(crate) fn moved(&self, places: &[Option<usize>], count: usize) -> Self {
         fn all<T: Copy + Default>(
             values: &[T],
@@ -206,7 +206,7 @@ impl Numbers {
         }
     }
 
-    /// The numbers in a range, with zeros behind them up to `count` numbers.
+    /// The numbers in a range, padded with zeros to `count` elements.
     pub(crate) fn part(&self, range: Range<usize>, count: usize) -> Self {
         fn padded<T: Copy + Default>(values: &[T], range: Range<usize>, count: usize) -> Few<T> {
             let mut part = Few::from(values.get(range).unwrap_or_default());
@@ -220,7 +220,7 @@ impl Numbers {
         }
     }
 
-    /// Leaves out all but the first `count` numbers.
+    /// Drop all numbers after the first `count` numbers.
     pub(crate) fn truncate(&mut self, count: usize) {
         match self {
             Self::F64(values) => values.truncate(count),
@@ -229,7 +229,7 @@ impl Numbers {
         }
     }
 
-    /// Replaces a single number.
+    /// Replace all numbers by a single value.
     pub(crate) fn set(&mut self, value: f64) {
         match self {
             Self::F64(values) => *values = smallvec![value],
@@ -238,24 +238,24 @@ impl Numbers {
         }
     }
 
-    /// Puts others behind them.
+    /// Append the numbers of `other`.
     pub(crate) fn append(&mut self, other: &Self) {
         match (self, other) {
             (Self::F64(values), Self::F64(others)) => values.extend_from_slice(others),
             (Self::F32(values), Self::F32(others)) => values.extend_from_slice(others),
             (Self::Whole(_, values), Self::Whole(_, others)) => values.extend_from_slice(others),
-            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // is_like refuses them
+            (Self::F64(_) | Self::F32(_) | Self::Whole(..), _) => {} // rejected by is_like
         }
     }
 
-    /// The bytes of the member.
+    /// Encode the numbers as a member of this storage form.
     pub(crate) fn stored(&self, kind: &MemberStorage) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.store(kind, &mut bytes);
         bytes
     }
 
-    /// Adds the bytes of the member to others.
+    /// Append the encoded numbers to `bytes`.
     pub(crate) fn store(&self, kind: &MemberStorage, bytes: &mut Vec<u8>) {
         match kind {
             MemberStorage::Array(_) => bytes.push(u8::from(self.len() > 0)),
@@ -280,7 +280,7 @@ impl Numbers {
     }
 }
 
-/// The largest number that has room; the smallest is minus it.
+/// The largest value of the stored type. The smallest value is its negative.
 fn largest(number: Number) -> i64 {
     match number {
         Number::Bool => 1,

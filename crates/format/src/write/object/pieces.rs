@@ -1,5 +1,5 @@
-//! The record of a tree in pieces, with which other records are compared: the same bytes in all, and numbers, arrays,
-//! byte counts and references that may differ.
+//! The record of a tree, split into pieces to compare it with other records. Pieces are constant bytes, or numbers,
+//! arrays, byte counts and references that may differ.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::numbers::number::Number;
 use super::recording::Recording;
 use super::token::{MemberStorage, RecordedMember, Token};
 
-/// Numbers that may differ and that count nothing in a record.
+/// Number members that may differ between records and are not array lengths.
 const FREE: [&str; 12] = [
     "fEntries",
     "fTotBytes",
@@ -27,54 +27,56 @@ const FREE: [&str; 12] = [
     "fBasketSize",
     "fEntryOffsetLen",
 ];
-/// The number that counts the entries of [`ARRAYS`].
+/// Member with the length of the arrays in [`ARRAYS`].
 const COUNTER: &str = "fMaxBaskets";
+/// Array members that may differ between records.
 const ARRAYS: [&str; 3] = ["fBasketBytes", "fBasketEntry", "fBasketSeek"];
-/// Pointers to baskets that are in memory when the tree is written: none of a tree that is whole.
+/// Member with the pointers to embedded baskets, which are all null in a completely written tree.
 const BASKETS: &str = "fBaskets";
-/// Bytes of a byte count, of a reference, and of a pointer to nothing.
+/// Size in bytes of a byte count, a reference or a null pointer.
 const WORD: usize = 4;
-/// Bytes of a TObjArray in front of its pointers, and where in them their number stands.
+/// Size of the part of a TObjArray before its pointers.
 const ARRAY_HEAD: usize = 25;
+/// Range of a TObjArray's length in its bytes.
 const ARRAY_COUNT: Range<usize> = 17..21;
 
-/// A member: the number of its object among the owners, and its name.
+/// Identifier of a member: the index of its object among the owners, and the member's name.
 type Member = (usize, &'static str);
 
-/// A record in pieces.
+/// A record split into pieces.
 #[derive(Debug)]
 pub(crate) struct Pieces {
     bytes: Vec<u8>,
     key_size: u64,
     pieces: Vec<Piece>,
-    /// Which members are numbers that may differ, sorted, with their places in [`Found::numbers`].
+    /// Number members that may differ, each with its index in [`Found::numbers`]. Sorted by member.
     numbers: Vec<(Member, usize)>,
-    /// Which members are arrays that may differ, sorted, with their places in [`Found::arrays`].
+    /// Array members that may differ, each with its index in [`Found::arrays`] and its number type. Sorted by member.
     arrays: Vec<(Member, (usize, Number))>,
     numbers_count: usize,
 }
 
 #[derive(Debug)]
 enum Piece {
-    /// Bytes that are the same in all records.
+    /// Constant bytes.
     Same(Range<usize>),
     /// A byte count.
     Open,
-    /// The end of what a byte count counts.
+    /// The end of the bytes that the innermost open byte count covers.
     Close,
-    /// An object without a byte count.
+    /// The start of an object without a byte count.
     OpenUncounted,
-    /// A reference to the bytes at position `to`, with a mask that is set in it.
+    /// A reference to the object or class at position `to`, combined with `mask`.
     Reference { to: usize, mask: u32 },
     /// A number that may differ between records.
     Number(Range<usize>, Number),
-    /// As many numbers as another number says.
+    /// An array whose length is the number with the index `counter`.
     Array { at: Range<usize>, number: Number, counter: usize },
-    /// An array of pointers to nothing.
+    /// An array of null pointers.
     Nulls(Range<usize>),
 }
 
-/// The numbers and arrays of another record.
+/// The numbers and arrays found in another record.
 #[derive(Debug, Default)]
 pub(crate) struct Found<'b> {
     pub(crate) numbers: Vec<i64>,
@@ -82,7 +84,7 @@ pub(crate) struct Found<'b> {
 }
 
 impl Pieces {
-    /// Cuts a record into pieces; None if something in it could not be compared.
+    /// Split a record into pieces; None if the record contains something that cannot be compared.
     pub(crate) fn of(recording: &Recording<'_>, infos: &ClassInfos) -> Option<Self> {
         let counts_as_known = |array: &Element| {
             let counter = array.count_name.as_str();
@@ -112,18 +114,19 @@ impl Pieces {
         }
     }
 
-    /// The index of a member among the numbers; the last one, as a class may have a member of the same name as its
-    /// base.
+    /// The index of a member among the numbers. A class may have a member of the same name as its base class; the last
+    /// member of that name is used.
     pub(crate) fn number(&self, owner: usize, name: &str) -> Option<usize> {
         last_of(&self.numbers, owner, name)
     }
 
-    /// The index of a member among the arrays.
+    /// The index of a member among the arrays, and its number type.
     pub(crate) fn array(&self, owner: usize, name: &str) -> Option<(usize, Number)> {
         last_of(&self.arrays, owner, name)
     }
 
-    /// The numbers and arrays of another record, behind a key of `key_size` bytes; None if anything else differs.
+    /// The numbers and arrays of another record, whose key has `key_size` bytes. None if the records differ in anything
+    /// else.
     pub(crate) fn compare<'b>(&self, bytes: &'b [u8], key_size: u64) -> Option<Found<'b>> {
         if key_size != self.key_size {
             return None;
@@ -142,7 +145,7 @@ fn last_of<T: Copy>(sorted: &[(Member, T)], owner: usize, name: &str) -> Option<
     (*place == (owner, name)).then_some(*found)
 }
 
-/// Cuts a record.
+/// State while splitting a record.
 struct Cutter<'r, 'a> {
     recording: &'r Recording<'a>,
     position: usize,
@@ -178,7 +181,7 @@ impl Cutter<'_, '_> {
         (self.position <= self.recording.bytes.len()).then_some(())
     }
 
-    /// A member that may be a piece by itself.
+    /// Split off a member that may differ between records.
     fn cut_member(&mut self, number: usize) -> Option<()> {
         let member = self.recording.members.get(number)?;
         if member.name == BASKETS {
@@ -193,7 +196,7 @@ impl Cutter<'_, '_> {
                 self.made.numbers_count += 1;
                 self.made.pieces.push(Piece::Number(place.clone(), number));
             }
-            // The byte in front, which may say of how many bytes they are, is the same in all.
+            // The flag byte may select the width of the numbers, so it must be the same in all records.
             MemberStorage::Array(number) | MemberStorage::Seeks(number)
                 if ARRAYS.contains(&member.name) && place.len() > 1 =>
             {
@@ -205,7 +208,7 @@ impl Cutter<'_, '_> {
                 self.same(1);
                 self.made.pieces.push(Piece::Array { at, number, counter });
             }
-            // Anything else is the same in all records.
+            // All other members must be the same in all records.
             MemberStorage::Number(_)
             | MemberStorage::Array(_)
             | MemberStorage::Seeks(_)
@@ -219,7 +222,7 @@ impl Cutter<'_, '_> {
         Some(())
     }
 
-    /// A TObjArray without anything, whatever its length.
+    /// Split off a TObjArray of null pointers, whose length may differ.
     fn cut_baskets(&mut self, member: &RecordedMember) -> Option<()> {
         let bytes = &self.recording.bytes;
         let count = u32::from_be_bytes(bytes.get(self.position..)?.get(ARRAY_COUNT)?.try_into().ok()?);
@@ -251,7 +254,7 @@ impl Cutter<'_, '_> {
 
     fn reference(&mut self, id: u32, mask: u32) -> Option<()> {
         let before = self.recording.key_size + MAP_OFFSET;
-        // Smaller numbers refer to nothing that lies elsewhere in another record.
+        // References below `before` do not refer to a position.
         let Some(to) = u64::from(id).checked_sub(before) else {
             self.same(WORD);
             return Some(());
@@ -267,7 +270,7 @@ impl Cutter<'_, '_> {
     }
 }
 
-/// Whether a TObjArray, with its byte count, holds pointers to nothing only.
+/// Whether a TObjArray has a byte count and contains only null pointers.
 fn is_nothing(array: &[u8]) -> Option<bool> {
     let (head, pointers) = array.split_at_checked(ARRAY_HEAD)?;
     let counted = u32::try_from(array.len() - WORD).ok()?;
@@ -279,15 +282,15 @@ fn word(bytes: &[u8], position: usize) -> Option<u32> {
     bytes.get(position..position.checked_add(WORD)?)?.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// Compares a record with another.
+/// State while comparing a record with the pieces of a first record.
 struct Comparison<'p, 'b> {
     pieces: &'p Pieces,
     bytes: &'b [u8],
-    /// In the other one.
+    /// Current position in the compared record.
     position: usize,
-    /// The positions of the byte counts of open objects; None for objects without one.
+    /// Positions of the byte counts of all open objects; None for an object without a byte count.
     open: Vec<Option<usize>>,
-    /// Positions in the first record, and how far behind each of them the same thing lies in the other record.
+    /// Positions in the first record, each with the shift of the compared record's positions from there on.
     moves: Vec<(usize, isize)>,
 }
 
@@ -329,7 +332,7 @@ impl<'b> Comparison<'_, 'b> {
                 let rest = self.bytes.get(self.position..)?;
                 let count = u32::from_be_bytes(rest.get(ARRAY_COUNT)?.try_into().ok()?) as usize;
                 let array = self.take(count.checked_mul(WORD)?.checked_add(ARRAY_HEAD)?)?;
-                // Version, TObject and name in front of the number of pointers, and the lower bound behind it.
+                // Compare the version, TObject and name before the length, and the lower bound after the length.
                 let is_like = |range: Range<usize>| first[at.clone()].get(range.clone()) == array.get(range);
                 let is_same = is_like(WORD..ARRAY_COUNT.start) && is_like(ARRAY_COUNT.end..ARRAY_HEAD);
                 (is_same && is_nothing(array)?).then_some(())?;
@@ -345,7 +348,7 @@ impl<'b> Comparison<'_, 'b> {
         Some(taken)
     }
 
-    /// Records that what follows this position of the first record lies at the current position of the other.
+    /// Record that position `at` of the first record corresponds to the current position in the compared record.
     fn note(&mut self, at: usize) -> Option<()> {
         let by = isize::try_from(self.position).ok()? - isize::try_from(at).ok()?;
         if self.moves.last().is_none_or(|(_, before)| *before != by) {
@@ -354,7 +357,7 @@ impl<'b> Comparison<'_, 'b> {
         Some(())
     }
 
-    /// The position in the other record of something in the first one.
+    /// The position in the compared record that corresponds to the position `to` in the first record.
     fn moved(&self, to: usize) -> Option<usize> {
         let behind = self.moves.partition_point(|(at, _)| *at <= to);
         let (_, by) = self.moves.get(behind.checked_sub(1)?)?;

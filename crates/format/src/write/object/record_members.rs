@@ -1,4 +1,4 @@
-//! How the members are stored that may be replaced, and which containers hold nothing but numbers.
+//! Storage forms of replaceable members, and detection of containers without pointers.
 
 use crate::classes::class_info::Element;
 use crate::numbers::member_kind::{MemberKind, Times};
@@ -8,14 +8,14 @@ use crate::numbers::type_code::{ARRAY_STEP, STL_STRING};
 
 use super::token::MemberStorage;
 
-/// Whether a container holds only numbers, strings and containers of these, and so no pointers.
+/// Whether a container holds only numbers, strings and nested containers of numbers and strings, i.e. no pointers.
 pub(crate) fn has_only_numbers(element: &Element) -> bool {
     (1..ARRAY_STEP).contains(&element.content_type)
         || element.content_type == STL_STRING
         || is_of_numbers(&element.type_name)
 }
 
-/// Whether a type is a string, or made of containers, numbers and strings only.
+/// Whether a type is a string, or consists only of containers, numbers and strings.
 fn is_of_numbers(type_name: &str) -> bool {
     const KNOWN: [&str; 29] = [
         "vector",
@@ -53,7 +53,7 @@ fn is_of_numbers(type_name: &str) -> bool {
     words.all(|word| KNOWN.contains(&word))
 }
 
-/// How a member that may be replaced is stored; None for kinds that are never replaced.
+/// The storage form of a replaceable member; None for kinds of members that are never replaced.
 pub(crate) fn member_storage(element: &Element, kind: MemberKind) -> Option<MemberStorage> {
     let counted = |class_name: &str| Number::of_array_class(class_name).map(MemberStorage::Counted);
     Some(match kind {
@@ -64,7 +64,7 @@ pub(crate) fn member_storage(element: &Element, kind: MemberKind) -> Option<Memb
         MemberKind::FixedArray(Scalar::Plain(number)) => MemberStorage::Number(number),
         MemberKind::Bits => MemberStorage::Number(Number::U32),
         MemberKind::CountedArray(Scalar::Plain(number)) => MemberStorage::Array(number),
-        // Each array says whether its numbers are larger.
+        // The flag byte of each array shows whether the array has 64-bit numbers instead.
         MemberKind::OldSeeks => MemberStorage::Seeks(Number::I32),
         MemberKind::Object(Times::One) if element.type_name == "TObjArray" => MemberStorage::Pointers,
         MemberKind::Object(Times::One) if element.type_name == "ROOT::TIOFeatures" => MemberStorage::Other,

@@ -1,5 +1,5 @@
-//! The record of a tree (or any object of described classes) taken apart: what is copied as it is, and what depends
-//! on where it lies - byte counts, class tags, references between objects - or may be replaced.
+//! Splits a tree, or any other object of described classes, into bytes to copy, position-dependent parts (byte counts,
+//! class tags, references between objects) and replaceable members.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use super::recording::Recording;
 use super::token::{MemberStorage, Owner, RecordedMember, Token, BYTE_COUNT_BYTES};
 
 impl<'a> Recording<'a> {
-    /// Takes the plain bytes of a TTree's record apart.
+    /// Parse the uncompressed bytes of a TTree's record.
     ///
-    /// Everything in it must be of a class that is described, or that ROOT always streams alike: what is not known
-    /// might refer to objects that will lie elsewhere.
+    /// Fails unless every class in the record is described or has a fixed format in ROOT, because unknown parts might
+    /// contain references to objects that will be moved.
     pub fn of_tree(bytes: &'a [u8], key_size: u64, class_name: &str, infos: &ClassInfos) -> Result<Self> {
         let mut walker = Walker::new(bytes, key_size, infos, Recorder::new(bytes));
         let class = walker.class(class_name);
@@ -28,13 +28,13 @@ impl<'a> Recording<'a> {
         Ok(walker.visitor.finish(key_size))
     }
 
-    /// Takes the plain bytes of any object apart, in which what adds up may be replaced. What is not known in it is
-    /// kept as it is, and can only be written to the same place behind a key of the same size.
+    /// Parse the uncompressed bytes of any object. Members that can be added become replaceable. Unknown parts are kept
+    /// unchanged and can only be written at the same position, with a key of the same size.
     pub fn of_object(bytes: &'a [u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
         let known = programs.programs.take().unwrap_or_else(Walker::<Recorder<'_>>::no_programs);
         let mut walker = Walker::with_programs(bytes, key_size, (&programs.infos, known), Recorder::new(bytes));
         walker.visitor.adds_up = true;
-        // Objects of a file are mostly alike.
+        // Most objects of a file have a similar size.
         walker.visitor.tokens.reserve(programs.tokens_count.min(bytes.len()));
         walker.visitor.members.reserve(programs.members_count.min(bytes.len()));
         walker.visitor.kinds = std::mem::take(&mut programs.kinds);
@@ -48,18 +48,18 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// The compiled descriptions of classes, for all objects of files that describe them alike.
+/// Compiled class descriptions. Objects of all files with the same class descriptions share them.
 #[derive(Debug)]
 pub struct ObjectPrograms {
     infos: Arc<ClassInfos>,
     programs: Option<Programs<Option<OwnerKind>, (&'static str, MemberStorage)>>,
     kinds: SumKinds,
-    /// Of the last object.
+    /// Number of tokens of the last object, used to reserve memory.
     tokens_count: usize,
     members_count: usize,
 }
 
-/// The kinds of classes whose objects add up, each found once: what a class inherits from is looked up in the infos.
+/// Cache of [`OwnerKind::of_sum`] by class name, because looking up the lineage of a class is slow.
 #[derive(Debug, Default)]
 struct SumKinds(HashMap<String, Option<OwnerKind>>);
 
@@ -75,37 +75,37 @@ impl SumKinds {
 }
 
 impl ObjectPrograms {
-    /// Nothing compiled yet.
+    /// Create an empty set of programs.
     pub fn new(infos: &Arc<ClassInfos>) -> Self {
         let (infos, kinds) = (Arc::clone(infos), SumKinds::default());
         Self { infos, programs: None, kinds, tokens_count: 0, members_count: 0 }
     }
 
-    /// Whether objects of this class of several files become one.
+    /// Whether objects of this class from several files are combined into one object.
     pub fn adds_up(&mut self, class_name: &str) -> bool {
         is_container(class_name) || self.kinds.of(class_name, &self.infos).is_some()
     }
 
-    /// The descriptions.
+    /// The class descriptions that the programs were compiled from.
     pub fn infos(&self) -> &Arc<ClassInfos> {
         &self.infos
     }
 }
 
-/// Where an object that may add up stands.
+/// The context of an object that may be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Elsewhere,
-    /// A list, whose objects add up one by one.
+    /// In a list, whose elements are added one by one.
     List,
-    /// A THnBase, whose axes are objects of their own.
+    /// In a THnBase, whose axes are separate objects.
     Grid,
-    /// A TH2Poly, whose bins are objects of their own.
+    /// In a TH2Poly, whose bins are separate objects.
     PolygonHistogram,
 }
 
 impl Inside {
-    /// Behind the pointers of an object that adds up.
+    /// The context of the objects that an object of this kind points to.
     fn of(kind: OwnerKind) -> Self {
         match kind {
             OwnerKind::Grid => Self::Grid,
@@ -117,22 +117,22 @@ impl Inside {
     }
 }
 
-/// Records the pieces of an object.
+/// Recorder of an object's parts.
 pub(crate) struct Recorder<'a> {
     pub(crate) tokens: Vec<Token>,
     owners: Vec<Owner>,
     members: Vec<RecordedMember>,
-    /// The object whose members come next, if these may be replaced.
+    /// Index of the object whose members come next; None if its members are not replaceable.
     owner: Option<usize>,
-    /// The end of the bytes that have tokens.
+    /// End of the bytes that tokens cover so far.
     copied: usize,
-    /// Whether objects behind the pointers that come next add up.
+    /// Whether the objects that the next pointers refer to can be added.
     adds_up: bool,
-    /// Where these stand.
+    /// The context of the objects that the next pointers refer to.
     inside: Inside,
     others: Vec<Range<usize>>,
     kinds: SumKinds,
-    /// Name, version and checksum of the last streamer info, as bytes.
+    /// Encoded name, version and checksum of the last streamer info.
     pub(crate) identity: Option<Vec<u8>>,
     bytes: &'a [u8],
 }
@@ -154,14 +154,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// All that was recorded.
+    /// Cover the remaining bytes and return the recording.
     fn finish(mut self, key_size: u64) -> Recording<'a> {
         self.copy_up_to(self.bytes.len());
         let Self { tokens, owners, members, bytes, others, .. } = self;
         Recording { bytes, key_size, tokens, owners, members, by_owner: OnceLock::new(), others }
     }
 
-    /// Adds a token that copies the bytes up to a position.
+    /// Add a token that copies the uncovered bytes before `position`.
     pub(crate) fn copy_up_to(&mut self, position: usize) {
         if position > self.copied {
             self.tokens.push(Token::Bytes(self.copied..position));
@@ -169,29 +169,29 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Adds a token for bytes that depend on where the object is written.
+    /// Add a token for the position-dependent bytes in `at`.
     fn replace(&mut self, at: Range<usize>, token: Token) {
         self.copy_up_to(at.start);
         self.copied = at.end;
         self.tokens.push(token);
     }
 
-    /// Leaves out the bytes between the last token and a position.
+    /// Mark the bytes before `position` as covered, without a token for them.
     pub(crate) fn skip_copying(&mut self, position: usize) {
         self.copied = position;
     }
 
-    /// The bytes of a range.
+    /// The bytes of a range; empty if the range is out of bounds.
     pub(crate) fn bytes(&self, range: Range<usize>) -> &'a [u8] {
         self.bytes.get(range).unwrap_or_default()
     }
 
-    /// The kind of the object whose members come next.
+    /// The kind of the object whose members come next; None if its members are not replaceable.
     fn kind(&self) -> Option<OwnerKind> {
         self.owner.map(|owner| self.owners[owner].kind)
     }
 
-    /// How much was recorded.
+    /// Record the current state, for rolling back.
     fn mark(&self) -> Mark {
         Mark {
             tokens: self.tokens.len(),
@@ -202,7 +202,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Forgets what was recorded since.
+    /// Roll back to an earlier state.
     fn go_back_to(&mut self, mark: &Mark) {
         self.tokens.truncate(mark.tokens);
         self.owners.truncate(mark.owners);
@@ -212,7 +212,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// How much was recorded at some time.
+/// A recorded state of a recorder, for rolling back.
 struct Mark {
     tokens: usize,
     owners: usize,
@@ -222,9 +222,9 @@ struct Mark {
 }
 
 impl<'a> Visitor<'a> for Recorder<'a> {
-    /// The kind of an object whose members may be replaced.
+    /// The kind of an object; None for an object without replaceable members.
     type Role = Option<OwnerKind>;
-    /// Its name, and how it is stored.
+    /// Name and storage form of a member.
     type Member = (&'static str, MemberStorage);
     const WALKS_ALL: bool = true;
 
@@ -240,9 +240,9 @@ impl<'a> Visitor<'a> for Recorder<'a> {
     fn pointed(walker: &mut Walker<'a, '_, Self>, class_name: &Arc<str>, id: u64, end: Option<usize>) -> Result<()> {
         let kind = match &**class_name {
             "TStreamerInfo" => return walker.streamer_info(),
-            // They have no pointers.
+            // Skip objects of these classes, because they contain no pointers.
             name if matches!(name, "TBasket" | "TTreeIndex") || is_element(name) => {
-                let end = end.ok_or_else(|| walker.damaged(format!("a {class_name} without its length")))?;
+                let end = end.ok_or_else(|| walker.damaged(format!("the {class_name} has no byte count")))?;
                 return walker.buffer.cursor.skip_to(end);
             }
             name if name.starts_with("TBranch") => OwnerKind::Branch,
@@ -273,7 +273,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         }
     }
 
-    /// A container whose elements may have pointers is kept where it is.
+    /// Keep a container at its current position if its elements may contain pointers.
     fn container(walker: &mut Walker<'a, '_, Self>, element: &Element, end: usize) -> Result<()> {
         let start = walker.position();
         let is_empty = end.checked_sub(start) == Some(4) && walker.buffer.cursor.clone().i32() == Ok(0);
@@ -286,7 +286,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
     fn member_begins(&mut self, (name, kind): Self::Member, at: usize) -> usize {
         self.copy_up_to(at);
         let (number, first) = (self.members.len(), self.tokens.len());
-        // Only members of an object with an owner are wanted.
+        // The owner is always set here, because `wanted` selects only members of objects with an owner.
         let owner = self.owner.unwrap_or(0);
         self.tokens.push(Token::Member(number));
         self.members.push(RecordedMember { owner, name, kind, value: 0, counts: false, tokens: first..first });
@@ -344,7 +344,8 @@ impl<'a> Visitor<'a> for Recorder<'a> {
 }
 
 impl<'a> Walker<'a, '_, Recorder<'a>> {
-    /// Reads an object behind a pointer, or keeps it where it is if its class is not known.
+    /// Read an object that a pointer refers to. If the object is not supported, keep its bytes at their current
+    /// position.
     fn known_or_fixed(&mut self, class: ClassId, id: u64, end: Option<usize>) -> Result<()> {
         let before = self.visitor.mark();
         let start = self.position();
@@ -366,7 +367,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         }
     }
 
-    /// Keeps what was not copied yet where it is, up to a position that is not read yet.
+    /// Skip to `end`, and add a token that keeps the uncovered bytes before `end` at their current position.
     fn keep_in_place(&mut self, end: usize) -> Result<()> {
         self.buffer.cursor.skip_to(end)?;
         let recorder = &mut self.visitor;
@@ -375,7 +376,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         Ok(())
     }
 
-    /// Reads an object of any class.
+    /// Read an object of any class.
     fn any_object(&mut self, class: ClassId, id: u64) -> Result<()> {
         let class_name = Arc::clone(self.class_name(class));
         let infos = self.infos();
@@ -415,7 +416,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         result
     }
 
-    /// Reads an object whose members are not replaced.
+    /// Read an object without replaceable members.
     fn unowned(&mut self, class: ClassId) -> Result<Value<'a>> {
         let before = self.visitor.owner.take();
         let result = self.alone(class);
@@ -423,7 +424,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
         result
     }
 
-    /// Reads an object whose members may be replaced.
+    /// Read an object with replaceable members.
     fn owned(&mut self, kind: OwnerKind, class: ClassId, id: u64) -> Result<()> {
         let owner = self.visitor.owners.len();
         let class_name = Arc::clone(self.class_name(class));
@@ -435,7 +436,7 @@ impl<'a> Walker<'a, '_, Recorder<'a>> {
     }
 }
 
-/// What an object within a TH2Poly is.
+/// The kind of an object inside a TH2Poly: a bin, an axis, or None for other classes.
 fn polygon_or_axis(class_name: &str) -> Option<OwnerKind> {
     match class_name {
         "TAxis" => Some(OwnerKind::Axis),
@@ -444,7 +445,7 @@ fn polygon_or_axis(class_name: &str) -> Option<OwnerKind> {
     }
 }
 
-/// Whether a class is that of an element of a streamer info, which has no pointers.
+/// Whether this is the class of a streamer info's element. Such objects contain no pointers.
 fn is_element(class_name: &str) -> bool {
     class_name.starts_with("TStreamer") && class_name != "TStreamerInfo"
 }

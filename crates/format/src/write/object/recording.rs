@@ -1,4 +1,4 @@
-//! An object that was taken apart: its members that may be replaced, and what its other bytes hold.
+//! A parsed object: its replaceable members, and tokens for all other bytes.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -13,32 +13,32 @@ use super::emitter::Emitter;
 use super::index::TreeIndex;
 use super::token::{MemberStorage, Owner, RecordedMember, Token, BYTE_COUNT_BYTES};
 
-/// An object taken apart.
+/// A parsed object, split into tokens.
 #[derive(Debug, Clone)]
 pub struct Recording<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) key_size: u64,
     pub(crate) tokens: Vec<Token>,
-    /// Trees, branches and leaves in the order of the bytes.
+    /// Objects with replaceable members, in byte order.
     pub owners: Vec<Owner>,
-    /// Members of these that may be replaced, in the order of the bytes.
+    /// Replaceable members of the owners, in byte order.
     pub members: Vec<RecordedMember>,
-    /// Members by the object that they are of.
+    /// Indexes of the members, sorted by owner.
     pub(crate) by_owner: OnceLock<Vec<usize>>,
-    /// Objects in lists that do not add up.
+    /// Token ranges of the list elements that cannot be added.
     pub(crate) others: Vec<Range<usize>>,
 }
 
 impl<'a> Recording<'a> {
-    /// Whether something in it can only be written to the same place behind a key of the same size.
+    /// Whether some part can only be written at the same position, with a key of the same size.
     pub fn is_fixed(&self) -> bool {
         self.tokens.iter().any(|token| matches!(token, Token::Fixed(_)))
     }
 
-    /// Where the name of a TNamed and its title are stored, if it has this name. `bases` is its class with the first
-    /// base class of each, which stand as headers with byte counts, one in front of the next.
+    /// The positions of the name and title, if the object is a TNamed with this name. `bases` is the object's class and
+    /// its chain of first base classes. The headers of these classes, with byte counts, follow each other.
     pub(crate) fn places_of_name(&self, bases: &[&str], name: &str) -> Option<[Range<usize>; 2]> {
-        /// TObject::kIsReferenced: two bytes for the process id follow.
+        /// TObject::kIsReferenced: bit that means that a two-byte process ID follows.
         const IS_REFERENCED: u32 = 1 << 4;
         let headers = bases.iter().position(|class_name| *class_name == "TNamed")? + 1;
         let mut cursor = Cursor::new(self.bytes);
@@ -48,7 +48,7 @@ impl<'a> Recording<'a> {
             }
             cursor.skip(2).ok()?;
         }
-        cursor.skip(6).ok()?; // version and unique id of the TObject
+        cursor.skip(6).ok()?; // version and unique ID of the TObject
         if cursor.u32().ok()? & IS_REFERENCED != 0 {
             cursor.skip(2).ok()?;
         }
@@ -59,12 +59,12 @@ impl<'a> Recording<'a> {
         (found == name.as_bytes()).then_some([start..title_start, title_start..cursor.position()])
     }
 
-    /// A member of an object: its number among those that may be replaced.
+    /// The replaceable member `name` of an object, with its index in `members`.
     pub fn find(&self, owner: usize, name: &'static str) -> Option<(usize, &RecordedMember)> {
         let by_owner = self.by_owner();
         let first = by_owner.partition_point(|index| self.members[*index].owner < owner);
         let of_owner = by_owner[first..].iter().take_while(|index| self.members[**index].owner == owner);
-        // The last one, as a class may have a member of the same name as its base.
+        // A class may have a member of the same name as its base class. The last member of that name is used.
         let index = *of_owner.filter(|index| self.members[**index].name == name).last()?;
         Some((index, &self.members[index]))
     }
@@ -77,12 +77,12 @@ impl<'a> Recording<'a> {
         })
     }
 
-    /// The value of a number, or what a pointer refers to; 0 where there is no such member.
+    /// The value of a number member, or the reference of a pointer member; 0 if the object has no such member.
     pub fn value(&self, owner: usize, name: &'static str) -> i64 {
         self.find(owner, name).map_or(0, |(_, member)| member.value)
     }
 
-    /// The numbers of a variable array.
+    /// The numbers of a variable-size array member; empty if the object has no such member.
     pub fn values(&self, owner: usize, name: &'static str) -> Result<Vec<i64>> {
         let Some((_, member @ RecordedMember { kind: MemberStorage::Array(basic), .. })) = self.find(owner, name)
         else {
@@ -96,12 +96,12 @@ impl<'a> Recording<'a> {
         (0..count).map(|_| basic.read(&mut cursor)).collect()
     }
 
-    /// The bytes of a member that has no references in it.
+    /// The bytes of a member; empty if the member contains references.
     pub(crate) fn stored(&self, member: &RecordedMember) -> &'a [u8] {
         self.place(member).map_or(&[], |range| &self.bytes[range])
     }
 
-    /// Where the bytes of a member stand that has no references in it.
+    /// The position of a member's bytes; None if the member contains references.
     pub(crate) fn place(&self, member: &RecordedMember) -> Option<Range<usize>> {
         if let (MemberStorage::Vector(_), Some([Token::Member(_), Token::Begin, Token::Bytes(range), Token::End])) =
             (&member.kind, self.tokens.get(member.tokens.clone()))
@@ -124,12 +124,12 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// The index of a tree, if it has one of the usual kind.
+    /// The index of a tree; None if the tree has no index of class TTreeIndex.
     pub fn tree_index(&self) -> Result<Option<TreeIndex>> {
         let Some((_, member)) = self.find(0, "fTreeIndex") else { return Ok(None) };
         match &self.tokens[member.tokens.clone()] {
             [_, Token::Object { class_name, .. }, Token::Bytes(range), Token::End] if &**class_name == "TTreeIndex" => {
-                // Behind its byte count.
+                // The range starts with the byte count.
                 let bytes = self.bytes.get(range.start + BYTE_COUNT_BYTES..range.end).unwrap_or_default();
                 TreeIndex::read(bytes).map(Some)
             }
@@ -137,7 +137,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Digest of the objects in lists that do not add up.
+    /// Hash of the list elements that cannot be added.
     pub(crate) fn digest_of_others(&self) -> u64 {
         let mut digest = Xxh3::new();
         for token in self.others.iter().flat_map(|range| &self.tokens[range.clone()]) {
@@ -152,7 +152,7 @@ impl<'a> Recording<'a> {
         digest.digest()
     }
 
-    /// The bytes of a member with all objects in it, as if they stood alone.
+    /// Encode a member, including the objects in it, as a separate buffer.
     pub(crate) fn alone(&self, member: &RecordedMember) -> Result<Vec<u8>> {
         let mut emitter = Emitter::new(0);
         emitter.tokens(&self.tokens[member.tokens.clone()], self.bytes)?;

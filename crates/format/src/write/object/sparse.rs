@@ -1,5 +1,5 @@
-//! The bins of a THnSparse: those that are filled, in chunks, each with the number of its cell packed into a few bytes.
-//! Histograms with the same axes pack it in the same way, so that these bytes identify a bin.
+//! The filled bins of a THnSparse, which are stored in chunks. The coordinates of each bin are packed into a few bytes.
+//! Histograms with the same axes pack coordinates in the same way, so the packed bytes identify a bin.
 
 use std::collections::HashMap;
 
@@ -11,26 +11,26 @@ use crate::numbers::number::Number;
 use super::numbers::Numbers;
 use super::token::MemberStorage;
 
-/// The version of THnSparseArrayChunk that is known.
+/// Supported class version of THnSparseArrayChunk.
 const CHUNK_VERSION: i16 = 1;
 
 /// The filled bins of a sparse histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sparse {
-    /// Bytes that identify a bin.
+    /// Number of bytes of a bin's packed coordinates.
     pub(crate) place_bytes: usize,
-    /// The bytes that identify the bins, one bin after the other.
+    /// The packed coordinates of all bins, one bin after the other.
     pub(crate) places: Vec<u8>,
-    /// Contents, as a TArray of this class has them.
+    /// Name of the TArray class of the bin contents.
     pub(crate) class_name: String,
     pub(crate) contents: Option<Numbers>,
-    /// Their squared errors; of histograms without there are none.
+    /// Squared errors of the bins; None if the histogram has no errors.
     pub(crate) errors: Option<Numbers>,
-    /// Bins that a chunk has room for.
+    /// Maximum number of bins per chunk.
     pub(crate) chunk_bins: usize,
 }
 
-/// A chunk as it is stored.
+/// A parsed chunk.
 struct Chunk<'a> {
     place_bytes: usize,
     places: &'a [u8],
@@ -39,17 +39,17 @@ struct Chunk<'a> {
     errors: Option<Numbers>,
 }
 
-/// A chunk as it is written. Contents and errors are TArrays with room for all bins of a chunk.
+/// A chunk to be written. `contents` and `errors` are TArrays with the full capacity of a chunk.
 pub(crate) struct NewChunk<'a> {
-    /// The bytes that identify its bins.
+    /// The packed coordinates of the chunk's bins.
     pub(crate) places: &'a [u8],
     pub(crate) contents: Vec<u8>,
-    /// None for histograms without errors.
+    /// Squared errors of the bins; None if the histogram has no errors.
     pub(crate) errors: Option<Vec<u8>>,
 }
 
 impl Sparse {
-    /// Of the plain bytes of THnSparse::fBinContent.
+    /// Parse the encoded member THnSparse::fBinContent.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self> {
         let mut sparse = Self {
             place_bytes: 0,
@@ -94,12 +94,12 @@ impl Sparse {
         Ok(())
     }
 
-    /// How many bins are filled.
+    /// Number of filled bins.
     pub(crate) fn len(&self) -> usize {
         self.contents.as_ref().map_or(0, Numbers::len)
     }
 
-    /// Whether another one is stored alike, so that it can be added.
+    /// Whether `self` and `other` have the same format and can therefore be added.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         match (&self.contents, &other.contents) {
             (Some(one), Some(two)) => {
@@ -109,7 +109,7 @@ impl Sparse {
         }
     }
 
-    /// Adds another one that is stored alike; new bins are appended.
+    /// Add the bins of a histogram with the same format. Bins that only `other` has are appended.
     pub(crate) fn add(&mut self, mut other: Self) {
         if self.contents.is_none() {
             *self = other;
@@ -147,7 +147,7 @@ impl Sparse {
         }
     }
 
-    /// The chunks that ROOT makes of its bins.
+    /// Split the bins into chunks, like ROOT.
     pub(crate) fn chunks(&self) -> impl Iterator<Item = NewChunk<'_>> + '_ {
         let room = self.chunk_bins.max(1);
         let counted = |numbers: &Numbers| numbers.stored(&MemberStorage::Counted(Number::F64));
@@ -160,7 +160,7 @@ impl Sparse {
         })
     }
 
-    /// Whether another has the same bins up to rounding, in any order.
+    /// Whether both histograms have the same bins, in any order, with contents that are equal within rounding errors.
     pub(crate) fn is_near(&self, other: &Self) -> bool {
         let sorted = |of: &Self| {
             let mut order: Vec<usize> = (0..of.len()).collect();
@@ -183,7 +183,7 @@ impl Sparse {
 }
 
 fn unknown() -> FormatError {
-    FormatError::unsupported("its bins are stored in a way that is not known")
+    FormatError::unsupported("its bins are stored in an unknown format")
 }
 
 fn chunk<'a>(buffer: &mut ObjectBuffer<'a>) -> Result<Chunk<'a>> {
@@ -215,7 +215,7 @@ fn chunk<'a>(buffer: &mut ObjectBuffer<'a>) -> Result<Chunk<'a>> {
     Ok(Chunk { place_bytes, places, class_name, contents, errors })
 }
 
-/// A pointer to a TArray.
+/// Parse a pointer to a TArray.
 fn array(buffer: &mut ObjectBuffer<'_>) -> Result<Option<(String, Numbers)>> {
     let Pointer::New { class_name, .. } = buffer.pointer().and_then(|pointer| match pointer {
         Pointer::Seen(_) => Err(unknown()),

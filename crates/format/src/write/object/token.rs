@@ -1,5 +1,5 @@
-//! What the plain bytes of an object consist of: pieces that are copied, what depends on where it lies - byte counts,
-//! class tags, references between objects - and members that may be replaced.
+//! The parts of an object's uncompressed bytes: bytes to copy, position-dependent parts (byte counts, class tags,
+//! references between objects) and replaceable members.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,61 +8,62 @@ use crate::numbers::number::Number;
 
 use super::family::OwnerKind;
 
-/// Bytes of a byte count, and of a reference.
+/// Size of a byte count or a reference.
 pub(crate) const BYTE_COUNT_BYTES: usize = 4;
 
-/// A piece of an object's plain bytes.
+/// A part of an object's uncompressed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// Copied as they are.
+    /// Bytes that are copied.
     Bytes(Range<usize>),
-    /// Copied as they are, and only to the same place: they may hold references.
+    /// Bytes that may contain references, and therefore can only be copied to the same position.
     Fixed(Range<usize>),
-    /// The byte count of a version header; what it counts ends at [`Token::End`].
+    /// The byte count of a version header. The counted bytes end at [`Token::End`].
     Begin,
-    /// The byte count, if there is one, and the class tag of an object behind a pointer, up to [`Token::End`].
+    /// A pointer to a new object: the optional byte count and the class tag. The object ends at [`Token::End`].
     Object {
-        /// The number by which it is referred to in the bytes that were taken apart.
+        /// The reference to the object in the parsed bytes.
         id: u64,
         class_name: Arc<str>,
         is_counted: bool,
     },
-    /// The end of the innermost object or version header.
+    /// The end of the innermost open object or version header.
     End,
-    /// A pointer to an object that came before; some writers put a byte count in front of it.
+    /// A reference to an earlier object. Some writers put a byte count before the reference.
     Seen { id: u64, is_counted: bool },
-    /// The number of pointers and the lower bound of a TObjArray, whose pointers follow: of each the token behind it.
+    /// The length and lower bound of a TObjArray, before its pointers. `ends` has the index of the token after each
+    /// pointer.
     Array { head: Range<usize>, ends: Vec<usize> },
-    /// What may be replaced begins here: its number among [`crate::write::Recording::members`].
+    /// The start of a replaceable member, with its index in [`crate::write::Recording::members`].
     Member(usize),
 }
 
-/// An object whose members may be replaced.
+/// An object with replaceable members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// What it is.
+    /// The kind of the object.
     pub kind: OwnerKind,
-    /// Its class.
+    /// Class name of the object.
     pub class_name: Arc<str>,
-    /// The number by which it is referred to in the bytes that were taken apart; 0 for the outermost object.
+    /// The reference to the object in the parsed bytes; 0 for the outermost object.
     pub id: u64,
 }
 
-/// How a member is stored.
+/// Storage form of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberStorage {
-    /// A number, or a fixed array of numbers.
+    /// A number, or a fixed-size array of numbers.
     Number(Number),
-    /// A byte that is 0 for a null pointer, and the numbers; another member holds their count.
+    /// A flag byte (0 for a null pointer) and an array of numbers whose length is stored in another member.
     Array(Number),
-    /// Offsets of baskets in an old TBranch: a byte with the width of a number (2: eight bytes, else four), and the
-    /// numbers.
+    /// Basket offsets of an old TBranch: a flag byte and the offsets. The flag is 2 for eight-byte offsets; any other
+    /// value means four-byte offsets.
     Seeks(Number),
-    /// A TArray: a count, and the numbers.
+    /// A TArray: the number of elements, then the elements.
     Counted(Number),
-    /// A std::vector: a header, a count, and the numbers.
+    /// A std::vector: a header, the number of elements, then the elements.
     Vector(Number),
-    /// Something else, which is not replaced.
+    /// Any other member.
     Other,
     /// A TObjArray.
     Pointers,
@@ -70,19 +71,19 @@ pub enum MemberStorage {
     Link,
 }
 
-/// A member that may be replaced.
+/// A replaceable member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedMember {
-    /// Its object: a number among [`crate::write::Recording::owners`].
+    /// Index of the member's object in [`crate::write::Recording::owners`].
     pub owner: usize,
-    /// Its name.
+    /// Name of the member.
     pub name: &'static str,
-    /// How it is stored.
+    /// Storage form of the member.
     pub kind: MemberStorage,
-    /// The value of a number, without its fraction; the reference of a pointer. 0 for all other members.
+    /// For a number, the value truncated to an integer; for a pointer, the reference; otherwise 0.
     pub value: i64,
-    /// Whether it may be the length of arrays.
+    /// Whether the member may hold the length of arrays.
     pub(crate) counts: bool,
-    /// Which of the tokens are its.
+    /// The range of the member's tokens.
     pub(crate) tokens: Range<usize>,
 }

@@ -1,4 +1,4 @@
-//! An object that is to be added up with others: its numbers, axes and bins.
+//! An object to be added to a sum: its numbers, axes and bins.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,31 +15,31 @@ use crate::write::object::recorder::ObjectPrograms;
 use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 
-/// Numbers that there are for each cell.
+/// Members of a histogram that hold the cell contents: one number per cell.
 pub(crate) const CELLS: [&str; 6] = ["TArrayC", "TArrayS", "TArrayI", "TArrayL64", "TArrayF", "TArrayD"];
 
-/// An object to be added: its numbers.
+/// An object to be added to a sum, with its parsed numbers.
 #[derive(Debug, Clone)]
 pub struct Addend {
     pub(crate) owners: Vec<(OwnerKind, Arc<str>)>,
     pub(crate) numbers: NumberTable,
     pub(crate) axes: HashMap<usize, Axis>,
-    /// Axes whose bins have other names than they had.
+    /// Owner indexes of the axes whose bin labels have changed.
     pub(crate) relabelled: BTreeSet<usize>,
-    /// Bits of parameters, of histograms and of their axes.
+    /// Status bits of parameters, histograms and histogram axes, by owner index.
     pub(crate) bits: BTreeMap<usize, u32>,
-    /// Bins of sparse histograms.
+    /// Bins of sparse histograms, by owner index.
     pub(crate) sparse: BTreeMap<usize, Sparse>,
-    /// Entries of histograms that have no limits yet.
+    /// Buffered entries of histograms without axis limits, by owner index.
     pub(crate) waiting: BTreeMap<usize, Fills>,
-    /// Digest of the objects in lists that do not add up.
+    /// Hash of the list elements that cannot be added.
     pub(crate) others: u64,
-    /// Whether something in it can only be written to the same place.
+    /// Whether the object can only be written with a key of the same size.
     pub(crate) is_fixed: bool,
 }
 
 impl Addend {
-    /// Takes the plain bytes of an object apart.
+    /// Parse the uncompressed bytes of an object.
     pub fn new(bytes: &[u8], key_size: u64, class_name: &str, programs: &mut ObjectPrograms) -> Result<Self> {
         let recording = Recording::of_object(bytes, key_size, class_name, programs)?;
         let owners = recording.owners.iter().map(|owner| (owner.kind, Arc::clone(&owner.class_name))).collect();
@@ -50,7 +50,7 @@ impl Addend {
             match member.name {
                 "fLabels" => drop(labels.insert(member.owner, recording.alone(member)?)),
                 "fBinContent" => drop(sparse.insert(member.owner, Sparse::read(&recording.alone(member)?)?)),
-                // Behind version and unique id.
+                // The status bits follow the version and the unique ID.
                 "TObject" => drop(bits.insert(member.owner, Cursor::at(recording.stored(member), 6).u32()?)),
                 name => {
                     if let Some(found) = Numbers::of(recording.stored(member), &member.kind)? {
@@ -87,7 +87,8 @@ impl Addend {
         }
     }
 
-    /// Whether only numbers differ from what was read: no labels, and no bins of sparse histograms.
+    /// Whether the object can only differ in numbers from the parsed bytes. False if labels have changed or the object
+    /// has sparse bins.
     pub(crate) fn has_axes_as_read(&self) -> bool {
         self.relabelled.is_empty() && self.sparse.is_empty()
     }
@@ -96,7 +97,7 @@ impl Addend {
         self.numbers.get((owner, name)).map_or(0.0, Numbers::first)
     }
 
-    /// The numbers in its cells that a histogram has.
+    /// The cell contents of a histogram.
     pub(crate) fn cells(&self, owner: usize) -> Option<&Numbers> {
         CELLS.iter().find_map(|name| self.numbers.get((owner, *name)))
     }

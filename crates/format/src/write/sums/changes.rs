@@ -1,4 +1,4 @@
-//! What members of an object that was taken apart are replaced with.
+//! Replacement of members in a parsed object.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 use crate::write::object::token::{MemberStorage, RecordedMember};
 
-/// What members are replaced with.
+/// Changes to apply when a parsed object is encoded again.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
     pub(crate) bytes: HashMap<usize, Vec<u8>>,
@@ -26,7 +26,7 @@ pub struct Changes {
     pub(crate) name: Option<NewName>,
 }
 
-/// The name of the object, where it is stored and what it becomes.
+/// The encoded new name of an object, and the position of the old name.
 #[derive(Debug, Clone)]
 pub(crate) struct NewName {
     pub(crate) at: Range<usize>,
@@ -34,13 +34,14 @@ pub(crate) struct NewName {
 }
 
 impl Changes {
-    /// None.
+    /// Create an empty set of changes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the object another name and title, if it is a TNamed that has the name `old`; whether it is. `bases` is
-    /// its class with the first base class of each. Without a title it keeps its own.
+    /// Replace the name and title of the object, if it is a TNamed with the name `old`. Returns whether it was
+    /// replaced. `bases` is the object's class and its chain of first base classes. If no new title is given, the old
+    /// title is kept.
     pub fn rename(
         &mut self,
         recording: &Recording<'_>,
@@ -62,10 +63,10 @@ impl Changes {
         Ok(true)
     }
 
-    /// Replaces numbers of a histogram by the names of their members; those of its cells have the name `cells`. Of an
-    /// array there must be as many as before, or as many as there are cells where it had none.
+    /// Replace the numbers of a histogram's member `name`; `cells` stands for the member with the cell contents. An
+    /// array must keep its length; an empty array may also get one number per cell.
     pub fn histogram(&mut self, recording: &Recording<'_>, name: &str, values: &[f64]) -> Result<()> {
-        const ENTRIES_WAIT: &str = "it has entries that are not in its bins yet";
+        const ENTRIES_WAIT: &str = "its entries are still in its buffer";
         let refused = |what: &str| FormatError::unsupported(format!("{name}: {what}"));
         let of = |name: &'static str| recording.find(0, name);
         if recording.value(0, "fBufferSize") > 0
@@ -76,22 +77,22 @@ impl Changes {
         let cells = || CELLS.iter().find_map(|name| of(name));
         let known = CELLS.iter().chain(OF_HISTOGRAMS).find(|known| **known == name);
         let found = if name == "cells" { cells() } else { known.and_then(|name| of(name)) };
-        let (index, member) = found.ok_or_else(|| refused("its class has no such numbers"))?;
+        let (index, member) = found.ok_or_else(|| refused("its class has no such member"))?;
         let numbers_of = |member: &RecordedMember| Numbers::of(recording.stored(member), &member.kind);
-        let old = numbers_of(member)?.ok_or_else(|| refused("these are no numbers"))?;
+        let old = numbers_of(member)?.ok_or_else(|| refused("the member is not numeric"))?;
         let cells_count = match cells() {
             Some((_, cells)) => numbers_of(cells)?.map_or(0, |numbers| numbers.len()),
             None => 0,
         };
         if values.len() != old.len() && !(old.len() == 0 && values.len() == cells_count) {
-            return Err(refused(&format!("{} numbers are given for {}", values.len(), old.len())));
+            return Err(refused(&format!("got {} numbers, expected {}", values.len(), old.len())));
         }
-        let new = old.replaced(values).ok_or_else(|| refused("a number does not fit into the type of its bins"))?;
+        let new = old.replaced(values).ok_or_else(|| refused("a number is out of range for the type of its bins"))?;
         self.stored(index, new.stored(&member.kind));
         Ok(())
     }
 
-    /// Replaces a number. A member that a class of this version does not have is left out.
+    /// Replace a number member. Does nothing if the class version does not have the member.
     pub fn number(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, value: i64) -> Result<()> {
         let Some((index, member)) = recording.find(owner, name) else { return Ok(()) };
         let MemberStorage::Number(number) = member.kind else { return Err(mismatch(name)) };
@@ -101,7 +102,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Replaces a variable array; its counter is another member.
+    /// Replace a variable-size array member. The caller must replace the array's counter separately.
     pub fn array(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str, values: &[i64]) -> Result<()> {
         let Some((index, member)) = recording.find(owner, name) else { return Ok(()) };
         let (number, flag) = match member.kind {
@@ -125,27 +126,28 @@ impl Changes {
         Ok(())
     }
 
-    /// Leaves out objects that arrays point to, with the objects that only these point to.
+    /// Remove objects from arrays of pointers. Objects that only removed objects refer to are removed as well.
     pub fn without(&mut self, ids: &HashSet<u64>) {
         self.dropped.extend(ids);
     }
 
-    /// Replaces the bytes of a member.
+    /// Replace the encoded bytes of a member.
     pub(crate) fn stored(&mut self, index: usize, bytes: Vec<u8>) {
         self.bytes.insert(index, bytes);
     }
 
-    /// Replaces the names of an axis' bins.
+    /// Replace the bin labels of an axis.
     pub(crate) fn labels(&mut self, index: usize, labels: Vec<Label>) {
         self.labels.insert(index, labels);
     }
 
-    /// Replaces the bins of a THnSparse.
+    /// Replace the bins of a THnSparse.
     pub(crate) fn chunks(&mut self, index: usize, bins: Sparse) {
         self.chunks.insert(index, bins);
     }
 
-    /// Clears the features of a branch (TBranch::fIOFeatures): with them ROOT expects all baskets to leave offsets out.
+    /// Clear the I/O features of a branch (TBranch::fIOFeatures). With a feature set, ROOT expects all baskets to omit
+    /// entry offsets.
     pub fn no_features(&mut self, recording: &Recording<'_>, owner: usize) -> Result<()> {
         let Some((index, member)) = recording.find(owner, "fIOFeatures") else { return Ok(()) };
         let mut bytes = recording.alone(member)?;
@@ -156,11 +158,11 @@ impl Changes {
         Ok(())
     }
 
-    /// Takes from a branch the baskets that it had in memory (TBranch::fBaskets). Up to version 9 ROOT counts on room
-    /// for all baskets there.
+    /// Remove the embedded baskets of a branch (TBranch::fBaskets). For branches up to version 9, ROOT expects an array
+    /// with one null pointer per basket.
     pub fn no_baskets(&mut self, recording: &Recording<'_>, owner: usize, room: usize) -> Result<()> {
         const NAME: &str = "fBaskets";
-        /// Version 3, a TObject on the heap, an empty name.
+        /// Start of a TObjArray: version 3, a TObject on the heap, an empty name.
         const HEAD: [u8; 13] = [0, 3, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0];
         let Some((index, member)) = recording.find(owner, NAME) else { return Ok(()) };
         if member.kind != MemberStorage::Pointers {
@@ -173,17 +175,17 @@ impl Changes {
         let mut bytes = size.ok_or_else(too_many)?.to_be_bytes().to_vec();
         bytes.extend(HEAD);
         bytes.extend((count as u32).to_be_bytes());
-        bytes.resize(bytes.len() + 4 + 4 * count, 0); // the lower bound, and pointers to nothing
+        bytes.resize(bytes.len() + 4 + 4 * count, 0); // lower bound and null pointers
         self.bytes.insert(index, bytes);
         Ok(())
     }
 
-    /// Makes a pointer null.
+    /// Set a pointer member to null.
     pub fn no_link(&mut self, recording: &Recording<'_>, owner: usize, name: &'static str) -> Result<()> {
         self.link(recording, owner, name, vec![0; 4])
     }
 
-    /// Replaces a pointer and the object behind it, which refers to nothing.
+    /// Replace a pointer member and the pointer's object, which must not contain references.
     pub fn link(
         &mut self,
         recording: &Recording<'_>,
@@ -201,9 +203,9 @@ impl Changes {
 }
 
 fn mismatch(name: &str) -> FormatError {
-    FormatError::unsupported(format!("member {name} is stored in another way than expected"))
+    FormatError::unsupported(format!("member {name} is not stored in the expected way"))
 }
 
 fn too_large(name: &str, value: i64) -> FormatError {
-    FormatError::unsupported(format!("member {name} has no room for {value}"))
+    FormatError::unsupported(format!("member {name} cannot hold {value}"))
 }

@@ -1,4 +1,4 @@
-//! An object that was taken apart, put together again at another place and with some of its members replaced.
+//! Encoding of a parsed object at another position, with some members replaced.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::write::object::recording::Recording;
 use crate::write::object::token::Token;
 
 impl Recording<'_> {
-    /// The plain bytes of the object behind a key of `key_size` bytes.
+    /// Encode the object with `changes`, for a key of `key_size` bytes.
     pub fn emit(&self, key_size: u64, changes: &Changes) -> Result<Vec<u8>> {
         let mut emitter = Emitter::new(key_size);
         emitter.old_key_size = self.key_size;
@@ -20,18 +20,18 @@ impl Recording<'_> {
         Ok(emitter.out)
     }
 
-    /// The array of all leaves of a tree, some of which go with their branches.
+    /// The tokens of a tree's array of all leaves; None if no branches are dropped.
     fn leaves_of_tree(&self, changes: &Changes) -> Option<Range<usize>> {
         let (_, member) = self.find(0, "fLeaves").filter(|_| !changes.dropped.is_empty())?;
         Some(member.tokens.clone())
     }
 }
 
-/// The walk over the tokens of an object.
+/// A walk over the tokens of an object.
 struct Emission<'a, 'r> {
     recording: &'a Recording<'r>,
     changes: &'a Changes,
-    /// Where the array of all leaves of the tree is, if it becomes shorter.
+    /// The tokens of the tree's array of all leaves; None if no branches are dropped.
     leaves: Option<Range<usize>>,
 }
 
@@ -59,7 +59,8 @@ impl Emission<'_, '_> {
                     next = ends.last().copied().unwrap_or(next);
                 }
                 Token::Seen { id, .. } if !self.changes.dropped.is_empty() && !emitter.knows(*id) => {
-                    // The object in which it came first may be dropped.
+                    // The object may have been stored inside a dropped object. In that case, emit the object at this
+                    // pointer.
                     match recording.tokens_of(*id).filter(|_| !self.changes.dropped.contains(id)) {
                         Some(tokens) => self.range(tokens, emitter)?,
                         None => emitter.out.extend([0; 4]),
@@ -72,7 +73,7 @@ impl Emission<'_, '_> {
         Ok(())
     }
 
-    /// Bytes that are copied, but for the name where this is in them.
+    /// Copy bytes, replacing the object's name if the bytes include it.
     fn bytes(&self, range: &Range<usize>, emitter: &mut Emitter) {
         let bytes = self.recording.bytes;
         match &self.changes.name {
@@ -85,7 +86,7 @@ impl Emission<'_, '_> {
         }
     }
 
-    /// The pointers of an array that are kept.
+    /// Copy an array of pointers without the pointers to dropped objects.
     fn array(&self, (first, head, ends): (usize, &Range<usize>, &[usize]), emitter: &mut Emitter) -> Result<()> {
         let count_at = emitter.out.len();
         emitter.out.extend_from_slice(&self.recording.bytes[head.clone()]);

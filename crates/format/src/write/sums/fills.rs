@@ -1,5 +1,5 @@
-//! Entries of histograms that are in a buffer still (TH1::SetBuffer): they are filled into the cells, as
-//! TH1::BufferEmpty does, or wait until it is known between which limits these lie, as TH1Merger has them wait.
+//! Entries in a histogram's buffer (TH1::SetBuffer). They are filled into the cells like in TH1::BufferEmpty, or stay
+//! in the buffer until the axis limits are known, like in TH1Merger.
 
 use crate::classes::streamer::ClassInfos;
 use crate::error::{FormatError, Result};
@@ -11,26 +11,28 @@ use crate::write::object::axis::{Axis, Joined, ALPHANUMERIC};
 use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
 
-/// Bits of TObject that say how a histogram is filled (TH1::kIsNotW, TH1::kAutoBinPTwo, TAxis::kIsInteger).
+/// Status bits that control how a histogram is filled (TH1::kIsNotW, TH1::kAutoBinPTwo, TAxis::kIsInteger).
 mod bit {
     pub const NOT_WEIGHTED: u32 = 1 << 19;
     pub const LIMITS_IN_POWERS_OF_TWO: u32 = 1 << 20;
     pub const INTEGER: u32 = 1 << 22;
 }
 
-/// Entries wait for limits until they fill this many buffers: 64 of 1000 entries take 1 MiB.
+/// Maximum number of buffers to accumulate before choosing limits: 64 buffers of 1000 entries take 1 MiB.
 const BUFFERS_MAX: usize = 64;
-/// TH1::kConsider: entries beyond the limits count for mean and spread, too.
+/// TH1::kConsider: value of fStatOverflows that includes entries outside the limits in the statistics.
 pub(crate) const COUNTS_ALL: f64 = 1.0;
-/// Sums over the entries, for each of their coordinates, and for pairs of these.
+/// Members with the sums over all entries, for each coordinate: the sum of the coordinate and the sum of its square.
 pub(crate) const SUMS: [(&str, &str); 4] =
     [("fTsumwx", "fTsumwx2"), ("fTsumwy", "fTsumwy2"), ("fTsumwz", "fTsumwz2"), ("fTsumwt", "fTsumwt2")];
+/// Members with the sums of products, for each pair of coordinates.
 pub(crate) const PAIRS: [(usize, usize, &str); 3] = [(0, 1, "fTsumwxy"), (0, 2, "fTsumwxz"), (1, 2, "fTsumwyz")];
-/// Values that profiles of as many dimensions take.
+/// Members with the limits of a profile's values, indexed by the number of dimensions minus one.
 const VALUE_LIMITS: [(&str, &str); 3] = [("fYmin", "fYmax"), ("fZmin", "fZmax"), ("fTmin", "fTmax")];
 
 impl Addend {
-    /// Takes the entries out of the buffers of histograms: those with limits get them into their cells.
+    /// Empty the buffers of all histograms. The entries are filled into the cells if the histogram has axis limits, and
+    /// kept in `waiting` otherwise.
     pub(crate) fn empty_buffers(&mut self, infos: &ClassInfos) -> Result<()> {
         let owners = self.owners.iter().enumerate().filter(|(_, owner)| owner.0 == OwnerKind::Histogram);
         for owner in owners.map(|(number, _)| number).collect::<Vec<_>>() {
@@ -46,17 +48,17 @@ impl Addend {
             let mut fills = Fills { values: Vec::new(), dimensions, is_profile, room: buffer.len() };
             if count >= 1.0 {
                 if self.bits.get(&owner).is_some_and(|bits| bits & bit::LIMITS_IN_POWERS_OF_TWO != 0) {
-                    let message = "its entries are in its buffer still, for limits that are found in steps of two";
+                    let message = "buffered entries with axis limits in powers of two are not supported";
                     return Err(FormatError::unsupported(message));
                 }
                 let numbers = (count as usize).saturating_mul(fills.width());
                 let values = buffer.get(1..numbers.saturating_add(1));
-                let short = || FormatError::damaged(0, "its buffer is shorter than the entries that it counts");
+                let short = || FormatError::damaged(0, "its buffer is shorter than its number of entries");
                 fills.values = values.ok_or_else(short)?.to_vec();
             }
-            // Filling makes cells for all bins of the axes: a damaged number of bins would take all memory.
+            // Filling allocates cells for all bins, so a damaged number of bins could exhaust the memory.
             if self.shape(owner).is_none_or(|axes| axes.len() != dimensions) {
-                return Err(FormatError::unsupported("its cells are not those of its axes"));
+                return Err(FormatError::unsupported("its number of cells does not match its axes"));
             }
             let has_limits = self.axes_of(owner, dimensions).all(|axis| axis.low < axis.high);
             match has_limits {
@@ -71,7 +73,7 @@ impl Addend {
         (owner + 1..=owner + dimensions).filter_map(|number| self.axes.get(&number))
     }
 
-    /// Joins the entries that wait with another histogram, before its cells are added.
+    /// Merge the buffered entries of two histograms. Call this before adding the cells.
     pub(crate) fn join_waiting(&mut self, owner: usize, other: &mut Self) {
         match (self.waiting.remove(&owner), other.waiting.remove(&owner)) {
             (Some(mut ours), Some(theirs)) => {
@@ -92,7 +94,8 @@ impl Addend {
         }
     }
 
-    /// What is written: entries wait in a buffer if there is room for all.
+    /// Prepare buffered entries for writing. They stay in the buffer if the buffer can hold them all, and are filled
+    /// into the cells otherwise.
     pub(crate) fn settle_waiting(&mut self) {
         let mut owners: Vec<usize> = self.waiting.keys().copied().collect();
         owners.sort_unstable();
@@ -110,7 +113,7 @@ impl Addend {
         }
     }
 
-    /// Finds limits for the entries that wait, from as many of them as a buffer holds.
+    /// Choose limits based on as many buffered entries as the buffer holds, and fill all entries into the cells.
     fn find_limits(&mut self, owner: usize) {
         let Some(fills) = self.waiting.remove(&owner) else { return };
         let held = fills.len().min(fills.held_max());
@@ -125,7 +128,7 @@ impl Addend {
         self.fill(owner, &fills, 0);
     }
 
-    /// Gives a histogram without entries other axes.
+    /// Replace the axes of a histogram without filled entries.
     fn replace_axes(&mut self, owner: usize, axes: Vec<Axis>) {
         let mut joined = Vec::new();
         for (number, axis) in (owner + 1..).zip(axes) {
@@ -138,7 +141,8 @@ impl Addend {
         self.rebin_to(owner, joined);
     }
 
-    /// Fills entries into cells (TH1::DoFillN, TProfile::Fill). The first ones were in its buffer.
+    /// Fill entries into cells (TH1::DoFillN, TProfile::Fill). The first `buffered` entries come from the histogram's
+    /// own buffer.
     fn fill(&mut self, owner: usize, fills: &Fills, buffered: usize) {
         self.extend(owner, fills, buffered);
         let axes: Vec<Axis> = self.axes_of(owner, fills.dimensions).cloned().collect();
@@ -195,7 +199,7 @@ impl Addend {
         }
     }
 
-    /// Squared errors, where there are none yet (TH1::Sumw2).
+    /// Create the squared errors if the histogram has none (TH1::Sumw2).
     fn make_squared_errors(&mut self, owner: usize) {
         let has_some = self.numbers.get((owner, "fSumw2")).is_none_or(|numbers| numbers.len() > 0);
         if let Some(squares) = self.cells(owner).map(Numbers::absolute_values).filter(|_| !has_some) {
@@ -203,7 +207,7 @@ impl Addend {
         }
     }
 
-    /// Extends axes that may be extended to entries beyond their limits (TH1::ExtendAxis).
+    /// Extend the extendable axes to include entries outside their limits (TH1::ExtendAxis).
     fn extend(&mut self, owner: usize, fills: &Fills, buffered: usize) {
         let axes: Vec<Axis> = self.axes_of(owner, fills.dimensions).cloned().collect();
         let can_all = axes.iter().all(Axis::can_extend);

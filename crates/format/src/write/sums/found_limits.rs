@@ -1,12 +1,12 @@
-//! Limits of an axis that are round numbers, found from the entries that are to lie between them, as ROOT finds those
-//! of histograms without limits (THLimitsFinder).
+//! Automatic axis limits: round numbers that enclose the entries, as ROOT chooses for histograms without limits
+//! (THLimitsFinder).
 
-/// Smaller and larger exponents of ten than this are not rounded.
+/// Maximum absolute decimal exponent of the bin width. Beyond this exponent, limits are not rounded.
 const EXPONENT_MAX: i32 = 200;
-/// Limits this many widths away from 0 are not rounded.
+/// Maximum distance of the lower limit from 0, in bin widths. Beyond this distance, limits are not rounded.
 const WIDTHS_MAX: f64 = 1e9;
 
-/// Bins and limits of an axis.
+/// Number of bins and limits chosen for an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Found {
     pub(crate) bins: usize,
@@ -14,8 +14,8 @@ pub(crate) struct Found {
     pub(crate) high: f64,
 }
 
-/// An axis of about `bins` bins for values between two limits (THLimitsFinder::FindGoodLimits). Bins of whole numbers
-/// are as wide as a whole number.
+/// Choose an axis with about `bins` bins for values between two limits (THLimitsFinder::FindGoodLimits). `is_whole`
+/// requests an integer bin width.
 pub(crate) fn found_limits(bins: usize, (mut low, mut high): (f64, f64), is_whole: bool) -> Found {
     if !(low.is_finite() && high.is_finite()) {
         (low, high) = (0.0, 0.0);
@@ -40,7 +40,8 @@ pub(crate) fn found_limits(bins: usize, (mut low, mut high): (f64, f64), is_whol
     }
 }
 
-/// Round limits, and the width that they are multiples of; 0 where there is none (THLimitsFinder::Optimize).
+/// Round the limits to multiples of a bin width. Returns the limits and the bin width, which is 0 on failure
+/// (THLimitsFinder::Optimize).
 fn rounded(low: f64, high: f64, bins: usize) -> (f64, f64, f64) {
     let high = if low == high { low + 1.0 } else { high };
     let mut parts = bins.max(2);
@@ -79,7 +80,7 @@ fn rounded(low: f64, high: f64, bins: usize) -> (f64, f64, f64) {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least as wide as wanted.
+/// Round `wanted` up to 1, 2 or 5 times a power of ten.
 fn round_width(wanted: f64, exponent: i32) -> f64 {
     let exponent = f64::from(if wanted <= 1.0 { exponent - 1 } else { exponent });
     let digits = wanted * 10_f64.powf(-exponent) - 1e-10;
@@ -92,7 +93,7 @@ fn round_width(wanted: f64, exponent: i32) -> f64 {
     digits * 10_f64.powf(exponent)
 }
 
-/// Whole limits around these and bins whose width is a whole number (THLimitsFinder::OptimizeLimits).
+/// Choose integer limits around the given limits, and bins with an integer width (THLimitsFinder::OptimizeLimits).
 fn whole(bins: usize, (low, high): (f64, f64), (wide_low, wide_high): (f64, f64)) -> Found {
     let mut low = if low < 0.0 { low.floor() } else { low.trunc() };
     let mut high = match high {
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn limits_are_those_that_root_finds() {
-        // TH1D h("", "", bins, 0, 0) with these as smallest and largest entry, after BufferEmpty, by ROOT 6.40.
+        // Expected values: axes of TH1D h("", "", bins, 0, 0) in ROOT 6.40, after filling these minimum and maximum
+        // values and calling BufferEmpty.
         let cases = [
             (20, -1.467, 2.344, false, (20, -1.8, 2.6)),
             (100, 0.0, 99.0, false, (100, -0.99, 108.0)),

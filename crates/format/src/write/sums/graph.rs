@@ -1,9 +1,9 @@
-//! Graphs: the sum has the points of all.
+//! Addition of graphs. The sum contains the points of all graphs.
 
 use super::addend::Addend;
 
 impl Addend {
-    /// TGraph::Merge.
+    /// Append the points of a graph, like TGraph::Merge.
     pub(crate) fn append_points(&mut self, owner: usize, addend: &Addend) {
         for (name, numbers) in self.numbers.of_mut(owner) {
             let Some(others) = addend.numbers.get((owner, name)) else { continue };

@@ -1,14 +1,15 @@
-//! THn and THnSparse, added up as THnBase::Merge does: those with the same axes, cell by cell.
+//! Addition of THn and THnSparse, cell by cell, like THnBase::Merge. Requires that the axes are the same.
 
 use super::addend::Addend;
 use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
 
-/// Sums that are added as they are. fTsumw2 is -1 where errors are not computed.
+/// Members that are added. fTsumw2 is -1 if the histogram does not compute errors.
 const SUMS: [&str; 5] = ["fEntries", "fTsumw", "fTsumw2", "fTsumwx", "fTsumwx2"];
 
 impl Addend {
-    /// Objects of a kind that belong to a histogram, which come behind it and before the next.
+    /// Owner indexes of a histogram's parts of the given kind. Parts come after their histogram and before the next
+    /// histogram.
     pub(super) fn parts(&self, histogram: usize, kind: OwnerKind) -> Vec<usize> {
         let is_part = |kind: OwnerKind| matches!(kind, OwnerKind::Axis | OwnerKind::Cells | OwnerKind::Polygon);
         let behind = self.owners.iter().enumerate().skip(histogram + 1);
@@ -16,7 +17,7 @@ impl Addend {
         its.filter(|(_, (other, _))| *other == kind).map(|(owner, _)| owner).collect()
     }
 
-    /// Refuses a histogram with other axes. Returns whether its bins have other labels.
+    /// Reject a histogram with different axes. Returns whether the bin labels differ.
     pub(crate) fn check_grid(&self, other: &Self, grid: usize) -> Result<bool, String> {
         let mut has_other_labels = false;
         for owner in self.parts(grid, OwnerKind::Axis) {
@@ -30,16 +31,17 @@ impl Addend {
             let (one, two) = (count(self, *owner), count(other, *owner));
             let is_contents = cells.last() == Some(owner);
             if one != two && (is_contents || one.min(two) > 0) {
-                return Err("it has another number of cells".to_string());
+                return Err("it has a different number of cells".to_string());
             }
         }
         match (self.sparse.get(&grid), other.sparse.get(&grid)) {
-            (Some(one), Some(two)) if !one.is_like(two) => Err("its bins are stored in another way".to_string()),
+            (Some(one), Some(two)) if !one.is_like(two) => Err("its bins are stored in a different format".to_string()),
             _ => Ok(has_other_labels),
         }
     }
 
-    /// Adds sums and sparse bins. Makes errors of cells where only one of the histograms has them.
+    /// Add sums and sparse bins. If only one of the histograms has cell errors, errors are created for the other
+    /// histogram.
     pub(crate) fn add_grid(&mut self, grid: usize, other: &mut Self) {
         if let [errors, contents] = self.parts(grid, OwnerKind::Cells)[..] {
             self.make_errors(other, errors, contents);
@@ -76,7 +78,7 @@ impl Addend {
         }
     }
 
-    /// Adds the cells of a histogram, or their errors.
+    /// Add the cell contents of a histogram, or the errors of the cells.
     pub(crate) fn add_cells(&mut self, owner: usize, other: &Self) {
         if let (Some(one), Some(two)) = (self.numbers.get_mut((owner, "fData")), other.numbers.get((owner, "fData"))) {
             one.add(two);

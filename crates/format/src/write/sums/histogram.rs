@@ -1,45 +1,47 @@
-//! Histograms whose axes are not the same, brought to axes that have room for both, as TH1Merger of ROOT joins them.
+//! Addition of histograms with different axes, which are rebinned to common axes, like in ROOT's TH1Merger.
 
 use super::addend::{Addend, CELLS};
 use crate::write::object::axis::{Axis, Joined};
 use crate::write::object::numbers::Numbers;
 
-/// Arrays with a number for each cell, in addition to the contents.
+/// Array members with one number per cell, apart from the cell contents.
 const PER_CELL: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
-/// Arrays of a histogram that may be missing, and what stands for them then: the absolute contents (TH1::Sumw2), of a
-/// profile the sums of weights (TProfileHelper::BuildArray).
+/// Array members that may be missing, each with the array to derive it from. In a profile, fBinSumw2 is derived from
+/// the sums of weights (TProfileHelper::BuildArray). An empty name stands for the absolute contents (TH1::Sumw2).
 const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
 
-/// Numbers of a histogram that are no sums.
+/// Members that are not added in a histogram.
 const STAY: [&str; 10] =
     ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
-/// A sum may have this many times the cells of both histograms, and [`FEW_CELLS`] more.
+/// Maximum number of cells of a sum, as a multiple of the cells of both histograms. [`FEW_CELLS`] is added to this
+/// product.
 const GROWTH_MAX: usize = 64;
+/// Number of cells by which a sum may exceed the multiple [`GROWTH_MAX`].
 const FEW_CELLS: usize = 4096;
 
-/// How two histograms become one.
+/// Plan for adding two histograms with different axes.
 #[derive(Debug)]
 pub(crate) struct HistogramPlan {
     pub(crate) owner: usize,
     axes: Vec<Joined>,
     cells: [Vec<Option<usize>>; 2],
     cells_count: usize,
-    /// Whether bins with other labels are added.
+    /// Whether bins are added although their labels differ.
     pub(crate) ignores_labels: bool,
 }
 
-/// How a sum and an object to be added become one.
+/// Plan for adding an object to a sum.
 #[derive(Debug, Default)]
 pub struct SumPlan {
     pub(crate) histograms: Vec<HistogramPlan>,
-    /// Whether cells with other labels are added.
+    /// Whether cells are added although their labels differ.
     pub(crate) ignores_labels: bool,
-    /// Whether objects in a list that do not add up are not those of the sum.
+    /// Whether the object's list elements that cannot be added differ from those of the sum.
     pub(crate) leaves_out: bool,
 }
 
 impl Addend {
-    /// How another histogram is added, whose axes may differ.
+    /// Plan the addition of a histogram whose axes may differ.
     pub(crate) fn plan_histogram(&self, other: &Self, owner: usize, plan: &mut SumPlan) -> Result<(), String> {
         self.check_cells(owner)?;
         other.check_cells(owner)?;
@@ -48,19 +50,19 @@ impl Addend {
             let has_axes = |of: &Self| waits(of) || of.shape(owner).is_some();
             return match has_axes(self) && has_axes(other) {
                 true => Ok(()),
-                false => Err("its cells are not those of its axes".to_string()),
+                false => Err("its number of cells does not match its axes".to_string()),
             };
         }
         let joined = self.plan(other, owner)?;
         let count = |of: &Self| of.cells(owner).map(Numbers::len);
         if joined.is_none() && count(self) != count(other) {
-            return Err("it has another number of cells".to_string());
+            return Err("it has a different number of cells".to_string());
         }
         plan.histograms.extend(joined);
         Ok(())
     }
 
-    /// Refuses a histogram whose arrays do not fit its cells.
+    /// Reject a histogram whose arrays do not have one number per cell.
     fn check_cells(&self, owner: usize) -> Result<(), String> {
         let Some(count) = self.cells(owner).map(Numbers::len) else {
             return Err("it has no cells".to_string());
@@ -68,11 +70,11 @@ impl Addend {
         let fits = |name| self.numbers.get((owner, name)).is_none_or(|numbers| [0, count].contains(&numbers.len()));
         match PER_CELL.into_iter().all(fits) {
             true => Ok(()),
-            false => Err("its errors are not those of its cells".to_string()),
+            false => Err("its number of errors does not match its cells".to_string()),
         }
     }
 
-    /// Adds the numbers of a histogram that has the same axes by now.
+    /// Add the numbers of a histogram. Both histograms must have been rebinned to the same axes.
     pub(crate) fn add_histogram(&mut self, owner: usize, addend: &mut Addend) {
         self.join_waiting(owner, addend);
         for (name, instead) in STANDS_FOR {
@@ -86,7 +88,7 @@ impl Addend {
         }
     }
 
-    /// The axes of a histogram that it has cells for; None if its cells are not those of its axes.
+    /// The axes that span a histogram's cells; None if the number of cells does not match the axes.
     pub(crate) fn shape(&self, owner: usize) -> Option<Vec<&Axis>> {
         let cells_count = self.cells(owner)?.len();
         let (mut axes, mut product) = (Vec::new(), 1_usize);
@@ -101,14 +103,14 @@ impl Addend {
         None
     }
 
-    /// TH1::IsEmpty.
+    /// Whether the histogram has neither entries nor contents (TH1::IsEmpty).
     fn is_empty(&self, owner: usize) -> bool {
         let is_used = |cell| self.cells(owner).is_some_and(|cells| cells.is_used(cell));
         let is_filled = self.number(owner, "fTsumw") != 0.0 || self.number(owner, "fEntries") > 0.0;
         !is_filled && !(0..self.cells(owner).map_or(0, |cells| cells.len())).any(is_used)
     }
 
-    /// Cells in which there is anything.
+    /// Indexes of the cells that are not 0 in all arrays.
     fn used_cells(&self, owner: usize) -> Vec<usize> {
         let arrays: Vec<_> =
             CELLS.iter().chain(&PER_CELL).filter_map(|name| self.numbers.get((owner, *name))).collect();
@@ -116,7 +118,7 @@ impl Addend {
         (0..count).filter(|cell| arrays.iter().any(|numbers| numbers.is_used(*cell))).collect()
     }
 
-    /// How a histogram and another one become one; None where their axes are the same.
+    /// Plan the addition of two histograms; None if their axes are the same.
     fn plan(&self, other: &Self, owner: usize) -> Result<Option<HistogramPlan>, String> {
         let axes = || (owner + 1..owner + 4).map(|number| (self.axes.get(&number), other.axes.get(&number)));
         if axes().all(|(one, two)| one == two) {
@@ -148,7 +150,7 @@ impl Addend {
         }
         let cells_count = joined.iter().try_fold(1_usize, |product, one| product.checked_mul(one.axis.bins + 2));
         let Some(cells_count) = cells_count.filter(|count| *count <= cells_max) else {
-            return Err(format!("axes that have room for both would have more than {cells_max} cells"));
+            return Err(format!("common axes would have more than {cells_max} cells"));
         };
         let cells = [
             targets((&ours, &used[0]), &joined, |one| &one.one)?,
@@ -159,8 +161,8 @@ impl Addend {
         Ok(Some(HistogramPlan { owner, axes: joined, cells, cells_count, ignores_labels }))
     }
 
-    /// Whether bins are found by their names: those that are not empty have some along the first axis, and more can be
-    /// added (TH1Merger::ExamineHistograms).
+    /// Whether to match bins by label. This requires that all nonempty histograms have labels on the first axis, and
+    /// that all labelled axes can be extended (TH1Merger::ExamineHistograms).
     fn is_by_name(&self, (ours, theirs): (&[&Axis], &[&Axis]), other: &Self, owner: usize) -> bool {
         let empty = (self.is_empty(owner), other.is_empty(owner));
         let (Some(first), Some(second)) = (ours.first(), theirs.first()) else { return false };
@@ -169,8 +171,8 @@ impl Addend {
         has_names && empty != (true, true) && (empty.0 || can_grow)
     }
 
-    /// Moves the cells of a histogram to other axes, by the new bins of its own bins; without these its cells become
-    /// empty.
+    /// Move the cells of a histogram to other axes, using the target bins in `Joined::one`. If an axis has no target
+    /// bins, all cells become empty.
     pub(crate) fn rebin_to(&mut self, owner: usize, axes: Vec<Joined>) {
         let cells_count = axes.iter().map(|joined| joined.axis.bins + 2).product();
         let moved = self.axes.get(&(owner + 1)).filter(|_| axes.iter().all(|joined| !joined.one.is_empty()));
@@ -185,7 +187,7 @@ impl Addend {
         self.rebin(&plan, false);
     }
 
-    /// Moves the cells of a histogram to the axes of a sum.
+    /// Move the cells of a histogram to the common axes of a sum.
     pub(crate) fn rebin(&mut self, plan: &HistogramPlan, is_other: bool) {
         for name in CELLS.iter().chain(&PER_CELL) {
             if let Some(numbers) = self.numbers.get_mut((plan.owner, *name)).filter(|numbers| numbers.len() > 0) {
@@ -213,7 +215,7 @@ impl Addend {
     }
 }
 
-/// Bins along an axis in which there is anything, in the order of the cells.
+/// Indexes along one axis of the bins with a used cell, in cell order.
 fn bins_in_order(used: &[usize], axes: &[&Axis], number: usize) -> Vec<usize> {
     let before: usize = axes[..number].iter().map(|axis| axis.bins + 2).product();
     let mut is_there = vec![false; axes[number].bins + 2];
@@ -221,7 +223,7 @@ fn bins_in_order(used: &[usize], axes: &[&Axis], number: usize) -> Vec<usize> {
     bins.filter(|bin| !std::mem::replace(&mut is_there[*bin], true)).collect()
 }
 
-/// To which cell of a sum each cell goes.
+/// For each cell, the target cell in the sum. Fails if a used cell has no target.
 fn targets(
     (axes, used): (&[&Axis], &[usize]),
     joined: &[Joined],
@@ -240,12 +242,12 @@ fn targets(
     let count = axes.iter().map(|axis| axis.bins + 2).product();
     let all: Vec<Option<usize>> = (0..count).map(target).collect();
     match used.iter().any(|cell| all[*cell].is_none()) {
-        true => Err("there are entries beyond its limits, which may belong into bins of the sum".to_string()),
+        true => Err("it has entries outside its limits, which may belong to bins of the sum".to_string()),
         false => Ok(all),
     }
 }
 
-/// Makes an array that one lacks and the other has.
+/// Create the array `name` in histogram `one` if only the other histogram has it.
 fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
     let is_empty = |of: &Addend| of.numbers.get((owner, name)).is_none_or(|numbers| numbers.len() == 0);
     if !is_empty(one) || is_empty(other) {

@@ -1,9 +1,9 @@
-//! Parameters: single numbers, whose bits say how several become one.
+//! Addition of parameters, which are single numbers. Status bits select how the values are combined.
 
 use super::addend::Addend;
 use crate::write::object::numbers::Numbers;
 
-/// Bits of TParameter that say how values become one (TParameter<T>::EStatusBits).
+/// Status bits of a TParameter that select how values are combined (TParameter<T>::EStatusBits).
 mod bit {
     pub const MULTIPLY: u32 = 1 << 16;
     pub const MAX: u32 = 1 << 17;
@@ -13,7 +13,7 @@ mod bit {
 }
 
 impl Addend {
-    /// TParameter::Merge.
+    /// Combine the values of two parameters, like TParameter::Merge.
     pub(crate) fn add_parameter(&mut self, owner: usize, addend: &Addend) {
         let bits = self.bits.get(&owner).copied().unwrap_or(0);
         let is_truth = &*self.owners[owner].1 == "TParameter<bool>";
@@ -54,6 +54,6 @@ fn multiply(value: &mut Numbers, other: &Numbers) {
         (Numbers::Whole(_, values), Numbers::Whole(_, others)) => {
             values.iter_mut().zip(others).for_each(|(value, other)| *value = value.wrapping_mul(*other));
         }
-        (Numbers::F64(_) | Numbers::F32(_) | Numbers::Whole(..), _) => {} // is_like refuses them
+        (Numbers::F64(_) | Numbers::F32(_) | Numbers::Whole(..), _) => {} // rejected by is_like
     }
 }

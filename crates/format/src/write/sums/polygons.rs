@@ -1,18 +1,19 @@
-//! TH2Poly and TProfile2Poly, added up bin by bin as TH2Poly::Add and TProfile2Poly::Merge do.
+//! Addition of TH2Poly and TProfile2Poly, bin by bin, like TH2Poly::Add and TProfile2Poly::Merge.
 
 use super::addend::Addend;
 use crate::write::object::family::{OwnerKind, POLYGON_SUMS};
 use crate::write::object::numbers::Numbers;
 
-/// Bins beyond the limits of the axes (TH2Poly::kNOverflow); with those of the list they are the cells of fSumw2.
+/// Number of bins outside the axis limits (TH2Poly::kNOverflow). In fSumw2, they precede the bins in the list.
 const OVERFLOW_BINS: usize = 9;
-/// The box around a bin.
+/// Members with the bounding box of a bin.
 const BOX: [&str; 4] = ["fXmin", "fXmax", "fYmin", "fYmax"];
-/// Sums of a bin of a profile.
+/// Members with the sums in a profile's bin.
 const PROFILE_SUMS: [&str; 4] = ["fSumw", "fSumvw", "fSumw2", "fSumwv2"];
 
 impl Addend {
-    /// The bins of a histogram by their numbers. Those of a profile beyond its limits have the number 0.
+    /// The bins of a histogram: bin number and owner index, sorted by bin number. The out-of-range bins of a profile
+    /// have the bin number 0.
     fn polygons(&self, owner: usize) -> Vec<(i64, usize)> {
         let bins = self.parts(owner, OwnerKind::Polygon);
         let mut bins: Vec<_> = bins.into_iter().map(|bin| (self.number(bin, "fNumber") as i64, bin)).collect();
@@ -20,7 +21,7 @@ impl Addend {
         bins
     }
 
-    /// Refuses a histogram with other bins or limits.
+    /// Reject a histogram with different bins or limits.
     pub(crate) fn check_polygons(&self, other: &Self, owner: usize) -> Result<(), String> {
         let axes = self.parts(owner, OwnerKind::Axis).into_iter();
         let pairs = axes.filter_map(|axis| self.axes.get(&axis).zip(other.axes.get(&axis)));
@@ -30,7 +31,7 @@ impl Addend {
             let has_box =
                 *number == 0 || BOX.into_iter().all(|name| self.number(*one, name) == other.number(*two, name));
             if number != other_number || !has_box {
-                return Err(format!("its bin {other_number} has other limits"));
+                return Err(format!("its bin {other_number} has different limits"));
             }
         }
         let cells = OVERFLOW_BINS + ours.iter().filter(|(number, _)| *number > 0).count();
@@ -38,11 +39,11 @@ impl Addend {
         let fits = |of: &Self| [0, cells].contains(&count(of, "fSumw2")) && count(of, "fOverflow") == OVERFLOW_BINS;
         match fits(self) && fits(other) {
             true => Ok(()),
-            false => Err("its errors are not those of its bins".to_string()),
+            false => Err("its number of errors does not match its bins".to_string()),
         }
     }
 
-    /// Adds the numbers of a histogram that has the same bins.
+    /// Add the numbers of a histogram with the same bins.
     pub(crate) fn add_polygons(&mut self, owner: usize, other: &mut Self) {
         self.make_squares(other, owner);
         other.make_squares(self, owner);
@@ -68,7 +69,7 @@ impl Addend {
         }
     }
 
-    /// Makes the sums of squared weights if only the other histogram has them (TH1::Sumw2).
+    /// Create the sums of squared weights if only `other` has them (TH1::Sumw2).
     fn make_squares(&mut self, other: &Self, owner: usize) {
         let place = (owner, "fSumw2");
         let is_empty = |of: &Self| of.numbers.get(place).is_none_or(|numbers| numbers.len() == 0);
@@ -81,7 +82,7 @@ impl Addend {
         self.numbers.insert(place, Numbers::F64(squares.into()));
     }
 
-    /// TProfile2PolyBin::Update; the content is the average.
+    /// Set the content of a profile's bin to the average, like TProfile2PolyBin::Update.
     fn update_average(&mut self, bin: usize) {
         let weights = self.number(bin, "fSumw");
         let (average, error) = match weights == 0.0 {

@@ -1,8 +1,8 @@
-//! The statistics (sums of weights and of their moments) of histograms whose bins were set and never filled.
+//! Statistics (sums of weights and moments) of histograms whose bin contents were set without filling.
 //!
-//! ROOT computes them from the bins when they are needed (TH1::GetStats), also for sums. Without that, the sum of a
-//! histogram with fills and one with set bins would have the mean of the fills. Unlike in ROOT, a range for drawing
-//! (TAxis::SetRange) changes nothing: it does not change what was filled.
+//! ROOT computes such statistics from the bins on demand (TH1::GetStats), also for sums. Without this module, the sum
+//! of a filled histogram and a histogram with set contents would have the mean of the filled histogram. Unlike ROOT,
+//! Branchline ignores a display range (TAxis::SetRange), because it does not change the contents.
 
 use super::addend::Addend;
 use super::fills::{COUNTS_ALL, PAIRS, SUMS};
@@ -11,7 +11,7 @@ use crate::write::object::family::OwnerKind;
 use crate::write::object::numbers::Numbers;
 
 impl Addend {
-    /// Computes the statistics of all histograms in it that have entries and no statistics.
+    /// Compute the statistics of all histograms that have entries but no statistics.
     pub(crate) fn make_statistics(&mut self) {
         let is_histogram = |owner: &usize| self.owners[*owner].0 == OwnerKind::Histogram;
         let lacking = (0..self.owners.len()).filter(is_histogram).filter(|owner| self.lacks_statistics(*owner));
@@ -25,14 +25,15 @@ impl Addend {
         }
     }
 
-    /// The condition of TH1::GetStats. Profiles have other sums, and what waits in a buffer is filled later.
+    /// Whether the statistics must be computed from the bins, as in TH1::GetStats. False for profiles, which have
+    /// different sums, and for histograms with buffered entries, which are filled later.
     fn lacks_statistics(&self, owner: usize) -> bool {
         let is_profile = self.numbers.contains((owner, "fBinEntries"));
         let is_unset = self.number(owner, "fTsumw") == 0.0 && self.number(owner, "fEntries") > 0.0;
         is_unset && !is_profile && !self.waiting.contains_key(&owner)
     }
 
-    /// The sums over its bins by the names of their members; None if its cells are not those of its axes.
+    /// Compute the statistics from the bins, by member name. None if the number of cells does not match the axes.
     fn moments_of_bins(&self, owner: usize) -> Option<Vec<(&'static str, f64)>> {
         let axes = self.shape(owner)?;
         let cells = self.cells(owner)?;
@@ -60,8 +61,8 @@ impl Addend {
     }
 }
 
-/// The middle of a cell along each axis, 0 where bins have names and may become more; false for a cell beyond the
-/// limits that does not count.
+/// Compute the center of a cell along each axis; 0 for labelled extendable axes. Returns false if the cell is outside
+/// the limits and excluded from the statistics.
 fn locate(cell: usize, axes: &[&Axis], counts_all: bool, places: &mut [f64]) -> bool {
     let mut rest = cell;
     for (axis, place) in axes.iter().zip(places) {
@@ -76,7 +77,7 @@ fn locate(cell: usize, axes: &[&Axis], counts_all: bool, places: &mut [f64]) -> 
 }
 
 impl Numbers {
-    /// The number at a place; 0 if there is none.
+    /// The number at index `place`; 0 if the index is out of bounds.
     fn at(&self, place: usize) -> f64 {
         match self {
             Self::F64(values) => values.get(place).copied(),

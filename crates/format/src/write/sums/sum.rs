@@ -1,5 +1,5 @@
-//! Objects of one name of several files, added up as ROOT's `Merge` functions do: histograms, profiles, efficiencies,
-//! graphs, parameters, and lists of these.
+//! Addition of objects with the same name from several files, like ROOT's `Merge` functions. Supports histograms,
+//! profiles, efficiencies, graphs, parameters, and lists of such objects.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::write::object::recording::Recording;
 use crate::write::object::sparse::Sparse;
 
 impl Addend {
-    /// The classes of its objects, for errors.
+    /// Class names of the contained objects, for error messages.
     fn names_of_owners(&self) -> String {
         let same = self.owners.chunk_by(|(_, one), (_, two)| one == two);
         let named = same.map(|same| match same {
@@ -29,30 +29,30 @@ impl Addend {
         named.collect::<Vec<_>>().join(", ")
     }
 
-    /// How another one is added, whose objects must be the same; their axes may differ.
+    /// Plan the addition of another object. Fails unless both contain objects of the same classes. The axes may differ.
     fn plan_of(&self, other: &Self) -> std::result::Result<SumPlan, String> {
         if self.owners != other.owners {
-            return Err(format!("it holds {}, not {}", other.names_of_owners(), self.names_of_owners()));
+            return Err(format!("it contains {}, not {}", other.names_of_owners(), self.names_of_owners()));
         }
         let mut plan = SumPlan { leaves_out: self.others != other.others, ..SumPlan::default() };
         if plan.leaves_out && self.owners.is_empty() {
-            return Err("other objects are in it, and none that adds up".to_string());
+            return Err("it contains different objects that cannot be added".to_string());
         }
         for (owner, (kind, _)) in self.owners.iter().enumerate() {
             match kind {
                 OwnerKind::Histogram => self.plan_histogram(other, owner, &mut plan)?,
                 OwnerKind::Grid => plan.ignores_labels |= self.check_grid(other, owner)?,
                 OwnerKind::PolygonHistogram => self.check_polygons(other, owner)?,
-                // They belong to the three above.
+                // These objects are checked together with their histogram.
                 OwnerKind::Cells | OwnerKind::Axis | OwnerKind::Polygon => {}
-                // They can always be added.
+                // Graphs, parameters and efficiencies can always be added.
                 OwnerKind::Graph | OwnerKind::Parameter | OwnerKind::Efficiency => {}
                 OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
             }
         }
         let is_like = |(place, one): (_, &Numbers)| other.numbers.get(place).is_none_or(|two| one.is_like(two));
         if !self.numbers.iter().all(is_like) {
-            return Err("its numbers are stored in another way".to_string());
+            return Err("its numbers are stored in a different format".to_string());
         }
         Ok(plan)
     }
@@ -67,47 +67,49 @@ pub struct Sum {
     infos: Arc<ClassInfos>,
     total: Addend,
     count: u64,
-    /// Whether bins with other labels were added.
+    /// Whether bins were added although their labels differ.
     ignores_labels: bool,
-    /// Whether list elements that cannot be added were dropped because they differ from the first object.
+    /// Whether list elements that cannot be added were dropped because they differ from those of the first object.
     leaves_out: bool,
 }
 
 impl Sum {
-    /// Starts a sum with its first object: its uncompressed bytes after a key of `key_size` bytes, and its numbers.
+    /// Start a sum with the first object. `bytes` are the object's uncompressed bytes, with references that are
+    /// relative to a key of `key_size` bytes. `total` has the object's numbers.
     pub fn new(bytes: Vec<u8>, key_size: u64, class_name: &str, infos: &Arc<ClassInfos>, total: Addend) -> Self {
         let (class_name, infos) = (class_name.to_string(), Arc::clone(infos));
         Self { class_name, bytes, key_size, infos, total, count: 1, ignores_labels: false, leaves_out: false }
     }
 
-    /// The size of a record that needs a key of the same size as the first object had; None if any key size will do.
+    /// The size of the uncompressed bytes, if the sum needs a key of the same size as the first object's key. None if
+    /// the key may have any size.
     pub fn fixed_bytes(&self) -> Option<u64> {
         self.total.is_fixed.then_some(self.bytes.len() as u64)
     }
 
-    /// Whether nothing was added to the first object.
+    /// Whether the sum consists only of the first object.
     pub fn is_single(&self) -> bool {
         self.count == 1
     }
 
-    /// Refuses an object that cannot be added, or returns how it is added.
+    /// Plan the addition of an object. Fails if the object cannot be added.
     pub fn plan(&self, addend: &Addend) -> Result<SumPlan> {
         self.total.plan_of(addend).map_err(FormatError::unsupported)
     }
 
-    /// Notes for the user on how objects were added.
+    /// Notes for the user about how objects were added.
     pub fn notes(&self) -> impl Iterator<Item = &'static str> {
-        let labels = "its bins have other labels in some files, and were added by their numbers, as hadd adds them";
-        let others = "objects in it that do not add up are those of the first file; some files have others there";
+        let labels = "its bin labels differ between files; the bins were added by number, like in hadd";
+        let others = "objects that cannot be added differ between files; the objects of the first file were kept";
         [(self.ignores_labels, labels), (self.leaves_out, others)]
             .into_iter()
             .filter(|(is_so, _)| *is_so)
             .map(|(_, note)| note)
     }
 
-    /// Adds an object that was not refused.
+    /// Add an object according to its plan.
     pub fn add(&mut self, mut addend: Addend, plan: &SumPlan) {
-        // Before axes are joined: their bins are where they were filled.
+        // Compute statistics before rebinning, because they depend on the original bins.
         if self.is_single() {
             self.total.make_statistics();
         }
@@ -129,19 +131,21 @@ impl Sum {
                 OwnerKind::Graph => self.total.append_points(owner, &addend),
                 OwnerKind::Parameter => self.total.add_parameter(owner, &addend),
                 OwnerKind::Efficiency => self.total.add_weight(owner, &addend),
-                // Axes and polygons are added with their histogram; trees are merged in another way.
+                // Axes and polygons are added together with their histogram. Trees are merged separately.
                 OwnerKind::Axis | OwnerKind::Polygon | OwnerKind::Tree | OwnerKind::Branch | OwnerKind::Leaf => {}
             }
         }
     }
 
-    /// The first difference from another sum; numbers may differ by the rounding of another order of adding.
+    /// Describe the first difference from another sum. Ignores rounding differences due to the order of addition.
     pub fn difference(&self, other: &Self) -> Option<String> {
-        // Buffered entries are filled before the comparison, as they are when the sum is written.
+        // Settle buffered entries first, like before writing a sum.
         let (ours, theirs) = (self.settled(), other.settled());
         match ours.plan_of(&theirs) {
             Err(what) => return Some(what),
-            Ok(plan) if plan.leaves_out => return Some("objects in it that do not add up differ".to_string()),
+            Ok(plan) if plan.leaves_out => {
+                return Some("it contains different objects that cannot be added".to_string())
+            }
             Ok(plan) if !plan.histograms.is_empty() => return Some("its axes differ".to_string()),
             Ok(_) => {}
         }
@@ -158,7 +162,7 @@ impl Sum {
         differs.map(|place| format!("its {} differs", place.1))
     }
 
-    /// The numbers to write, with buffered entries filled.
+    /// The numbers to write, with buffered entries prepared for writing.
     fn settled(&self) -> Cow<'_, Addend> {
         let mut total = Cow::Borrowed(&self.total);
         if !total.waiting.is_empty() {
@@ -167,7 +171,7 @@ impl Sum {
         total
     }
 
-    /// The uncompressed bytes of the sum after a key of `key_size` bytes. `programs` is reused between sums.
+    /// Encode the uncompressed bytes of the sum for a key of `key_size` bytes. `programs` is reused between sums.
     pub fn record(&self, key_size: u64, programs: &mut Option<ObjectPrograms>) -> Result<Vec<u8>> {
         if self.is_single() && key_size == self.key_size {
             return Ok(self.bytes.clone());
@@ -196,10 +200,10 @@ impl Sum {
             }
         }
         let record = recording.emit(key_size, &changes)?;
-        // A damaged description may name a counter that does not count the array.
+        // Verify the result, because a damaged description may name the wrong member as the counter of an array.
         let again = Recording::of_object(&record, key_size, &self.class_name, programs);
         if again.is_err_and(|error| error.kind == ErrorKind::Damaged) {
-            return Err(FormatError::damaged(0, "its sum could not be read again"));
+            return Err(FormatError::damaged(0, "the sum could not be read back"));
         }
         Ok(record)
     }

@@ -1,4 +1,4 @@
-//! Compresses the records of baskets again.
+//! Recompression of basket records.
 
 use crate::basket::BasketRecord;
 use crate::compress::{Compressor, Decompressor, Setting};
@@ -10,39 +10,40 @@ impl std::fmt::Debug for BasketTools {
     }
 }
 
-/// What compressing baskets takes, used again from one to the next: one per thread.
+/// Reusable state for compressing baskets. Use one `BasketTools` per thread.
 #[derive(Default)]
 pub struct BasketTools {
     decompressor: Decompressor,
     compressor: Compressor,
-    /// Plain bytes of a basket.
+    /// Buffer for the uncompressed bytes of a basket.
     room: Vec<u8>,
-    /// Memory for the next record, if some was given.
+    /// Buffer for the next record, if the caller has provided one.
     record: Option<Vec<u8>>,
 }
 
 impl BasketTools {
-    /// Nothing is made yet.
+    /// Create the state without any buffers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of memory that it keeps.
+    /// Memory held by the compressor and the buffers, in bytes.
     pub fn bytes(&self) -> usize {
         self.compressor.bytes() + self.room.capacity() + self.record.as_ref().map_or(0, Vec::capacity)
     }
 
-    /// Gives memory for the next record that is made, with whatever is in it.
+    /// Provide a buffer for the next record. The contents of the buffer are overwritten.
     pub fn reuse(&mut self, record: Vec<u8>) {
         self.record = Some(record);
     }
 
-    /// The plain bytes of a basket.
+    /// Decompress a basket and return the uncompressed bytes.
     pub fn decompress<'p>(&'p mut self, basket: &BasketRecord<'p>) -> Result<&'p [u8]> {
         basket.decompress(&mut self.decompressor, &mut self.room)
     }
 
-    /// A record of a head and compressed bytes; Err with memory if they do not become smaller.
+    /// Create a record from `head` and the compressed bytes. If compression does not make the bytes smaller, returns
+    /// Err with the buffer.
     pub(crate) fn compressed(
         &mut self,
         setting: Setting,
@@ -56,7 +57,8 @@ impl BasketTools {
             record.resize(head.len(), 0);
         }
         record[..head.len()].copy_from_slice(head);
-        // Memory that was given has room for what a codec may make; other memory is as large as the record.
+        // A provided buffer usually has enough space for the codec, so compress directly into it. A new buffer grows
+        // only to the size of the record.
         let is_smaller = match is_given {
             true => self.compressor.compress_over(setting, plain, &mut record, head.len()),
             false => self.compressor.compress(setting, plain, &mut record),
@@ -68,7 +70,7 @@ impl BasketTools {
         }
     }
 
-    /// The record of a basket with the same plain bytes in another compression; all of its key stays but its size.
+    /// Recompress the record of a basket with another compression setting. In the key, only the record size changes.
     pub fn recompress(&mut self, record: &[u8], entries_count: u64, setting: Setting) -> Result<Vec<u8>> {
         let basket = BasketRecord::parse(record, entries_count)?;
         let plain = basket.decompress(&mut self.decompressor, &mut self.room)?;
@@ -78,7 +80,7 @@ impl BasketTools {
             out.extend_from_slice(plain);
         }
         let size = i32::try_from(out.len()).map_err(|_| {
-            FormatError::unsupported(format!("a basket of {} bytes is larger than ROOT files have room for", out.len()))
+            FormatError::unsupported(format!("a basket of {} bytes exceeds the limit of ROOT files", out.len()))
         })?;
         out[..4].copy_from_slice(&size.to_be_bytes());
         Ok(out)

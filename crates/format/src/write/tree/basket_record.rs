@@ -1,5 +1,5 @@
-//! The record of a new basket: its key, its head, its entries and where they begin, compressed. Entries that are not
-//! compressed are not moved: the key comes into the room in front of them.
+//! The record of a new basket: key, basket header, entries and entry offsets, compressed. Uncompressed entries are not
+//! copied: the key is written into space that was reserved before the entries.
 
 use crate::compress::Setting;
 use crate::error::{FormatError, Result};
@@ -8,38 +8,38 @@ use crate::marks::{BASKET_VERSION, BIG_VERSION, ENTRY_BYTES_MAX, KEY_VERSION};
 use super::basket::BasketTools;
 use crate::write::key::{push_seek, push_string, string_size};
 
-/// Bytes of such a key without its texts.
+/// Size of a basket's key without its strings.
 const KEY_BYTES: u64 = 34;
-/// Bytes behind the key: version, four numbers and a flag.
+/// Size of the basket header after the key: version, four numbers and a flag.
 const HEAD_BYTES: u64 = 19;
 const CLASS_NAME: &[u8] = b"TBasket";
-/// Where the cycle stands in a key, with the place of the record behind it.
+/// Offset of the cycle number in a key. The record's file offset follows the cycle number.
 const CYCLE_AT: usize = 16;
-/// The highest bits of the directory's place say how many process ids are in front of those of the entries.
+/// Bit position of the process ID offset in the key's directory offset. The bits from this position on hold the offset.
 const PROCESS_BITS: u32 = 48;
 
-/// What the key of a basket says.
+/// Contents of a basket's key.
 #[derive(Debug, Clone)]
 pub struct BasketFrame {
-    /// Name of its branch.
+    /// Name of the branch.
     pub branch: Vec<u8>,
-    /// Name of its tree.
+    /// Name of the tree.
     pub tree: Vec<u8>,
-    /// When it was made, as TDatime packs it.
+    /// Creation time, packed as in TDatime.
     pub date: u32,
-    /// Where the directory of the tree lies.
+    /// Offset of the directory that contains the tree.
     pub seek_directory: u64,
 }
 
 impl BasketFrame {
-    /// Bytes of the key with the head behind it, where the entries begin.
+    /// Size of the key and the basket header. The entries start after this size.
     pub fn key_size(&self) -> Result<u16> {
         let texts = [CLASS_NAME, &self.branch, &self.tree].map(string_size);
         u16::try_from(KEY_BYTES + HEAD_BYTES + texts.iter().sum::<u64>())
             .map_err(|_| FormatError::unsupported("the names of a branch and its tree are too long for a key"))
     }
 
-    /// Makes the record of a basket (TBasket::WriteBuffer).
+    /// Encode the record of a basket (TBasket::WriteBuffer).
     pub fn record(
         &self,
         form: &BasketForm,
@@ -62,7 +62,7 @@ impl BasketFrame {
         }
         let (room, plain) = data
             .split_at_mut_checked(usize::from(key_size))
-            .ok_or_else(|| FormatError::internal("a basket is made without room for its key"))?;
+            .ok_or_else(|| FormatError::internal("no space is reserved for the key of the basket"))?;
         let plain_size = u64::from(key_size) + plain.len() as u64;
         let mut head = Vec::with_capacity(key_size.into());
         self.push_key(plain.len() as u64, key_size, process_ids_before, &mut head)?;
@@ -83,7 +83,7 @@ impl BasketFrame {
         Ok(NewBasket { record, entries_count, plain_size })
     }
 
-    /// The key, without its size and place.
+    /// Append the key, with placeholders for the record size and the record offset.
     fn push_key(&self, plain_bytes: u64, key_size: u16, process_ids_before: u16, out: &mut Vec<u8>) -> Result<()> {
         out.extend([0; 4]);
         out.extend((KEY_VERSION + BIG_VERSION).to_be_bytes());
@@ -97,45 +97,46 @@ impl BasketFrame {
     }
 }
 
-/// How new baskets are made.
+/// Format of new baskets.
 #[derive(Debug, Clone, Copy)]
 pub struct BasketForm {
-    /// Whether they say where their entries begin; else all entries have one size.
+    /// Whether baskets store entry offsets. If not, all entries must have the same size.
     pub stores_offsets: bool,
-    /// Bytes at most with its key, before compression, unless a single entry takes more (TBranch::fBasketSize).
+    /// Maximum uncompressed size of a basket, including the key (TBranch::fBasketSize). An entry that exceeds this size
+    /// gets a basket of its own.
     pub bytes_max: usize,
-    /// How they are compressed.
+    /// Compression setting of the baskets.
     pub setting: Setting,
 }
 
-/// What a new basket holds.
+/// Contents of a new basket.
 #[derive(Debug)]
 pub struct BasketContents<'c> {
-    /// The bytes of its entries behind room for the key. What is in it is changed, and it may become other memory.
+    /// Reserved space for the key, followed by the bytes of the entries. The buffer is overwritten and may be replaced.
     pub data: &'c mut Vec<u8>,
-    /// Where each entry begins, counted from the start of the key, where baskets say it.
+    /// Start of each entry, relative to the start of the key. Empty if the basket does not store entry offsets.
     pub starts: &'c [u32],
-    /// Where each entry began when it was filled (TBasket::fDisplacement), if the basket stores that.
+    /// Original start of each entry (TBasket::fDisplacement), if the basket stores original positions.
     pub displacements: Option<&'c [u32]>,
-    /// How many there are.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Process ids in front of those that the entries know (TKey::GetPidOffset).
+    /// Offset to add to the process IDs in the entries (TKey::GetPidOffset).
     pub process_ids_before: u16,
 }
 
-/// A basket that was made.
+/// An encoded basket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBasket {
-    /// Its record, whose key does not say yet which basket it is and where it lies.
+    /// The record. Its key does not have the basket number and the file offset yet.
     pub record: Vec<u8>,
-    /// Entries in it.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Bytes before compression, key included.
+    /// Uncompressed size, including the key.
     pub plain_size: u64,
 }
 
 impl NewBasket {
-    /// Says which basket of its branch it is, and where it lies.
+    /// Set the basket number and the file offset in the key.
     pub fn place(&mut self, number: usize, seek: u64) {
         for (at, byte) in (CYCLE_AT..).zip((number as u16).to_be_bytes().into_iter().chain(seek.to_be_bytes())) {
             if let Some(place) = self.record.get_mut(at) {
@@ -145,7 +146,7 @@ impl NewBasket {
     }
 }
 
-/// TBuffer::WriteArray of one number for each entry and one more.
+/// Append an array with one number per entry and one extra number, like TBuffer::WriteArray.
 fn push_array(out: &mut Vec<u8>, numbers: &[u32]) {
     out.extend((numbers.len() as u32 + 1).to_be_bytes());
     let start = out.len();
@@ -159,7 +160,7 @@ fn number(size: u64) -> Result<i32> {
     i32::try_from(size)
         .ok()
         .filter(|size| *size <= ENTRY_BYTES_MAX as i32)
-        .ok_or_else(|| FormatError::unsupported(format!("a basket of {size} bytes is larger than ROOT has room for")))
+        .ok_or_else(|| FormatError::unsupported(format!("a basket of {size} bytes exceeds the limit of ROOT")))
 }
 
 #[cfg(test)]

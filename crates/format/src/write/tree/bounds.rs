@@ -1,4 +1,4 @@
-//! Where the entries of a basket without entry offsets begin and end, by its layout and by the branch that counts its
+//! The entry bounds of a basket without entry offsets, derived from the layout and from the branch that counts the
 //! elements (TBranch::GenerateOffsetArray).
 
 use std::ops::Range;
@@ -9,12 +9,12 @@ use crate::cursor::Cursor;
 use crate::error::{FormatError, Result};
 use crate::layout::{Kind, Layout, RunHeader};
 
-/// Where entries begin and end.
+/// Bounds of a basket's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Bounds {
-    /// At these offsets in the data of the basket, with the end of the last entry.
+    /// Start of each entry in the basket's data, followed by the end of the last entry.
     Stored(Vec<u32>),
-    /// All have this number of bytes.
+    /// Size in bytes of each entry, if all entries have the same size.
     Fixed(usize),
 }
 
@@ -26,7 +26,7 @@ impl Bounds {
         }
     }
 
-    /// The end of the largest range of these entries that takes at most `bytes`, with `each` more for every entry.
+    /// End of the longest prefix of `entries` that takes at most `bytes` bytes. Each entry takes `each` extra bytes.
     pub(crate) fn fitting(&self, entries: Range<usize>, bytes: usize, each: usize) -> usize {
         let start = self.start(entries.start);
         let fits = |end: usize| self.start(end) - start + each * (end - entries.start) <= bytes;
@@ -43,7 +43,7 @@ impl Bounds {
     }
 }
 
-/// Start of each entry of a basket, and end of the last.
+/// The bounds of a basket's entries.
 pub(crate) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>) -> Result<Bounds> {
     if let Some(bounds) = plain.bounds()? {
         return Ok(Bounds::Stored(bounds));
@@ -81,12 +81,12 @@ pub(crate) fn bounds_of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>)
             };
             program.bounds(plain, counts).map(Bounds::Stored)
         }
-        // ROOT takes entries without offsets for entries of one size.
+        // Like ROOT, assume that entries without offsets all have the same size.
         Kind::Group | Kind::Unreadable { .. } => plain.fixed_size().map(Bounds::Fixed),
     }
 }
 
-/// Passes over entries one by one, which must take all of the data.
+/// Compute bounds by walking over the entries one by one. Fails unless the entries use all data.
 fn walked(plain: &Plain<'_>, mut pass: impl FnMut(&mut Cursor<'_>, usize) -> Result<()>) -> Result<Bounds> {
     let mut cursor = Cursor::new(plain.data);
     let mut bounds = vec![0];
@@ -96,7 +96,7 @@ fn walked(plain: &Plain<'_>, mut pass: impl FnMut(&mut Cursor<'_>, usize) -> Res
     }
     match cursor.remaining() {
         0 => Ok(Bounds::Stored(bounds)),
-        _ => Err(FormatError::damaged(0, "the counts of the entries do not fit the data of the basket")),
+        _ => Err(FormatError::damaged(0, "the element counts do not match the size of the basket")),
     }
 }
 
@@ -113,5 +113,5 @@ fn pass_pointed(cursor: &mut Cursor<'_>, count: Option<&i64>, element_size: usiz
 }
 
 fn no_counts() -> FormatError {
-    FormatError::unsupported("its baskets do not say where its entries begin, nor does a branch that counts them")
+    FormatError::unsupported("its baskets have no entry offsets and no branch counts the elements")
 }

@@ -1,4 +1,37 @@
-//! Branches of a tree that was written before, and gets more entries.
+//! Appending entries to the branches of an existing tree.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::numbers::number::Number;
+//! use branchline_format::tree::read_tree;
+//! use branchline_format::write::tree::tree_record::{BranchKind, NewBranch, NewTree};
+//! use branchline_format::write::tree::continued::is_of_kind;
+//!
+//! # let branch = NewBranch {
+//! #     name: "x".to_string(),
+//! #     title: None,
+//! #     kind: BranchKind::Numbers(Number::F32, Vec::new()),
+//! #     compress: 505,
+//! #     baskets: Vec::new(),
+//! #     plain_bytes: 0,
+//! #     stored_bytes: 0,
+//! #     basket_size: 32_000,
+//! #     count_max: 0,
+//! # };
+//! # let tree = NewTree {
+//! #     name: "events".to_string(),
+//! #     title: String::new(),
+//! #     entries_count: 0,
+//! #     cluster_entries: 1000,
+//! #     branches: vec![branch],
+//! # };
+//! # let read = read_tree(&tree.record(0)?, 0, "TTree", &ClassInfos::default())?;
+//! // A branch of single floats.
+//! let old = &read.branches[0];
+//! assert!(is_of_kind(old, &BranchKind::Numbers(Number::F32, Vec::new()), None));
+//! assert!(!is_of_kind(old, &BranchKind::Numbers(Number::F64, Vec::new()), None));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use crate::numbers::leaf_class::LeafClass;
 use crate::numbers::number::Number;
@@ -6,7 +39,7 @@ use crate::tree::TBranch;
 
 use super::tree_record::BranchKind;
 
-/// Whether a branch is written as one of this kind, whose elements the branch `counter` counts.
+/// Whether an existing branch has this kind and its counter leaf has the name `counter` (None for no counter).
 pub fn is_of_kind(old: &TBranch, kind: &BranchKind, counter: Option<&str>) -> bool {
     let is_plain = old.class_name == "TBranch" && old.parent.is_none() && old.file_name.is_empty();
     let ([leaf], true) = (old.leaves.as_slice(), is_plain && !old.has_children) else { return false };

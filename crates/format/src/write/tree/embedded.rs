@@ -1,4 +1,4 @@
-//! A basket that came with its tree becomes a record of its own (TBasket::WriteBuffer), not compressed.
+//! Conversion of an embedded basket to a separate, uncompressed record (TBasket::WriteBuffer).
 
 use crate::basket::embedded::EmbeddedBasket;
 use crate::error::{FormatError, Result};
@@ -6,15 +6,17 @@ use crate::marks::{BASKET_VERSION, BIG_VERSION, KEY_VERSION};
 
 use crate::write::key::{push_i32, push_string, string_size};
 
-/// Bytes of a large key's numbers.
+/// Total size of the numeric fields of a large key.
 const KEY_NUMBERS_SIZE: u64 = 34;
 
-/// The record of a basket of this branch; `move_record` sets its place when it is known. Objects of classes in it may
-/// refer to each other, which counts the bytes of the key.
+/// Encode the record of a branch's embedded basket. `move_record` sets the record's offset later. `may_refer` means
+/// that the basket's objects may contain references, which are relative to the start of the key.
 pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, may_refer: bool) -> Result<Vec<u8>> {
     let head = &basket.head;
     if head.has_displacement() {
-        return Err(FormatError::unsupported("it was never written by itself, and says where entries were once"));
+        return Err(FormatError::unsupported(
+            "it is embedded in its tree and stores displacements, which is not supported",
+        ));
     }
     let names = ["TBasket", branch, tree].map(str::as_bytes);
     let names_size: u64 = names.iter().map(|name| string_size(name)).sum();
@@ -22,7 +24,7 @@ pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, may_re
     let key_size = KEY_NUMBERS_SIZE + names_size + head_size;
     if may_refer && key_size != basket.key_size {
         return Err(FormatError::unsupported(
-            "it was never written by itself, and its objects may refer to each other",
+            "it is embedded in its tree and its objects may refer to each other, which is not supported",
         ));
     }
     let last = key_size + basket.data.len() as u64;
@@ -55,7 +57,7 @@ pub fn embedded_record(basket: &EmbeddedBasket, branch: &str, tree: &str, may_re
     Ok(out)
 }
 
-/// Where the entries begin, from the start of the key, or their sizes.
+/// Append the start of each entry relative to the start of the key, or the size of each entry if `are_sizes` is set.
 fn push_table(out: &mut Vec<u8>, table: &[u32], key_size: u64, are_sizes: bool) -> Result<()> {
     if table.is_empty() {
         return Ok(());
@@ -68,5 +70,5 @@ fn push_table(out: &mut Vec<u8>, table: &[u32], key_size: u64, are_sizes: bool) 
         push_i32(out, if are_sizes { start.saturating_sub(before) } else { start })?;
         before = start;
     }
-    push_i32(out, 0) // of the entry that would come next
+    push_i32(out, 0) // extra number after the last entry
 }

@@ -1,8 +1,8 @@
-//! A basket that is made of entries of others: their bytes are moved, and references in them are changed.
+//! Baskets made from entries of other baskets. Entry bytes are copied, and references in the entries are adjusted.
 //!
-//! An entry's bytes say nothing of where they lie, but for the references between the objects in it, which count from
-//! the start of the basket's key. These are moved with them; where it is not known which bytes they are, the basket
-//! says for each entry where it lay when it was written (TBasket::fDisplacement).
+//! The bytes of an entry do not depend on the entry's position, except for references between its objects, which are
+//! relative to the start of the basket's key. These references are adjusted. If their positions are unknown, the basket
+//! stores the original position of each entry instead (TBasket::fDisplacement).
 
 use std::ops::Range;
 
@@ -16,55 +16,55 @@ use super::basket::BasketTools;
 use super::basket_record::{BasketContents, BasketForm, BasketFrame, NewBasket};
 use super::bounds::{bounds_of, Bounds};
 
-/// Where the references in a basket's entries are.
+/// Positions of the references in a basket's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum References {
-    /// At these places of the data, in their order.
+    /// Sorted positions of all references in the data.
     At(Vec<u32>),
-    /// At unknown places.
+    /// The positions are unknown.
     Unknown,
 }
 
-/// The entries of a basket, ready to be moved to another.
+/// The entries of a basket, ready to be copied to another basket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries {
-    /// Their bytes.
+    /// Bytes of all entries.
     pub data: Vec<u8>,
-    /// Start of each and end of the last.
+    /// Bounds of the entries in `data`.
     pub bounds: Bounds,
-    /// The references among them.
+    /// Positions of the references in `data`.
     pub references: References,
-    /// Where each began when it was written, if that is another place (TBasket::fDisplacement).
+    /// Original start of each entry, if the basket stores original positions (TBasket::fDisplacement).
     pub displaced: Option<Vec<u32>>,
-    /// Bytes of the key, which references count too.
+    /// Size of the basket's key. References are relative to the start of the key.
     pub key_size: u32,
-    /// Process ids of the new file in front of those that the entries know (TKey::GetPidOffset).
+    /// Offset to add to the process IDs in the entries (TKey::GetPidOffset).
     pub process_ids_before: u16,
 }
 
 impl Entries {
-    /// Takes the plain bytes of a basket of a branch of this kind apart. Where the basket does not say how long its
-    /// entries are, another branch may count their elements.
+    /// Split the uncompressed bytes of a branch's basket into entries. `counts` is required if the basket has no entry
+    /// offsets and a counter branch stores the number of elements.
     pub fn of(plain: &Plain<'_>, kind: &Kind, counts: Option<&Counts>, process_ids_before: u16) -> Result<Self> {
         let bounds = bounds_of(plain, kind, counts)?;
         let displaced = plain.displacements()?;
         let references = match (kind, &bounds) {
             _ if displaced.is_some() => References::Unknown,
-            // Objects that cannot be read may have references anywhere.
+            // Unreadable objects may contain references at any position.
             (Kind::Data(layout), Bounds::Stored(bounds)) => {
                 layout.references(plain, bounds).map_or(References::Unknown, References::At)
             }
             (Kind::Unreadable { .. }, Bounds::Stored(_)) => References::Unknown,
-            // What has a fixed size has no references.
+            // Fixed-size entries contain no references.
             (_, Bounds::Fixed(_)) | (Kind::Group, _) => References::At(Vec::new()),
         };
         let key_size = u32::try_from(plain.key_size)
-            .map_err(|_| FormatError::damaged(0, format!("a key of {} bytes is longer than any", plain.key_size)))?;
+            .map_err(|_| FormatError::damaged(0, format!("invalid key size of {} bytes", plain.key_size)))?;
         Ok(Self { data: plain.data.to_vec(), bounds, references, displaced, key_size, process_ids_before })
     }
 
-    /// Takes a basket apart whose entries are all empty: they refer to nothing, and have one size if the basket does
-    /// not say where they begin.
+    /// Split a basket whose entries are all empty. Empty entries contain no references. If the basket has no entry
+    /// offsets, all entries have the same size.
     pub fn of_empty(plain: &Plain<'_>, process_ids_before: u16) -> Result<Self> {
         let size = plain.data.len().checked_div(plain.entries_count).unwrap_or(0);
         let bounds = plain.bounds()?.map_or(Bounds::Fixed(size), Bounds::Stored);
@@ -74,10 +74,10 @@ impl Entries {
 }
 
 impl Entries {
-    /// Calls `visit` with the bytes of each entry. References in them are made to count from the start of the entry, so
-    /// that the bytes do not depend on where the entry lies.
+    /// Call `visit` with the bytes of each entry. References are made relative to the start of the entry, so the bytes
+    /// do not depend on the entry's position.
     pub fn for_each(mut self, entries_count: usize, mut visit: impl FnMut(&[u8])) -> Result<()> {
-        let short = || FormatError::damaged(0, "the basket ends before its entries do");
+        let short = || FormatError::damaged(0, "the basket ends inside an entry");
         if let References::At(places) = &self.references {
             let mut entry = 0;
             for place in places.iter().map(|place| *place as usize) {
@@ -99,13 +99,13 @@ impl Entries {
     }
 }
 
-/// A basket in the making.
+/// Builder of baskets from entries.
 #[derive(Debug)]
 pub struct BasketMaker<'t> {
     frame: BasketFrame,
     form: BasketForm,
     tools: &'t mut BasketTools,
-    /// Entries behind room for the key, from whose start references are counted.
+    /// Reserved space for the key, followed by the entries. References are relative to the start of this buffer.
     data: Vec<u8>,
     key_size: usize,
     offsets: Vec<u32>,
@@ -117,7 +117,7 @@ pub struct BasketMaker<'t> {
 }
 
 impl<'t> BasketMaker<'t> {
-    /// An empty basket.
+    /// Create a builder with an empty basket.
     pub fn new(frame: BasketFrame, form: BasketForm, tools: &'t mut BasketTools) -> Result<Self> {
         let key_size = usize::from(frame.key_size()?);
         Ok(Self {
@@ -135,15 +135,15 @@ impl<'t> BasketMaker<'t> {
         })
     }
 
-    /// Its compressor and buffers.
+    /// The compressor and the buffers of this builder.
     pub fn tools(&mut self) -> &mut BasketTools {
         self.tools
     }
 
-    /// Adds entries; baskets that are full are finished.
+    /// Add entries. A basket that is full is finished, and the next basket is started.
     pub fn add(&mut self, source: &Entries, mut entries: Range<usize>) -> Result<()> {
         if self.process_ids_before != source.process_ids_before && self.entries_count > 0 {
-            // A basket says it once, for all of its entries.
+            // Start a new basket, because a basket stores only one process ID offset.
             self.finish_basket()?;
         }
         self.process_ids_before = source.process_ids_before;
@@ -171,13 +171,13 @@ impl<'t> BasketMaker<'t> {
         let bytes = source
             .data
             .get(start..end)
-            .ok_or_else(|| FormatError::damaged(start as u64, "the basket ends before its entries do"))?;
+            .ok_or_else(|| FormatError::damaged(start as u64, "the basket ends inside an entry"))?;
         if before + bytes.len() > ENTRY_BYTES_MAX {
-            return Err(FormatError::unsupported("an entry is longer than ROOT's buffers can be"));
+            return Err(FormatError::unsupported("an entry exceeds the limit of ROOT's buffers of 1 GiB"));
         }
         self.check_size(source, &entries, bytes.len())?;
         self.data.extend_from_slice(bytes);
-        // From the places in the old basket, counted from its key, to those in the new one.
+        // Distance by which positions move from the old basket to the new basket, relative to the start of the key.
         let moved_by = (before as u64).wrapping_sub(u64::from(source.key_size) + start as u64);
         if self.form.stores_offsets {
             let of = |entry: usize| (source.bounds.start(entry) - start + before) as u32;
@@ -187,7 +187,7 @@ impl<'t> BasketMaker<'t> {
             References::At(places) => self.move_references(places, start..end, before, moved_by as u32)?,
             References::Unknown if !self.form.stores_offsets => {
                 return Err(FormatError::unsupported(
-                    "its objects may refer to each other, and its baskets have no room to say where they lay",
+                    "its objects may refer to each other, but its baskets cannot store displacements",
                 ));
             }
             References::Unknown => {
@@ -204,7 +204,7 @@ impl<'t> BasketMaker<'t> {
         Ok(())
     }
 
-    /// Without offsets all entries must have one size.
+    /// Check that all entries have the same size, unless baskets store entry offsets.
     fn check_size(&mut self, source: &Entries, entries: &Range<usize>, bytes: usize) -> Result<()> {
         if self.form.stores_offsets {
             return Ok(());
@@ -222,7 +222,7 @@ impl<'t> BasketMaker<'t> {
         if is_even(&size) {
             return Ok(());
         }
-        let message = "its entries have different sizes, and its baskets do not say where they begin";
+        let message = "its entries have different sizes, but its baskets store no entry offsets";
         Err(FormatError::unsupported(message))
     }
 
@@ -231,19 +231,19 @@ impl<'t> BasketMaker<'t> {
         for place in places[first..].iter().take_while(|place| (**place as usize) < from.end) {
             let at = *place as usize - from.start + before;
             let tag = self.data.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<4>());
-            let tag = tag.ok_or_else(|| FormatError::damaged(at as u64, "a reference is cut off"))?;
+            let tag = tag.ok_or_else(|| FormatError::damaged(at as u64, "a reference is truncated"))?;
             let old = u32::from_be_bytes(*tag);
             let new = (old & !CLASS_MASK).wrapping_add(moved_by) & !CLASS_MASK;
             *tag = ((old & CLASS_MASK) | new).to_be_bytes();
         }
         if let Some(displacements) = &mut self.displacements {
-            // The references of these entries were moved, so they were not displaced.
+            // The references in these entries were adjusted, so the original positions are the new positions.
             displacements.extend_from_slice(&self.offsets[displacements.len()..]);
         }
         Ok(())
     }
 
-    /// Finishes the last basket, and returns all that were made.
+    /// Finish the last basket and return all baskets.
     pub fn finish(mut self) -> Result<Vec<NewBasket>> {
         if self.entries_count > 0 {
             self.finish_basket()?;
@@ -261,7 +261,7 @@ impl<'t> BasketMaker<'t> {
             process_ids_before: self.process_ids_before,
         };
         self.made.push(self.frame.record(&self.form, contents, self.tools)?);
-        // What is not compressed is the record now, and this is other memory.
+        // The record of an uncompressed basket takes over the buffer, so `data` may be a different buffer now.
         self.data.clear();
         self.data.reserve(bytes);
         self.data.resize(self.key_size, 0);

@@ -1,13 +1,13 @@
-//! A tree without some of its branches.
+//! Removal of branches from a tree.
 
 use std::collections::HashSet;
 
 use crate::tree::{TBranch, TTree};
 
-/// Takes branches out of a tree, and returns the objects that they are in its record.
+/// Remove branches from a tree. Returns the IDs of the removed branches' objects in the tree's record.
 ///
-/// `wanted` selects those that are kept, by their paths; with them are kept those that they belong to, and those that
-/// count their elements.
+/// `wanted` returns whether to keep the branch with this path. Parents and counter branches of kept branches are kept
+/// too.
 pub fn slim(tree: &mut TTree, wanted: &dyn Fn(&str) -> bool) -> HashSet<u64> {
     let mut is_kept: Vec<bool> = vec![false; tree.branches.len()];
     let mut open: Vec<usize> = (0..tree.branches.len()).filter(|index| wanted(&tree.branches[*index].path)).collect();

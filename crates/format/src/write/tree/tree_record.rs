@@ -1,5 +1,34 @@
-//! Makes the record of a new TTree: branches of numbers, and of the C++ collections that ROOT knows without a
-//! dictionary. Members and versions are those of the streamer infos in `classes`.
+//! Encoding of a new TTree, with branches of numbers and of the C++ collections that ROOT supports without a
+//! dictionary. Members and versions match the streamer infos in `classes`.
+//!
+//! ```
+//! use branchline_format::classes::streamer::ClassInfos;
+//! use branchline_format::numbers::number::Number;
+//! use branchline_format::tree::read_tree;
+//! use branchline_format::write::tree::tree_record::{BranchKind, NewBranch, NewTree};
+//!
+//! let branch = NewBranch {
+//!     name: "x".to_string(),
+//!     title: None,
+//!     kind: BranchKind::Numbers(Number::F32, Vec::new()),
+//!     compress: 505,
+//!     baskets: Vec::new(),
+//!     plain_bytes: 0,
+//!     stored_bytes: 0,
+//!     basket_size: 32_000,
+//!     count_max: 0,
+//! };
+//! let tree = NewTree {
+//!     name: "events".to_string(),
+//!     title: String::new(),
+//!     entries_count: 0,
+//!     cluster_entries: 1000,
+//!     branches: vec![branch],
+//! };
+//! let read = read_tree(&tree.record(0)?, 0, "TTree", &ClassInfos::default())?;
+//! assert_eq!((read.name.as_str(), read.branches[0].name.as_str()), ("events", "x"));
+//! # Ok::<(), branchline_format::error::FormatError>(())
+//! ```
 
 use std::sync::Arc;
 
@@ -10,32 +39,38 @@ use crate::numbers::number::Number;
 use crate::write::key::{push_i32, push_string};
 use crate::write::object::emitter::Emitter;
 
-/// Entries of the tables of baskets that a branch has at least (TBranch's constructor).
+/// Minimum number of elements of a branch's basket arrays (TBranch's constructor).
 const BASKETS_MIN: usize = 10;
-/// What TTree's constructor sets.
+/// Default of TTree::fUpdate.
 const UPDATE: i32 = 0;
+/// Default of TTree::fDefaultEntryOffsetLen.
 const ENTRY_OFFSET_LENGTH: i32 = 1000;
+/// Default of TTree::fMaxEntries and TTree::fMaxEntryLoop.
 const ENTRIES_MAX: i64 = 1_000_000_000_000;
+/// Default of TTree::fAutoSave.
 const AUTO_SAVE: i64 = -300_000_000;
+/// Default of TTree::fEstimate.
 const ESTIMATE: i64 = 1_000_000;
+/// Default of TTree::fScanField.
 const SCAN_FIELD: i32 = 25;
-/// TBranch::kDoNotUseBufferMap and TObject::kMustCleanup.
+/// TBranch::kDoNotUseBufferMap, set in the status bits of new branches.
 const BRANCH_BITS: u32 = 1 << 22;
+/// TObject::kMustCleanup, set in the status bits of new trees.
 const TREE_BITS: u32 = 1 << 3;
-/// TAttFill's default style.
+/// Default fill style of TAttFill.
 const FILL_STYLE: i16 = 1001;
-/// The checksum of ROOT::TIOFeatures, which is written without a version.
+/// Checksum of ROOT::TIOFeatures, which is written instead of a class version.
 const FEATURES_CHECKSUM: u32 = 0x1aa1_2f10;
-/// Member ids and types of TBranchElement for a collection at the top that is not split.
+/// Member ID and type code in the TBranchElement of an unsplit top-level collection.
 const NO_ID: i32 = -1;
 
-/// What ROOT calls vectors of a number.
+/// ROOT's names and checksums of the vector classes for a number type.
 struct VectorClass {
-    /// C++ name of the number.
+    /// C++ name of the number type.
     name: &'static str,
-    /// Checksum of a vector.
+    /// Checksum of the class of vectors of this number type.
     vector: u32,
-    /// Checksum of a vector of vectors.
+    /// Checksum of the class of vectors of vectors of this number type.
     vectors: u32,
 }
 
@@ -62,21 +97,22 @@ fn leaf_class(number: Number) -> Result<LeafClass> {
 }
 
 fn no_half() -> FormatError {
-    FormatError::unsupported("branches of a TTree have no numbers of half precision")
+    FormatError::unsupported("branches of a TTree do not support half-precision numbers")
 }
 
-/// What the entries of a branch are.
+/// Contents of a branch's entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BranchKind {
-    /// Numbers, or fixed arrays of them.
+    /// A number, or a fixed-size array of numbers with these dimensions.
     Numbers(Number, Vec<usize>),
-    /// How many elements an entry has in the branches that this one counts: a number of 32 bits.
+    /// The number of elements in the branches that use this branch as their counter, as a 32-bit integer.
     Counter,
-    /// As many numbers, or fixed arrays of them, as the branch with this number says, which comes before.
+    /// A variable-size array of numbers, or of fixed-size arrays of numbers. The `usize` is the index of the counter
+    /// branch, which must be an earlier branch.
     Counted(Number, Vec<usize>, usize),
     /// A `std::string`.
     Text,
-    /// The characters of a text behind their number, as in C.
+    /// A C string: its length, followed by the characters.
     Characters,
     /// A `std::vector` of numbers.
     List(Number),
@@ -91,13 +127,14 @@ struct Class {
     name: String,
     version: i16,
     checksum: u32,
-    /// Type of the branch (TBranchElement::fType) and how far its author wanted it split.
+    /// Type of the branch (TBranchElement::fType).
     branch_type: i32,
+    /// Requested split level.
     split_level: i32,
 }
 
 impl BranchKind {
-    /// Whether all entries have as many bytes.
+    /// Whether all entries have the same size in bytes.
     pub fn is_fixed(&self) -> bool {
         matches!(self, Self::Numbers(..) | Self::Counter)
     }
@@ -123,57 +160,57 @@ impl BranchKind {
     }
 }
 
-/// A basket that was written.
+/// A basket that has been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrittenBasket {
-    /// Its bytes, with its key.
+    /// Size of the record, including the key.
     pub size: u64,
-    /// Its first entry in the tree.
+    /// Index of the first entry in the tree.
     pub first_entry: u64,
-    /// Where it lies.
+    /// Offset of the record in the file.
     pub seek: u64,
 }
 
-/// A branch whose baskets were written.
+/// A branch whose baskets have been written.
 #[derive(Debug, Clone)]
 pub struct NewBranch {
-    /// Its name.
+    /// Name of the branch.
     pub name: String,
-    /// Its title, if its author gave it one; otherwise it lists the leaf.
+    /// Title of the branch. By default, the title describes the leaf.
     pub title: Option<String>,
-    /// What its entries are.
+    /// Contents of the branch's entries.
     pub kind: BranchKind,
-    /// Compression setting of its baskets.
+    /// Compression setting of the baskets.
     pub compress: i32,
-    /// Its baskets, in the order of their entries.
+    /// The baskets, sorted by entry.
     pub baskets: Vec<WrittenBasket>,
-    /// Bytes of all baskets before compression, with their keys.
+    /// Total uncompressed size of the baskets, including keys.
     pub plain_bytes: u64,
-    /// Bytes of all baskets.
+    /// Total size of the baskets in the file.
     pub stored_bytes: u64,
-    /// Bytes of a basket before compression, at most (TBranch::fBasketSize).
+    /// Maximum uncompressed size of a basket (TBranch::fBasketSize).
     pub basket_size: u64,
-    /// The largest number of a counter (TLeafI::fMaximum), or the most characters of a text; 0 for all others.
+    /// For a counter, the maximum value (TLeafI::fMaximum); for a C string, the maximum length; otherwise 0.
     pub count_max: i32,
 }
 
-/// A TTree.
+/// A TTree to be written.
 #[derive(Debug, Clone)]
 pub struct NewTree {
-    /// Its name.
+    /// Name of the tree.
     pub name: String,
-    /// Its title.
+    /// Title of the tree.
     pub title: String,
-    /// Its entries.
+    /// Number of entries.
     pub entries_count: u64,
-    /// Entries of a cluster; the last one has the rest.
+    /// Number of entries per cluster. The last cluster has the remaining entries.
     pub cluster_entries: u64,
-    /// Its branches.
+    /// The branches.
     pub branches: Vec<NewBranch>,
 }
 
 impl NewTree {
-    /// The plain bytes of the tree behind a key of `key_size` bytes.
+    /// Encode the uncompressed bytes of the tree, whose key has `key_size` bytes.
     pub fn record(&self, key_size: u64) -> Result<Vec<u8>> {
         let mut writer = Writer { emitter: Emitter::new(key_size) };
         writer.tree(self)?;
@@ -214,7 +251,7 @@ impl Writer {
         push_string(&mut self.emitter.out, text.as_bytes())
     }
 
-    /// The members of a class in this version.
+    /// Write an object of class version `version`, with the members that `fill` writes.
     fn class(&mut self, version: i16, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.emitter.begin();
         self.i16(version);
@@ -222,7 +259,7 @@ impl Writer {
         self.emitter.end()
     }
 
-    /// An object behind a pointer.
+    /// Write a pointer to a new object, and the object that `fill` writes.
     fn pointed(&mut self, id: u64, class_name: &str, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.emitter.object(id, &Arc::from(class_name), true)?;
         fill(self)?;
@@ -243,7 +280,7 @@ impl Writer {
         })
     }
 
-    /// A TObjArray with what `fill` adds.
+    /// Write a TObjArray of `count` pointers, which `fill` writes.
     fn array(&mut self, count: usize, fill: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.class(3, |writer| {
             writer.object(0);
@@ -288,7 +325,7 @@ impl Writer {
             for value in [ENTRIES_MAX, ENTRIES_MAX, 0, AUTO_SAVE, auto_flush, ESTIMATE] {
                 writer.i64(value);
             }
-            writer.u8(0); // no ranges of clusters
+            writer.u8(0); // no cluster ranges
             writer.u8(0);
             writer.features()?;
             writer.array(tree.branches.len(), |writer| {
@@ -297,7 +334,7 @@ impl Writer {
             writer.array(tree.branches.len(), |writer| {
                 (0..tree.branches.len()).try_for_each(|number| writer.emitter.seen(leaf_id(number), false))
             })?;
-            // Aliases, index values, index, tree index, friends, user info, branch for references.
+            // Null pointers: aliases, index values, index, tree index, friends, user info, branch references.
             (0..7).for_each(|_| writer.u32(0));
             Ok(())
         })
@@ -359,7 +396,7 @@ impl Writer {
             (0..room).for_each(|index| writer.i32(branch.baskets.get(index).map_or(0, |basket| basket.size as i32)));
             writer.u8(1);
             for index in 0..room {
-                // The basket that would come next begins behind the last entry.
+                // The array element after the last basket holds the total number of entries.
                 let next = if index == count && count > 0 { tree.entries_count } else { 0 };
                 writer.i64(branch.baskets.get(index).map_or(next, |basket| basket.first_entry) as i64);
             }
@@ -371,7 +408,7 @@ impl Writer {
 
     fn leaf(&mut self, tree: &NewTree, number: usize, branch: &NewBranch) -> Result<()> {
         if branch.kind == BranchKind::Characters {
-            // TLeafC counts the zero behind the characters.
+            // The length of a TLeafC includes the terminating zero.
             let length = branch.count_max.saturating_add(1);
             let form = LeafForm { length, size: 1, ..LeafForm::default() };
             return self.pointed(leaf_id(number), "TLeafC", |writer| {
@@ -406,7 +443,7 @@ impl Writer {
         self.pointed(leaf_id(number), class.class_name, |writer| {
             writer.class(1, |writer| {
                 writer.plain_leaf(&branch.name, &title, &form)?;
-                // Minimum and maximum.
+                // Write the minimum and the maximum as zeros.
                 writer.emitter.out.resize(writer.emitter.out.len() + 2 * size, 0);
                 if form.has_range {
                     let maximum = writer.emitter.out.len() - size;
@@ -441,11 +478,11 @@ struct LeafForm {
     size: i32,
     has_range: bool,
     is_unsigned: bool,
-    /// The branch that counts its elements.
+    /// Index of the counter branch.
     counter: Option<usize>,
 }
 
-/// The numbers of a leaf that is no object.
+/// Numeric properties of a leaf that does not hold objects.
 struct LeafNumbers<'a> {
     number: Number,
     dimensions: &'a [usize],

@@ -1,5 +1,5 @@
-//! Reads trees whose records differ only in their entries and in the places of their baskets, as most trees of a data
-//! set do: one of them is taken apart, and the others are compared with it, piece by piece.
+//! Fast reading of trees whose records differ only in their entries and basket locations, as in most datasets. One
+//! record is split into pieces, and other records are compared with these pieces.
 
 use crate::classes::streamer::ClassInfos;
 use crate::error::Result;
@@ -11,28 +11,28 @@ use crate::tree::{Basket, Place, TBranch, TTree};
 use crate::write::object::pieces::{Found, Pieces};
 use crate::write::object::recording::Recording;
 
-/// A tree without entries, and where in its record the numbers stand that filling it changes.
+/// A tree without entries, and the positions of all numbers in its record that depend on the tree's entries.
 #[derive(Debug)]
 pub struct TreeTemplate {
     pieces: Pieces,
-    /// Without baskets.
+    /// The tree without baskets.
     tree: TTree,
-    /// The entries of the tree, among the numbers.
+    /// Index of the tree's entry count among the numbers of the record.
     entries: usize,
     branches: Vec<BranchSpots>,
 }
 
-/// Which of the numbers and arrays filling a branch changes.
+/// Indexes of the numbers and arrays that depend on a branch's entries.
 #[derive(Debug)]
 struct BranchSpots {
     numbers: Vec<(NumberField, usize)>,
     arrays: Vec<(ArrayField, usize, Number)>,
 }
 
-/// Another tree that differs from the first in its entries only.
+/// A tree read with a template, from which the tree differs only in its entries.
 #[derive(Debug)]
 pub struct FilledTree {
-    /// The tree. Branches are called by the objects that they are in the first one's record.
+    /// The tree. Its branches have the object IDs of the template's record, not of their own record.
     pub tree: TTree,
     numbers: Vec<i64>,
 }
@@ -50,12 +50,13 @@ const ARRAYS: [(&str, ArrayField); 3] = [
     ("fBasketEntry", ArrayField::FirstEntries),
     ("fBasketSeek", ArrayField::Seeks),
 ];
-/// The tree among the objects of its record.
+/// Index of the tree among the objects in its record.
 const TREE: usize = 0;
 
 impl TreeTemplate {
-    /// The template of a tree that was read from a record; branches may have been left out of it. None for trees with
-    /// an index or with branches that were added later, whose records differ in more than entries.
+    /// Create a template from a tree that was read from a record. Branches may have been removed from the tree. None
+    /// for trees with an index or with branches that were added later, because their records do not only differ in the
+    /// entries.
     pub fn new(recording: &Recording<'_>, tree: &TTree, infos: &ClassInfos) -> Option<Self> {
         let has_late = tree.branches.iter().any(|branch| branch.class_name == "TBranchSTL");
         if has_late || recording.value(TREE, "fTreeIndex") != 0 {
@@ -66,7 +67,7 @@ impl TreeTemplate {
         without.branches.iter_mut().for_each(|branch| branch.baskets = Vec::new());
         let mut branches = Vec::with_capacity(tree.branches.len());
         for branch in &tree.branches {
-            // Objects come in the order of their numbers.
+            // `owners` is sorted by ID.
             let owner = recording.owners.binary_search_by_key(&branch.object_id, |owner| owner.id).ok()?;
             let number = |(name, which)| Some((which, pieces.number(owner, name)?));
             let array = |(name, which)| pieces.array(owner, name).map(|(array, basic)| (which, array, basic));
@@ -75,18 +76,19 @@ impl TreeTemplate {
         }
         let entries = pieces.number(TREE, "fEntries")?;
         let form = Self { pieces, tree: without, entries, branches };
-        // What is not as expected shows when it is read in this way.
+        // Verify the template by reading the original record with the template.
         let again = form.read(recording.bytes, recording.key_size)?.ok()?;
         is_filled_alike(&again.tree, tree).then_some(form)
     }
 
-    /// The tree of another record behind a key of `key_size` bytes; None if more is different in it.
+    /// Read the tree of another record, whose key has `key_size` bytes. None if the tree differs from the template in
+    /// more than its entries.
     pub fn read(&self, bytes: &[u8], key_size: u64) -> Option<Result<FilledTree>> {
         let found = self.pieces.compare(bytes, key_size)?;
         Some(self.filled(found))
     }
 
-    /// A number of another record; None if it is the same in all records.
+    /// The value of a number member in another record; None if the value is the same in all records.
     pub fn value(&self, alike: &FilledTree, owner: usize, name: &'static str) -> Option<i64> {
         self.pieces.number(owner, name).and_then(|number| alike.numbers.get(number).copied())
     }
@@ -110,7 +112,7 @@ impl TreeTemplate {
     }
 }
 
-/// Whether two trees with the same branches have the same entries in the same places.
+/// Whether two trees with the same branches have the same entries, stored at the same locations.
 fn is_filled_alike(one: &TTree, two: &TTree) -> bool {
     let place = |basket: &Basket| match basket.place {
         Place::File { seek, size } => Some((basket.entry_start, basket.entry_stop, seek, size)),

@@ -1,4 +1,4 @@
-//! Answers of servers that do not keep to what they said when the file was opened.
+//! Tests with servers whose later responses contradict the response that opened the file.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use crate::StorageErrorKind;
 
 const SIZE_BYTES: u64 = 100_000;
 
-/// Opens a file at a server that gives these answers, one on each connection.
+/// Opens a file on a test server that sends these responses, one per connection.
 fn opened(answers: Vec<String>) -> HttpFile {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/f", listener.local_addr().unwrap());
@@ -29,7 +29,7 @@ fn answer(headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {headers}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
-/// The answer to the request that opens the file.
+/// Returns the response to the request that opens the file.
 fn first() -> String {
     answer(&format!("206 Partial Content\r\nETag: \"one\"\r\nContent-Range: bytes 0-0/{SIZE_BYTES}"), "x")
 }
@@ -90,7 +90,8 @@ fn a_large_answer_comes_to_its_place_in_the_memory_of_the_reader() {
         file.read_ranges(&mut reads).unwrap();
         let [read] = reads;
         assert!(read.bytes() == &content.as_bytes()[7..]);
-        // Memory that was lent to a connection that broke may be gone.
+        // The first response arrives completely, so its buffer must come back. A buffer lent to a broken connection may
+        // be lost.
         assert!(!is_first_try || read.into_buffer().0.as_ptr() == address);
     }
 }

@@ -6,32 +6,35 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use rustix::fs::{fadvise, fstatfs, open, statfs, Advice, Mode, OFlags};
-use rustix::io::{preadv2, ReadWriteFlags};
+use rustix::io::{preadv2, Errno, ReadWriteFlags};
 
-/// The name of the call of `read_cached` in a trace; None on a system that has no such call.
+/// Name of the system call of `read_cached` in a trace; None on systems that cannot read only from the cache.
 pub(in crate::local) const READ_CACHED_CALL: Option<&str> = Some("preadv2");
 
-/// Reads the start of a range as far as the kernel's cache has it, without waiting for the disk; returns how many bytes
-/// were read.
-pub(in crate::local) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> usize {
-    // Some file systems refuse such a read: then nothing is known to be in the cache.
-    preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT).unwrap_or(0)
+/// Reads the start of a range from the kernel's cache, as far as it is cached, without waiting for the disk. Returns
+/// the number of bytes read, or None if the file system does not support such reads.
+pub(in crate::local) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> Option<usize> {
+    match preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(count) => Some(count),
+        Err(Errno::AGAIN) => Some(0),
+        Err(_) => None,
+    }
 }
 
-/// Advises the kernel to read a range into its cache.
+/// Advises the kernel to read a range into its cache ahead of time.
 pub(in crate::local) fn will_need(file: &File, offset: u64, length: NonZeroU64) {
-    // It is advice: where it is refused, the read that follows waits for the disk.
+    // Errors are ignored, because this is only advice: without it, the following read waits for the disk.
     let _ = fadvise(file, offset, Some(length), Advice::WillNeed);
 }
 
-/// Opens a file whose reads pass by the kernel's cache; an error where the file system cannot do that.
+/// Opens a file with O_DIRECT; fails if the file system does not support that.
 pub(in crate::local) fn open_direct(location: &Path) -> io::Result<File> {
     let file = open(location, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT, Mode::empty())?;
     Ok(File::from(file))
 }
 
-/// File systems whose bytes come over a network, or through a program that may get them there, by the numbers of
-/// statfs(2).
+/// Types of file systems that read over a network, or through a user-space program that may use a network. The values
+/// are the type numbers in statfs(2).
 const NETWORK: &[u32] = &[
     0x6969,      // NFS
     0x00C3_6400, // Ceph
@@ -42,13 +45,13 @@ const NETWORK: &[u32] = &[
     0xFF53_4D42, // CIFS
     0xFE53_4D42, // SMB2
     0x5346_414F, // AFS
-    0x6B41_4653, // AFS of the kernel
+    0x6B41_4653, // AFS in the kernel
     0xAAD7_AAEA, // PanFS
     0x2003_0528, // PVFS, OrangeFS
     0x0102_1997, // 9p
 ];
 
-/// File systems on disks and in memory of this machine, by the same numbers.
+/// Types of file systems on local disks or in memory. The values are the type numbers in statfs(2).
 const ON_THIS_MACHINE: &[u32] = &[
     0x0000_ef53, // ext2, ext3, ext4
     0x5846_5342, // xfs
@@ -62,13 +65,13 @@ const ON_THIS_MACHINE: &[u32] = &[
     0x0000_9660, // iso9660
 ];
 
-/// Whether a file is on a file system that reads over a network.
+/// Returns whether an open file is on a network file system.
 pub(in crate::local) fn is_on_network(file: &File) -> bool {
-    // The type of the number differs between machines; its lower half is the number.
+    // The type of this field differs between platforms. The lower 32 bits contain the file system type.
     fstatfs(file).is_ok_and(|status| NETWORK.contains(&(status.f_type as u32)))
 }
 
-/// Whether a path is known to be on a disk of this machine, so that a read from it ends.
+/// Returns whether a path is known to be on a local disk. Reads from local disks cannot block forever.
 pub(crate) fn is_on_this_machine(location: &Path) -> bool {
     statfs(location).is_ok_and(|status| ON_THIS_MACHINE.contains(&(status.f_type as u32)))
 }

@@ -1,4 +1,4 @@
-//! Replicas that fail in every way, and what is read nevertheless.
+//! Tests which bytes are read when replicas fail in different ways.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::Memory;
 
-/// What a replica does to each read.
+/// How a replica responds to reads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Mood {
     Well,
@@ -16,7 +16,7 @@ enum Mood {
     Gone,
 }
 
-/// The replicas of a test by their locations: their bytes, how they behave, and how often they were opened and read.
+/// A replica of a test: its bytes, its behaviour, and how often it was opened and read.
 struct Site {
     bytes: Vec<u8>,
     mood: Mutex<Mood>,

@@ -1,4 +1,4 @@
-//! Settings from variables and files, right and wrong.
+//! Tests of valid and invalid settings from environment variables and files.
 
 use super::*;
 
@@ -12,7 +12,7 @@ aws_access_key_id=ID2
 aws_secret_access_key=SECRET2
 aws_session_token = LENT
 ";
-const CONFIG: &str = "
+const CONFIG: &str = r#"
 [default]
 region = eu-central-1
 [profile rgw]
@@ -20,17 +20,42 @@ endpoint_url = https://rgw.example.org:7480
 s3 =
   addressing_style = virtual
   max_concurrent_requests = 20
-[profile lent]
+[profile assumed]
 region = here
-credential_process = /bin/keys
+role_arn = arn:aws:iam::1:role/reader
+source_profile = rgw
+[profile assumed-with-keys]
+role_arn = arn:aws:iam::1:role/reader
+source_profile = assumed-with-keys
+aws_access_key_id = ID3
+aws_secret_access_key = SECRET3
+[profile assumed-signed-on]
+role_arn = arn:aws:iam::1:role/reader
+source_profile = rgw
+sso_session = site
+sso_account_id = 1
+sso_role_name = reader
+[profile printed]
+credential_process = /bin/keys --for "a b"
+[profile signed-on]
+sso_session = site
+sso_account_id = 1
+sso_role_name = reader
+[sso-session site]
+sso_region = eu-west-1
+sso_start_url = https://site.example.org/start
+[profile signed-on-once]
+sso_start_url = https://site.example.org/start
+sso_account_id = 1
+sso_region = eu-west-2
 [profile services]
 services = site
 [services site]
 s3 =
     endpoint_url = http://site.example.org
-";
+"#;
 
-/// A home with both files, removed at the end.
+/// A home directory with `~/.aws/credentials` and `~/.aws/config`; removed when dropped.
 struct Home(PathBuf);
 
 impl Home {
@@ -55,7 +80,7 @@ fn read(home: Option<&Path>, named: Option<&str>, variables: &[(&str, &str)]) ->
 }
 
 fn keys_of(profile: &Profile) -> (&str, &str, Option<&str>) {
-    let keys = profile.keys.as_ref().unwrap();
+    let Some(Source::Keys(keys)) = &profile.credentials else { panic!("it has no keys") };
     (&keys.id, &keys.secret, keys.session_token.as_deref())
 }
 
@@ -90,10 +115,22 @@ fn a_profile_is_taken_as_a_whole_where_the_url_names_it() {
 #[test]
 fn without_keys_requests_are_not_signed() {
     let found = read(None, None, &[]).unwrap();
-    assert!(found.keys.is_none() && found.endpoint.is_none() && found.region == "us-east-1");
+    assert!(found.credentials.is_none() && found.endpoint.is_none() && found.region == "us-east-1");
     let home = Home::new("anonymous");
-    assert!(read(Some(&home.0), None, &[("AWS_NO_SIGN_REQUEST", "YES")]).unwrap().keys.is_none());
-    assert!(read(Some(&home.0), None, &[("AWS_SKIP_SIGNATURE", "false")]).unwrap().keys.is_some());
+    assert!(read(Some(&home.0), None, &[("AWS_NO_SIGN_REQUEST", "YES")]).unwrap().credentials.is_none());
+    assert!(read(Some(&home.0), None, &[("AWS_SKIP_SIGNATURE", "false")]).unwrap().credentials.is_some());
+}
+
+#[test]
+fn a_profile_may_name_another_source_of_keys() {
+    let home = Home::new("sources");
+    let source = |named: &str| read(Some(&home.0), Some(named), &[]).map(|profile| profile.credentials.unwrap());
+    assert!(matches!(source("printed"), Ok(Source::Process(line)) if line == "/bin/keys --for \"a b\""));
+    let Ok(Source::Sso(sso)) = source("signed-on") else { panic!("it is signed on") };
+    assert_eq!((sso.account.as_str(), sso.role.as_str(), sso.region.as_str()), ("1", "reader", "eu-west-1"));
+    assert_eq!(sso.cache_key, "site");
+    let Err(incomplete) = source("signed-on-once") else { panic!("it has no role") };
+    assert!(incomplete.reason.contains("signed-on-once has single sign-on, but no sso_role_name"));
 }
 
 #[test]
@@ -105,7 +142,10 @@ fn what_cannot_be_used_is_said_without_the_secret() {
     };
     assert!(reason(Some("absent"), &[]).contains("no profile absent"));
     assert!(reason(None, &[("AWS_PROFILE", "absent")]).contains("no profile absent"));
-    assert!(reason(Some("lent"), &[]).contains("export-credentials --profile lent"));
+    assert!(reason(Some("assumed"), &[]).contains("export-credentials --profile assumed"));
+    for role in ["assumed-with-keys", "assumed-signed-on"] {
+        assert!(reason(Some(role), &[]).contains(&format!("the profile {role} gets its keys from role_arn")));
+    }
     assert!(reason(None, &[("AWS_ACCESS_KEY_ID", "A")]).contains("no AWS_SECRET_ACCESS_KEY"));
     assert!(reason(None, &[("AWS_SECRET_ACCESS_KEY", "A")]).contains("no AWS_ACCESS_KEY_ID"));
     let found = reason(None, &[("AWS_ACCESS_KEY_ID", "A"), ("AWS_SECRET_ACCESS_KEY", "very secret\r\nHost: x")]);

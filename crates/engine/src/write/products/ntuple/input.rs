@@ -20,40 +20,40 @@ use crate::write::pages::zeros::ZeroPages;
 use crate::write::progress::Check;
 use crate::write::request::{BasketLayout, ClusterSize};
 
-/// Memory that each column takes in the list of a cluster, about.
+/// Approximate memory that each column takes in the list of a cluster, in bytes.
 const COLUMN_BYTES: u64 = 64;
 
 /// An RNTuple of an input.
 pub(crate) struct NtupleInput {
     pub(crate) input: InputNtuple,
-    /// The digest of the union of which it has all fields; 0 without one.
+    /// Digest of the union by which the RNTuple was extended; 0 if there was no union.
     pub(crate) union_digest: u128,
-    /// Bytes of its pages.
+    /// Total size of the RNTuple's pages, in bytes.
     pub(crate) page_bytes: u64,
-    /// Bytes of memory that it takes.
+    /// Number of bytes of memory that the input takes.
     pub(crate) held_bytes: u64,
-    /// How its first pages are compressed.
+    /// The compression of the RNTuple's first pages.
     pub(crate) page_setting: Setting,
 }
 
-/// The pages of a field at the top, in the order of its columns and clusters.
+/// The pages of a top-level field, ordered by column and cluster.
 pub(crate) struct FieldDigests {
     pub(crate) name: String,
     pub(crate) pages: Vec<PageDigest>,
 }
 
-/// A page and a digest of its bytes.
+/// A page, with a digest of its bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageDigest {
-    /// The first entry of its cluster.
+    /// The first entry of the page's cluster.
     pub(crate) first_entry: u64,
     pub(crate) elements_count: u64,
     pub(crate) digest: u64,
 }
 
 impl NtupleInput {
-    /// Reads header, footer and page lists, of all fields or those that are wanted.
-    /// With a union it gets all fields of that.
+    /// Reads the header, footer and page lists. If fields are selected, only these are kept. If there is a union, the
+    /// RNTuple is extended by all its fields.
     pub(crate) fn open(
         file: &Arc<File>,
         entry: &Entry,
@@ -77,15 +77,15 @@ impl NtupleInput {
         Ok(Self { input, union_digest: union.map_or(0, |union| union.digest), page_bytes, held_bytes, page_setting })
     }
 
-    /// Its entries.
+    /// Number of entries.
     pub(crate) fn entries_count(&self) -> u64 {
         self.input.ntuple.entries_count
     }
 
-    /// The fields at the top with digests of their pages.
+    /// Returns the top-level fields with digests of their pages.
     pub(crate) fn digests(&self, check: &mut Check<'_>) -> Result<Vec<FieldDigests>> {
         let schema = &self.input.schema;
-        // The parents of a damaged schema may make a circle.
+        // In a damaged schema, the parents may form a cycle.
         let top_of = |field: usize| {
             let parent = |field: &usize| schema.fields.get(*field)?.parent;
             std::iter::successors(Some(field), parent).take(schema.fields.len() + 1).last()
@@ -121,7 +121,7 @@ impl NtupleInput {
         Ok(all.into_iter().map(named).collect())
     }
 
-    /// How values are laid out in new clusters. They are compressed as they were, if no codec is wanted.
+    /// Returns the layout for new clusters. If no codec is given, the compression of the pages is kept.
     pub(crate) fn layout(&self, wanted: BasketLayout, codec: Option<Setting>) -> Layout {
         let setting = codec.unwrap_or(self.page_setting);
         let (cluster_entries, cluster_bytes) = match wanted.clusters {
@@ -134,7 +134,7 @@ impl NtupleInput {
     }
 }
 
-/// How the objects of a file are compressed.
+/// Returns the compression setting of a file.
 fn file_setting(file: &File) -> Setting {
     Setting::of_root(i64::from(file.compress())).unwrap_or(Setting::NONE)
 }

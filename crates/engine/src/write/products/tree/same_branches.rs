@@ -1,4 +1,5 @@
-//! Whether two trees have the same branches: baskets can only be copied behind each other where they mean the same.
+//! Compares the branches of two trees. Baskets can only be appended to a branch if they have the same meaning as the
+//! branch's other baskets.
 
 use std::sync::Arc;
 
@@ -8,24 +9,24 @@ use crate::error::{ReadError, ReadErrorKind, Result};
 use crate::write::products::tree_input::difference::difference;
 use crate::write::products::tree_input::input::TreeInput;
 
-/// A tree and the file that it is in.
+/// A tree, with the path of its file.
 pub(crate) struct TreeOfFile<'a> {
     pub(crate) file: &'a str,
     pub(crate) tree: &'a TreeInput,
 }
 
-/// How two trees differ, and what to do about it.
+/// A difference between two trees, with a hint on what the user can do.
 struct Unlike {
     what: String,
     hint: &'static str,
 }
 
 const OTHER_BRANCHES: &str =
-    "fill what files lack with --fill-missing-branches (fill_missing_branches=True), or merge \
-                              these files apart";
-const OTHER_KIND: &str = "branches of one name must be of one kind; merge these files apart";
+    "fill missing branches with --fill-missing-branches (fill_missing_branches=True), or merge \
+     these files separately";
+const OTHER_KIND: &str = "branches with the same name must be of the same kind; merge these files separately";
 
-/// Refuses a tree that differs from the first one. The error names the difference.
+/// Returns an error if a tree differs from the first tree. The error names the difference.
 pub(crate) fn check_same(first: &TreeOfFile<'_>, other: &TreeOfFile<'_>) -> Result<()> {
     let name = &other.tree.tree.name;
     let refused = |Unlike { what, hint }: Unlike| {
@@ -37,7 +38,7 @@ pub(crate) fn check_same(first: &TreeOfFile<'_>, other: &TreeOfFile<'_>) -> Resu
     }
     let (owners, others) = (&first.tree.facts.owners, &other.tree.facts.owners);
     if !Arc::ptr_eq(owners, others) && owners != others {
-        return refused(other_kind("its branches and leaves come in another order".to_string()));
+        return refused(other_kind("its branches and leaves are in a different order".to_string()));
     }
     Ok(())
 }
@@ -50,7 +51,7 @@ fn other_kind(what: String) -> Unlike {
     Unlike { what, hint: OTHER_KIND }
 }
 
-/// How two trees differ; None if they do not.
+/// Returns the difference between two trees. Returns None if they have the same branches.
 fn of_trees(first: &TTree, other: &TTree) -> Option<Unlike> {
     let (before, after) = (&first.branches, &other.branches);
     for (one, two) in before.iter().zip(after) {
@@ -61,7 +62,7 @@ fn of_trees(first: &TTree, other: &TTree) -> Option<Unlike> {
             return Some(other_branches(match (missing, more) {
                 (Some(missing), _) => format!("branch {} is missing", missing.path),
                 (None, Some(more)) => format!("there is a branch {}", more.path),
-                (None, None) => format!("branch {} stands where {} is", two.path, one.path),
+                (None, None) => format!("branch {} is at the position of {}", two.path, one.path),
             }));
         }
         if let Some(what) = if Arc::ptr_eq(&one.info, &two.info) { None } else { difference(one, two) } {
@@ -70,7 +71,7 @@ fn of_trees(first: &TTree, other: &TTree) -> Option<Unlike> {
         let has_data = |branch: &TBranch, entries: u64| !branch.baskets.is_empty() || entries == 0;
         let (first_entries, entries) = (first.entries_count, other.entries_count);
         if first_entries > 0 && entries > 0 && has_data(one, first_entries) != has_data(two, entries) {
-            return Some(other_kind(format!("branch {} has baskets or has none", two.path)));
+            return Some(other_kind(format!("branch {} has baskets in only one of the files", two.path)));
         }
     }
     match (before.get(after.len()), after.get(before.len())) {

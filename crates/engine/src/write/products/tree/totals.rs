@@ -1,4 +1,4 @@
-//! The record of a merged tree: that of the first input with the numbers of all.
+//! The record of a merged tree, which is the record of the first input with the totals of all inputs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,43 +17,44 @@ use crate::write::products::source::Source;
 use crate::write::products::tree_input::facts::{ClusterRange, Maximum, OwnerNumbers, TREE};
 use crate::write::products::tree_input::input::TreeInput;
 
-/// The least number of baskets that a branch has room for (TBranch::Streamer).
+/// Minimum capacity of a branch's basket arrays (see TBranch::Streamer).
 const BASKETS_MIN: usize = 10;
 
-/// TBranch::fEntryOffsetLen of a branch whose baskets store where entries begin; any positive number means that.
+/// Value of TBranch::fEntryOffsetLen for a branch whose baskets store where their entries begin. Any positive number
+/// has this meaning.
 const OFFSETS_LENGTH: i64 = 1000;
 
-/// The sums over the trees that were added.
+/// The totals over all trees that have been added.
 pub(crate) struct Totals {
-    /// The first one, whose record is written with the numbers of all.
+    /// The first tree. Its record is written with the totals of all trees.
     pub(crate) first: TreeInput,
-    /// The file that it is from.
+    /// The path of the file with the first tree.
     pub(crate) first_path: String,
-    /// The name that the tree gets, if not that of the first one.
+    /// The new name of the tree. If None, the name of the first tree is kept.
     pub(crate) name: Option<String>,
     class_name: String,
     infos: Arc<ClassInfos>,
-    /// How baskets are compressed, unless they are copied.
+    /// The compression of baskets. If None, baskets are copied.
     codec: Option<Setting>,
     entries: u64,
     branches: Vec<BranchTotals>,
     clusters: Vec<ClusterRange>,
     auto_flush: i64,
-    /// Of branches and leaves by their number among the objects of the record.
+    /// Maxima of branches and leaves. They are identified by their index among the objects of the record.
     maxima: Vec<Maximum>,
     index: Index,
     filled: FilledColumns,
 }
 
-/// The indices of the trees.
+/// The state of the tree index (TTreeIndex).
 enum Index {
-    /// No tree with entries came yet.
+    /// No tree with entries has been added yet.
     Unknown,
-    /// None has one.
+    /// No added tree has an index.
     None,
-    /// All have one.
+    /// All added trees have an index. Contains the merged index.
     Merged(TreeIndex),
-    /// Only some have one, or they are of different expressions.
+    /// Only some trees have an index, or the indices are for different expressions.
     Lost,
 }
 
@@ -63,14 +64,14 @@ struct BranchTotals {
     plain_bytes: u64,
     stored_bytes: u64,
     baskets: Vec<Placed>,
-    /// TBranch::fBasketSize, where it changes.
+    /// The new value of TBranch::fBasketSize. None if it does not change.
     basket_bytes: Option<u64>,
-    /// Whether its new baskets store where entries begin.
+    /// Whether the new baskets store where their entries begin.
     stores_offsets: bool,
 }
 
 impl Totals {
-    /// Nothing yet of trees like this one.
+    /// Creates empty totals for trees with the same branches as `first`.
     pub(crate) fn new(first: TreeInput, source: &Source<'_>, codec: Option<Setting>) -> Self {
         Self {
             codec,
@@ -89,29 +90,29 @@ impl Totals {
         }
     }
 
-    /// Adds the first tree, whose baskets were copied to these places.
+    /// Adds the first tree, whose baskets were copied to these locations.
     pub(crate) fn add_first(&mut self, places: &Places) {
         let mut first = std::mem::replace(&mut self.first, TreeInput::nothing());
         self.add(&mut first, places);
         self.first = first;
         for branch in &mut self.first.tree.branches {
-            // Later only whether there are baskets matters.
+            // From here on, it only matters whether the branch has any baskets.
             branch.baskets.truncate(1);
             branch.baskets.shrink_to_fit();
         }
     }
 
-    /// Adds a tree whose baskets were copied to these places.
+    /// Adds a tree whose baskets were copied to these locations.
     pub(crate) fn add(&mut self, input: &mut TreeInput, places: &Places) {
         for ((totals, branch), places) in self.branches.iter_mut().zip(&input.tree.branches).zip(places) {
-            // The numbers of a damaged record may be of any size.
+            // A damaged record may contain arbitrarily large numbers, so saturate.
             totals.plain_bytes = totals.plain_bytes.saturating_add(branch.plain_bytes);
             totals.stored_bytes = totals.stored_bytes.saturating_add(branch.compressed_bytes);
             for (basket, copied) in branch.baskets.iter().zip(places) {
                 let stored_before = match &basket.place {
                     Place::File { size, .. } => *size,
                     Place::Embedded(_) => {
-                        // It counts from now on.
+                        // A tree's totals include an embedded basket only once it is written, so add its bytes here.
                         totals.plain_bytes = totals.plain_bytes.saturating_add(copied.plain_size);
                         0
                     }
@@ -132,7 +133,8 @@ impl Totals {
         self.entries += input.tree.entries_count;
     }
 
-    /// Members that one of two trees does not have, of an older class, count where they are.
+    /// Updates the maxima. If only one of two trees has a member, because of an older class version, the member's value
+    /// is kept.
     fn add_maxima(&mut self, maxima: &[Maximum]) {
         let are_same =
             self.maxima.len() == maxima.len() && self.maxima.iter().zip(maxima).all(|(one, two)| one.0 == two.0);
@@ -149,7 +151,7 @@ impl Totals {
         self.maxima.sort_unstable();
     }
 
-    /// Takes the new baskets of all trees.
+    /// Replaces the totals by those of the rewritten trees.
     pub(crate) fn take(&mut self, new: NewBaskets) {
         if new.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
             self.index = Index::Lost;
@@ -173,7 +175,7 @@ impl Totals {
         }
     }
 
-    /// TTreeIndex::Append.
+    /// Appends the index of a tree, as TTreeIndex::Append does.
     fn add_index(&mut self, input: &mut TreeInput) {
         let other = input.facts.index.take();
         let before = std::mem::replace(&mut self.index, Index::Lost);
@@ -188,7 +190,7 @@ impl Totals {
         };
     }
 
-    /// The last cluster of an input ends with the input.
+    /// Appends the clusters of an input. The last cluster ends with the input.
     fn add_clusters(&mut self, input: &TreeInput) {
         let (start, entries) = (self.entries as i64, input.tree.entries_count as i64);
         let auto_flush = input.facts.auto_flush;
@@ -199,7 +201,7 @@ impl Totals {
         }
         let rest = match auto_flush {
             1.. => auto_flush,
-            // It never had the bytes after which it was to be flushed: all is one cluster.
+            // The input never reached the size at which it would have been flushed, so it is a single cluster.
             ..0 => entries,
             0 => 0,
         };
@@ -209,12 +211,12 @@ impl Totals {
         self.auto_flush = auto_flush;
     }
 
-    /// The branches and leaves of the record that is written.
+    /// The indices of the branches and leaves in the record to be written.
     pub(crate) fn owner_numbers(&self) -> Result<OwnerNumbers> {
         self.first.owner_numbers(&self.class_name, &self.infos, &self.first_path)
     }
 
-    /// The plain bytes of the tree's record behind a key of this size.
+    /// Returns the uncompressed record of the tree. `key_size` is the size of the key that precedes the record.
     pub(crate) fn record(&self, key_size: u64) -> Result<Vec<u8>> {
         let emitted = Recording::of_tree(&self.first.plain, self.first.key_size, &self.class_name, &self.infos)
             .and_then(|recording| recording.emit(key_size, &self.changes(&recording)?));
@@ -253,7 +255,7 @@ impl Totals {
             changes.number(recording, TREE, name, stored)?;
         }
         let ranges = match self.clusters.as_slice() {
-            // What fAutoFlush says holds for all of them.
+            // There is only one cluster size, so fAutoFlush applies to all clusters.
             [only] if only.size == self.auto_flush => &[],
             ranges => ranges,
         };
@@ -274,49 +276,49 @@ impl Totals {
         let bases = self.infos.first_bases(&self.class_name);
         match changes.rename(recording, &bases, old, (name, None))? {
             true => Ok(()),
-            false => Err(FormatError::unsupported("its record has no name that could be changed")),
+            false => Err(FormatError::unsupported("its record has no name to change")),
         }
     }
 
-    /// Entries so far.
+    /// Number of entries added.
     pub(crate) fn entries_count(&self) -> u64 {
         self.entries
     }
 
-    /// Baskets so far, and their bytes.
+    /// Number of baskets added, and their total size.
     pub(crate) fn baskets(&self) -> (u64, u64) {
         let count = self.branches.iter().map(|branch| branch.baskets.len() as u64).sum();
         (count, self.branches.iter().flat_map(|branch| &branch.baskets).map(|basket| basket.size).sum())
     }
 
-    /// What of the inputs is not in the output.
+    /// Returns a message about the parts of the inputs that are not in the output, if any.
     pub(crate) fn left_out(&self) -> Option<String> {
         let name = &self.first.tree.name;
         let is_lost = matches!(self.index, Index::Lost);
         is_lost.then(|| {
-            format!("the index of the tree {name}, which does not go with all entries: BuildIndex makes it again")
+            format!("the index of the tree {name}, which does not cover all entries: rebuild it with BuildIndex")
         })
     }
 
-    /// Branches that some inputs lack.
+    /// Returns the branches that some inputs lack.
     pub(crate) fn filled(&self, path: &str) -> Vec<FilledColumn> {
         self.filled.of_tree(path)
     }
 
-    /// Each branch with its baskets.
+    /// Returns each branch with its written baskets.
     pub(crate) fn written(&self) -> impl Iterator<Item = WrittenBranch<'_>> {
         let branches = self.first.tree.branches.iter().zip(&self.branches);
         branches.map(|(branch, totals)| WrittenBranch { name: &branch.path, baskets: &totals.baskets })
     }
 }
 
-/// A branch as it was written.
+/// A branch with its written baskets.
 pub(crate) struct WrittenBranch<'a> {
     pub(crate) name: &'a str,
     pub(crate) baskets: &'a [Placed],
 }
 
-/// A count as ROOT stores it, or the largest that it can store.
+/// Converts a count to ROOT's signed type. A count that is too large becomes the maximum.
 fn signed(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -353,7 +355,7 @@ impl BranchTotals {
             numbers
         };
         changes.array(recording, owner, "fBasketBytes", &filled(|basket| basket.size, 0))?;
-        // The basket that would come next begins behind the last entry.
+        // ROOT stores the entry at which the next basket would begin, which is one past the last entry.
         let next = if count > 0 { entries } else { 0 };
         changes.array(recording, owner, "fBasketEntry", &filled(|basket| basket.first_entry, next))?;
         changes.array(recording, owner, "fBasketSeek", &filled(|basket| basket.seek, 0))

@@ -1,8 +1,9 @@
-//! How two branches of one name differ: only baskets of branches that mean the same go behind each other.
+//! Compares branches with the same name. Baskets can only be appended to a branch if they have the same meaning as the
+//! branch's other baskets.
 
 use branchline_format::tree::{ElementBranch, TBranch, TLeaf};
 
-/// How two branches of one name differ; None if they do not.
+/// Returns the difference between two branches with the same name; None if they are compatible.
 pub(crate) fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
     if one.class_name != two.class_name {
         return Some(format!("is a {}", two.class_name));
@@ -13,7 +14,7 @@ pub(crate) fn difference(one: &TBranch, two: &TBranch) -> Option<String> {
     for (left, right) in one.leaves.iter().zip(&two.leaves) {
         let of = |leaf: &TLeaf| {
             let names = (leaf.name.clone(), leaf.title.clone(), leaf.class_name.clone(), leaf.count_name.clone());
-            // Of a text it is the room that the longest one takes.
+            // Ignore the length of a string leaf, which is the buffer size for its longest value.
             let length = if leaf.class_name == "TLeafC" { 0 } else { leaf.length };
             (names, length, leaf.is_unsigned)
         };

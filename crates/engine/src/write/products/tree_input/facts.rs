@@ -1,4 +1,5 @@
-//! What the record of a tree holds except branches and baskets, and which of its objects are branches and leaves.
+//! The parts of a tree's record other than branches and baskets. Also maps the objects in the record to branches and
+//! leaves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,36 +8,36 @@ use branchline_format::error::FormatError;
 use branchline_format::tree::TTree;
 use branchline_format::write::{OwnerKind, Recording, TreeIndex};
 
-/// The tree among the objects of its record.
+/// Index of the tree among the objects of its record.
 pub(crate) const TREE: usize = 0;
 
-/// What its record holds except branches and baskets.
+/// The parts of a tree's record other than its branches and baskets.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeFacts {
-    /// The objects in it, as all others must have them.
+    /// The kinds of the record's objects, which must be the same in the records of all inputs.
     pub(crate) owners: Arc<Vec<OwnerKind>>,
-    /// The largest values of branches and leaves that count others, and the room that texts take, by their number among
-    /// the objects and in their order.
+    /// Maxima of counting branches and leaves, and buffer sizes of strings. They are sorted by the index of their
+    /// object in the record.
     pub(crate) maxima: Vec<Maximum>,
     pub(crate) auto_flush: i64,
     pub(crate) clusters: Vec<ClusterRange>,
-    /// Its index, or whether it has one that cannot be merged.
+    /// The index of the tree, if it can be merged; `has_index` says whether the tree has any index.
     pub(crate) index: Option<TreeIndex>,
     pub(crate) has_index: bool,
 }
 
-/// Entries up to `last` are in clusters of `size` entries (TTree::fClusterRangeEnd and fClusterSize).
+/// A range of entries up to `last`, whose clusters have `size` entries each (TTree::fClusterRangeEnd and fClusterSize).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterRange {
     pub(crate) last: i64,
     pub(crate) size: i64,
 }
 
-/// A member of an object of a tree's record, and its value.
+/// A member of an object in a tree's record, and the member's value.
 pub(crate) type Maximum = ((usize, &'static str), i64);
 
 impl TreeFacts {
-    /// Of a record that was taken apart.
+    /// Extracts these facts from a parsed record.
     pub(crate) fn of(recording: &Recording<'_>) -> std::result::Result<Self, FormatError> {
         let mut maxima = Vec::new();
         for (number, owner) in recording.owners.iter().enumerate() {
@@ -56,26 +57,26 @@ impl TreeFacts {
             maxima,
             auto_flush: recording.value(TREE, "fAutoFlush"),
             clusters: ends.into_iter().zip(sizes).map(|(last, size)| ClusterRange { last, size }).collect(),
-            // An index of another kind is left out, and reported.
+            // An index of another kind is not merged. The user gets a message about that.
             index: recording.tree_index().unwrap_or(None),
             has_index: recording.value(TREE, "fTreeIndex") != 0,
         })
     }
 }
 
-/// A branch by its path, or one of its leaves by its place among them.
+/// Identifies a branch by its path, or a leaf by the path of its branch and its index in the branch.
 type OwnerName = (String, Option<usize>);
 
-/// Which objects of a tree's record are its branches and leaves: their numbers among the objects.
+/// The indices that branches and leaves have among the objects of a tree's record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnerNumbers {
     by_name: HashMap<OwnerName, usize>,
 }
 
 impl OwnerNumbers {
-    /// Of a tree that was read from a record.
+    /// Collects the indices for a tree that was read from this record.
     pub(crate) fn of(recording: &Recording<'_>, tree: &TTree) -> Self {
-        // Objects come in the order of their numbers.
+        // The objects are sorted by ID.
         let number = |id: u64| recording.owners.binary_search_by_key(&id, |owner| owner.id).ok();
         let mut by_name = HashMap::new();
         for branch in &tree.branches {
@@ -88,14 +89,14 @@ impl OwnerNumbers {
         Self { by_name }
     }
 
-    /// For each of these objects the number that it has in another record with the same branches, and more.
+    /// Maps the indices in this record to the indices in another record, which has the same or more branches.
     pub(crate) fn numbers_in(&self, other: &Self) -> HashMap<usize, usize> {
         let both = self.by_name.iter().filter_map(|(name, own)| other.by_name.get(name).map(|number| (*own, *number)));
         std::iter::once((TREE, TREE)).chain(both).collect()
     }
 }
 
-/// The largest values of branches and leaves, by the numbers of these in another record.
+/// Translates the object indices of maxima to the indices in another record.
 pub(crate) fn renumbered(maxima: &[Maximum], numbers: &HashMap<usize, usize>) -> Vec<Maximum> {
     let renumber = |((owner, name), value): &Maximum| numbers.get(owner).map(|owner| ((*owner, *name), *value));
     let mut all: Vec<Maximum> = maxima.iter().filter_map(renumber).collect();

@@ -1,5 +1,5 @@
-//! The branches that a tree lacks of a union: each of its entries gets 0, false or nothing in them. ROOT's haddnano
-//! does so for branches of single values.
+//! Fills the branches of a union that a tree lacks: each entry gets 0, false or an empty value. ROOT's haddnano does so
+//! too, but only for branches with a single value per entry.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,22 +19,24 @@ use crate::write::products::tree_input::difference::difference;
 use crate::write::products::tree_input::made_basket::{basket_of, EntryBytes};
 use crate::write::products::tree_input::union::{Filling, TreeUnion, UnionBranch};
 
-/// What is the same in all baskets of a tree that are made.
+/// State shared by all baskets generated for a tree.
 struct Filler<'a> {
     source: &'a Source<'a>,
     own: &'a TTree,
     by_path: HashMap<&'a str, usize>,
     counting: Counting<'a>,
-    /// Baskets of the same bytes, which all branches share.
+    /// Generated baskets, which all branches with identical bytes share.
     shared: HashMap<SharedKey, Arc<EmbeddedBasket>>,
-    /// Bytes that others may still take.
+    /// Number of bytes that further generated baskets may take.
     room: u64,
 }
 
-/// The bytes of an entry, how many there are, whether it is stored where they begin, and the compression.
+/// Identifies a generated basket: the bytes of an entry, the number of entries, whether entry offsets are stored, and
+/// the compression.
 type SharedKey = (Vec<u8>, u64, bool, Setting);
 
-/// Gives a tree all branches of a union, in its order. Returns the tree, and which of the branches were filled.
+/// Extends a tree by all branches of a union that it lacks, and puts the branches into the order of the union. Returns
+/// the tree, and the indices of the filled branches.
 pub(crate) fn filled(
     own: &TTree,
     union: &TreeUnion,
@@ -64,18 +66,18 @@ pub(crate) fn filled(
         }
     }
     if known < own.branches.len() {
-        // All files were looked at before.
-        let error = ReadError::new(ReadErrorKind::BadFile, source.file_path(), "the file changed while it was merged");
-        return Err(error.with_hint("merge again when no process writes it"));
+        // The union was computed from all files, so an unknown branch means that the file has changed since then.
+        let error = ReadError::new(ReadErrorKind::BadFile, source.file_path(), "the file changed during the merge");
+        return Err(error.with_hint("merge again when no process is writing it"));
     }
     Ok((TTree { branches, name: own.name.clone(), title: own.title.clone(), ..*own }, missing))
 }
 
 impl Filler<'_> {
-    /// A branch of the tree, as the union has it.
+    /// Returns a branch of the tree with the description that the branch has in the union.
     fn same(&self, one: &UnionBranch, own: &TBranch) -> Result<TBranch> {
         if let Some(what) = difference(&one.branch, own) {
-            return Err(self.refused(&own.path, &format!("{what}, unlike files before")));
+            return Err(self.refused(&own.path, &format!("{what}, unlike in previous files")));
         }
         Ok(TBranch { info: Arc::clone(&one.branch.info), ..own.clone() })
     }
@@ -84,7 +86,7 @@ impl Filler<'_> {
         unmergeable(self.source.file_path(), format!("tree {}: branch {branch} {what}", self.source.path()))
     }
 
-    /// Baskets of a branch that the tree lacks.
+    /// Returns generated baskets for a branch that the tree lacks.
     fn baskets(&mut self, union: &TreeUnion, one: &UnionBranch) -> Result<Vec<Basket>> {
         let entries_count = self.own.entries_count;
         let path = &one.branch.path;
@@ -100,7 +102,7 @@ impl Filler<'_> {
             },
             Filling::Uncounted(entry) if self.counter(union, one).is_none() => self.same_entries(path, entry, one.form),
             Filling::Uncounted(_) => {
-                let what = "is missing, while the branch that counts its elements is there";
+                let what = "is missing, but the branch with its element counts is present";
                 Err(self.refused(path, what))
             }
             Filling::Impossible(reason) => {
@@ -109,7 +111,7 @@ impl Filler<'_> {
         }
     }
 
-    /// The branch of the tree that counts the elements of a branch of the union.
+    /// Returns the index of the tree's branch with the element counts for a branch of the union.
     fn counter(&self, union: &TreeUnion, one: &UnionBranch) -> Option<usize> {
         let of_leaves = one.branch.leaves.iter().find_map(|leaf| leaf.count_branch);
         let counter = of_leaves.or_else(|| one.branch.element.as_ref().and_then(|element| element.count));
@@ -117,7 +119,7 @@ impl Filler<'_> {
         self.by_path.get(counter.branch.path.as_str()).copied()
     }
 
-    /// Baskets of entries that all have these bytes.
+    /// Returns generated baskets in which every entry has these bytes.
     fn same_entries(&mut self, path: &str, entry: &[u8], form: BranchForm) -> Result<Vec<Basket>> {
         let table_bytes = if form.stores_offsets { 4 } else { 0 };
         let at_once = (limits::FILLED_BASKET_BYTES / (entry.len() + table_bytes).max(1)).max(1) as u64;
@@ -142,7 +144,7 @@ impl Filler<'_> {
         Ok(baskets)
     }
 
-    /// Baskets of as many elements of zeros as another branch says.
+    /// Returns generated baskets of zeros. The numbers of elements are read from the count branch.
     fn counted_zeros(
         &mut self,
         path: &str,
@@ -153,14 +155,14 @@ impl Filler<'_> {
         let entries_count = self.own.entries_count;
         let counts = self.counting.counts_of(counter, 0..entries_count)?;
         let Counts::Entries(counts) = &*counts else {
-            return Err(self.refused(path, "is missing, and its elements are counted by a list"));
+            return Err(self.refused(path, "is missing, and its element counts are in a list"));
         };
         if counts.len() as u64 != entries_count {
-            return Err(self.refused(path, "is missing, and the branch that counts its elements is not whole"));
+            return Err(self.refused(path, "is missing, and the branch with its element counts is incomplete"));
         }
         let sizes = counts.iter().map(|count| usize::try_from(*count).ok()?.checked_mul(element_bytes));
         let sizes = sizes.collect::<Option<Vec<usize>>>();
-        let sizes = sizes.ok_or_else(|| self.refused(path, "is missing, and the count of its elements is negative"))?;
+        let sizes = sizes.ok_or_else(|| self.refused(path, "is missing, and its element count is negative"))?;
         let (mut baskets, mut start) = (Vec::new(), 0);
         while start < sizes.len() {
             let mut bytes = 0usize;
@@ -173,7 +175,7 @@ impl Filler<'_> {
             let bytes = sizes[start..stop].iter().fold(0usize, |sum, size| sum.saturating_add(*size));
             let room = self.room.checked_sub(bytes as u64 + 4 * (stop - start) as u64);
             self.room = room.ok_or_else(|| {
-                self.refused(path, "is missing, and its elements would take more memory than is given to them")
+                self.refused(path, "is missing, and filling it would exceed the memory for missing entries")
             })?;
             let entries = EntryBytes { data: vec![0; bytes], sizes: sizes[start..stop].to_vec() };
             let place = Place::Embedded(self.made(path, entries, form)?);

@@ -1,4 +1,4 @@
-//! A tree of a file that is merged, and the facts of its record that add up.
+//! A tree of an input file, with those facts in its record that are added up in a merge.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,46 +21,47 @@ use crate::write::products::tree_input::missing::{complete, has_uneven_branches}
 use crate::write::products::tree_input::union::{JoinedTree, TreeUnion};
 use crate::write::products::tree_input::unions::Unions;
 
-/// What a basket takes in the tables of a tree's record.
+/// Number of bytes that each basket takes in the tables of a tree's record.
 const TABLE_ROW_BYTES: u64 = 20;
 
 /// A tree of an input.
 pub(crate) struct TreeInput {
-    /// Without what its baskets hold.
+    /// The tree. The contents of its baskets are not loaded.
     pub(crate) tree: TTree,
     pub(crate) facts: TreeFacts,
-    /// Branches of its record that are left out of it, as objects.
+    /// IDs of those branches in the record that are not merged.
     pub(crate) dropped: Arc<HashSet<u64>>,
-    /// Its record, not compressed, and the size of the key in front.
+    /// The uncompressed record; `key_size` is the size of the key that precedes it.
     pub(crate) plain: Vec<u8>,
     pub(crate) key_size: u64,
-    /// A sentence for the user on entries that were filled.
+    /// A message for the user about filled entries, if any.
     pub(crate) note: Option<String>,
-    /// Whether it was only compared with another tree, whose objects name its branches.
+    /// Whether the record was only compared with the record of another tree, instead of being parsed. The objects of
+    /// that tree then name the branches.
     is_alike: bool,
-    /// The union of which it has all branches now.
+    /// The union by which the tree was extended, if any.
     pub(crate) union: Option<Arc<TreeUnion>>,
-    /// Which branches of the union were filled, because the tree lacks them.
+    /// Indices of the union's branches that were filled, because the tree lacks them.
     pub(crate) filled: Vec<usize>,
 }
 
-/// The first tree of each path, with which others are compared before they are taken apart. The same branches of all
-/// are wanted.
+/// The first tree at each path. The records of further trees are compared with the record of the first tree before they
+/// are parsed. All trees at a path have the same wanted branches.
 pub(crate) struct KnownTrees {
     trees: Mutex<HashMap<String, Arc<KnownTree>>>,
     uneven: UnevenBranches,
-    /// The branches and fields that trees and RNTuples get where they lack them.
+    /// The branches and fields by which trees and RNTuples are extended if they lack them.
     pub(crate) unions: Unions,
 }
 
-/// What is done with branches that have other entries than their tree.
+/// The treatment of branches that have fewer entries than their tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnevenBranches {
-    /// They stay as they are: the entries of no other tree follow.
+    /// The branches are not changed, because no other tree follows.
     Unchanged,
-    /// The entries that they lack are filled. A tree where this is not possible is refused.
+    /// The missing entries of the branches are filled. If this is not possible, the tree is refused.
     Filled,
-    /// The entries that they lack are filled where this is possible.
+    /// The missing entries of the branches are filled if possible.
     FilledIfPossible,
 }
 
@@ -69,18 +70,19 @@ struct KnownTree {
     class_name: String,
     form: TreeTemplate,
     facts: TreeFacts,
-    /// Its objects, and the numbers that they have in the record of the union.
+    /// Maps the objects of the tree's record to their indices in the record of the union.
     numbers: Arc<HashMap<usize, usize>>,
     dropped: Arc<HashSet<u64>>,
 }
 
 impl KnownTrees {
-    /// No tree yet.
+    /// Creates an empty collection.
     pub(crate) fn new(uneven: UnevenBranches) -> Self {
         Self::with_unions(uneven, Unions::default())
     }
 
-    /// No tree yet; those with these paths get all branches of their union.
+    /// Creates an empty collection. If a path has a union, each tree at that path is extended by all branches of the
+    /// union.
     pub(crate) fn with_unions(uneven: UnevenBranches, unions: Unions) -> Self {
         Self { trees: Mutex::default(), uneven, unions }
     }
@@ -96,12 +98,13 @@ impl KnownTrees {
 }
 
 impl KnownTree {
-    /// Reads a record that differs from this tree's only in numbers; None if it differs in more.
+    /// Reads a record that differs from the record of the known tree only in numbers. Returns None if there is any
+    /// other difference.
     fn read(&self, plain: &[u8], key: &TKey, infos: &Arc<ClassInfos>) -> Option<(TTree, TreeFacts)> {
         if !Arc::ptr_eq(&self.infos, infos) || self.class_name != key.class_name {
             return None;
         }
-        // A tree that cannot be read so is taken apart, which finds where it is damaged.
+        // If the record cannot be read in this way, parsing it will find the damage.
         let alike = self.form.read(plain, key.key_size)?.ok()?;
         let value = |(owner, name): (usize, &'static str)| self.form.value(&alike, owner, name);
         let mut facts = self.facts.clone();
@@ -112,7 +115,7 @@ impl KnownTree {
 }
 
 impl TreeInput {
-    /// Takes a tree apart and checks that it can be merged. Without `branches` all are wanted.
+    /// Parses a tree, and checks that it can be merged. If `branches` is None, all branches are wanted.
     pub(crate) fn new(
         source: &Source<'_>,
         plain: Vec<u8>,
@@ -160,7 +163,7 @@ impl TreeInput {
         own.united(union, &numbers, source, branches)
     }
 
-    /// The tree with all branches of a union, if there is one.
+    /// Extends the tree by all branches of the union at its path, if there is one.
     fn united(
         mut self,
         union: Option<&Arc<TreeUnion>>,
@@ -177,25 +180,25 @@ impl TreeInput {
         Ok(self)
     }
 
-    /// The tree as it is joined with those of other files.
+    /// Returns the tree as an input for building a union.
     pub(crate) fn joined<'a>(&'a self, source: Source<'a>) -> JoinedTree<'a> {
         JoinedTree { source, tree: &self.tree, plain: &self.plain, key_size: self.key_size }
     }
 
-    /// Takes it apart, if it was only compared with another: its record is to be written again. That of a union is
-    /// known.
+    /// Prepares the record for rewriting: parses it if it was only compared so far. If the tree was extended by a
+    /// union, the record of the union is used instead.
     pub(crate) fn take_apart(&mut self, source: &Source<'_>, branches: Option<&HashSet<String>>) -> Result<()> {
         if let Some(union) = &self.union {
             (self.plain, self.key_size) = (union.plain.clone(), union.key_size);
         } else if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
-            // One that is like another has all entries.
+            // The record matched that of another tree, so the tree has no missing entries.
             *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
         }
         Ok(())
     }
 
-    /// Whether it has the branches of another tree in another order.
+    /// Whether the tree has the same branches as another tree, but in a different order.
     pub(crate) fn is_reordered(&self, other: &Self) -> bool {
         let (own, others) = (&self.tree.branches, &other.tree.branches);
         let is_other = |(one, two): (&TBranch, &TBranch)| !Arc::ptr_eq(&one.info, &two.info) && one.path != two.path;
@@ -206,7 +209,8 @@ impl TreeInput {
         others.iter().all(|branch| paths.contains(branch.path.as_str()))
     }
 
-    /// Brings its branches into the order of a tree with the same branches, whose record has these objects.
+    /// Reorders the branches to match `first`, a tree with the same branches. `numbers` are the object indices in the
+    /// record of `first`.
     pub(crate) fn reorder(&mut self, first: &Self, numbers: &OwnerNumbers, source: &Source<'_>) -> Result<()> {
         let class_name = &source.key().class_name;
         let own = self.owner_numbers(class_name, source.file.class_infos(), source.file_path())?;
@@ -214,7 +218,7 @@ impl TreeInput {
             self.tree.branches.drain(..).map(|branch| (branch.path.clone(), branch)).collect();
         let in_order = first.tree.branches.iter().filter_map(|known| {
             let branch = by_path.remove(&known.path)?;
-            // A branch of another kind is refused, with its own description.
+            // If the branch differs in kind, keep its own description: it will be refused later.
             let info = if difference(known, &branch).is_none() { &known.info } else { &branch.info };
             Some(TBranch { info: Arc::clone(info), ..branch })
         });
@@ -224,14 +228,14 @@ impl TreeInput {
         Ok(())
     }
 
-    /// The branches and leaves of its record.
+    /// The indices of the branches and leaves in the tree's record.
     pub(crate) fn owner_numbers(&self, class_name: &str, infos: &ClassInfos, file: &str) -> Result<OwnerNumbers> {
         let recording = Recording::of_tree(&self.plain, self.key_size, class_name, infos);
         let recording = recording.map_err(|error| ReadError::from_format(file, &error.in_object(&self.tree.name)))?;
         Ok(OwnerNumbers::of(&recording, &self.tree))
     }
 
-    /// An empty tree, the placeholder of one that is moved out.
+    /// Creates an empty tree as a placeholder for a tree that was moved out.
     pub(crate) fn nothing() -> Self {
         let tree = TTree {
             name: String::new(),
@@ -258,20 +262,20 @@ impl TreeInput {
         self.tree.branches.iter().map(|branch| branch.baskets.len() as u64).sum()
     }
 
-    /// An estimate of the bytes that it adds to an output.
+    /// Estimates the number of bytes that the tree adds to an output.
     pub(crate) fn output_bytes(&self) -> u64 {
         let tables = self.plain.len() as u64 + TABLE_ROW_BYTES * self.baskets_count();
         self.tree.branches.iter().fold(tables, |sum, branch| sum.saturating_add(branch.compressed_bytes))
     }
 
-    /// Bytes of memory that it takes.
+    /// Number of bytes of memory that the tree takes.
     pub(crate) fn held_bytes(&self) -> u64 {
         let baskets = self.baskets_count() * std::mem::size_of::<branchline_format::tree::Basket>() as u64;
         baskets + self.plain.len() as u64 + (self.tree.branches.len() * std::mem::size_of::<TBranch>()) as u64
     }
 }
 
-/// Refuses a tree whose baskets do not have each entry of their branch once.
+/// Returns an error if the baskets of a branch do not cover each entry exactly once.
 fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
     for branch in &tree.branches {
         let wrong = |what: String| Err(unmergeable(file.path(), format!("branch {} {what}", branch.path)));
@@ -281,7 +285,7 @@ fn check_baskets(file: &File, tree: &TTree) -> Result<()> {
         let mut next = 0;
         for basket in &branch.baskets {
             if matches!(&basket.place, Place::Embedded(embedded) if embedded.key_size == 0) {
-                return wrong(format!("was made when there were {} entries already", basket.entry_stop));
+                return wrong(format!("was added after {} entries", basket.entry_stop));
             }
             if basket.entry_start != next {
                 return wrong(format!("has no basket for entry {next}"));

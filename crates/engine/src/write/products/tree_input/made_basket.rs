@@ -1,16 +1,16 @@
-//! Baskets of entries that no file has, made in memory.
+//! Creates baskets in memory for entries that are in no file.
 
 use std::sync::Arc;
 
 use branchline_format::basket::embedded::{BasketHead, EmbeddedBasket};
 
-/// The bytes of entries, one behind the other, and of each how many it has.
+/// The concatenated bytes of entries, and the size of each entry.
 pub(crate) struct EntryBytes {
     pub(crate) data: Vec<u8>,
     pub(crate) sizes: Vec<usize>,
 }
 
-/// A basket of these entries; none if it is too large.
+/// Creates a basket with these entries. Returns None if the basket would be too large.
 pub(crate) fn basket_of(entries: EntryBytes, stores_offsets: bool) -> Option<EmbeddedBasket> {
     let entries_count = entries.sizes.len();
     let table_bytes = if stores_offsets { entries_count.checked_mul(4)? } else { 0 };

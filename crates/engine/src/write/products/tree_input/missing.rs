@@ -1,6 +1,7 @@
-//! Entries that some branches of a tree do not have, because these were filled less often than the tree. If entries of
-//! another file follow, the missing ones get 0, or an empty text or container, so that each entry stays with its tree.
-//! ROOT's hadd leaves a gap before the baskets of the next file. ROOT reads memory of other things there.
+//! Fills the missing entries of branches that were filled less often than their tree. If the entries of another file
+//! follow, all branches must stay aligned, so missing entries get 0 or an empty string or container. ROOT's hadd
+//! instead leaves a gap before the baskets of the next file, and ROOT reads unrelated memory for the entries in the
+//! gap.
 
 use std::sync::Arc;
 
@@ -19,28 +20,33 @@ use crate::write::errors::unmergeable;
 use crate::write::products::source::Source;
 use crate::write::products::tree_input::made_basket::{basket_of, EntryBytes};
 
-/// Behind the last entry that a branch has.
+/// Returns the end of a branch's entries, i.e. one past the last entry.
 fn stop(branch: &TBranch) -> u64 {
     branch.baskets.last().map_or(0, |last| last.entry_stop)
 }
 
-/// Whether a branch has other entries than its tree. A branch that was never filled has none, and does not count.
+/// Whether any branch has a number of entries different from that of its tree. A branch that was never filled does not
+/// count.
 pub(crate) fn has_uneven_branches(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }
 
-/// Gives all branches the entries that they lack. Returns a sentence for the user.
+/// Fills the missing entries of all branches. Returns a message for the user if anything was filled.
 pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Source<'_>) -> Result<Option<String>> {
     let (file, path, date) = (source.file, source.path(), source.key().date);
     let refused = |what: String| unmergeable(file.path(), format!("tree {path}: {what}"));
     let stated = tree.entries_count;
     if stated == 0 {
-        // Its branches were filled one by one, without TTree::SetEntries.
+        // The branches were filled separately, and TTree::SetEntries was not called.
         tree.entries_count = tree.branches.iter().map(stop).max().unwrap_or(0);
     }
     let entries_count = tree.entries_count;
     if let Some(branch) = tree.branches.iter().find(|branch| stop(branch) > entries_count) {
-        return Err(refused(format!("branch {} has {} entries, the tree {entries_count}", branch.path, stop(branch))));
+        return Err(refused(format!(
+            "branch {} has {} entries, but the tree has {entries_count}",
+            branch.path,
+            stop(branch)
+        )));
     }
     let kinds: Vec<Kind> = tree.branches.iter().map(|branch| kind_of(branch, file.classes())).collect();
     let forms = forms(tree, recording, None, file.header().compress, file.classes());
@@ -52,13 +58,13 @@ pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Sou
         if branch.baskets.is_empty() || entry_start == entries_count {
             continue;
         }
-        let lacks = format!("branch {} has {entry_start} entries, the tree {entries_count}", branch.path);
+        let lacks = format!("branch {} has {entry_start} entries, but the tree has {entries_count}", branch.path);
         let count = entries_count - entry_start;
         let entry = match kind {
             Kind::Data(layout) => empty_entry(layout),
             _ => None,
         };
-        let entry = entry.ok_or_else(|| refused(format!("{lacks}, and what is missing cannot be made up for")))?;
+        let entry = entry.ok_or_else(|| refused(format!("{lacks}, and the missing ones cannot be filled")))?;
         let basket =
             same_entries(&entry, count, form.stores_offsets, &mut room).ok_or_else(|| refused(lacks.clone()))?;
         let place = Place::Embedded(Arc::new(EmbeddedBasket { date, ..basket }));
@@ -69,13 +75,13 @@ pub(crate) fn complete(tree: &mut TTree, recording: &Recording<'_>, source: &Sou
     Ok(note_on(path, RaisedEntries { stated, entries_count }, &short))
 }
 
-/// Refuses branches of which one says how many elements the other has, and that do not have the same entries.
+/// Returns an error if a branch has a different number of entries than its count branch.
 fn check_counters(tree: &TTree, kinds: &[Kind]) -> std::result::Result<(), String> {
     for (branch, kind) in tree.branches.iter().zip(kinds) {
         let Some(counter) = counter_of(kind).and_then(|counter| tree.branches.get(counter)) else { continue };
         if stop(counter) != stop(branch) {
             return Err(format!(
-                "branch {} has {} entries, {}, which says how many elements they have, {}",
+                "branch {} has {} entries, but {}, which holds its element counts, has {}",
                 branch.path,
                 stop(branch),
                 counter.path,
@@ -86,7 +92,7 @@ fn check_counters(tree: &TTree, kinds: &[Kind]) -> std::result::Result<(), Strin
     Ok(())
 }
 
-/// A basket of entries that all have these bytes; none if it is too large.
+/// Creates a basket in which every entry has these bytes. Returns None if the basket would be too large.
 fn same_entries(entry: &[u8], count: u64, stores_offsets: bool, room: &mut u64) -> Option<EmbeddedBasket> {
     let table_bytes = if stores_offsets { 4 } else { 0 };
     let bytes = count.checked_mul(entry.len() as u64 + table_bytes)?;
@@ -102,26 +108,27 @@ struct ShortBranch {
     entries_count: u64,
 }
 
-/// The entries that a tree says it has, and those that it gets: as many as the longest of its branches.
+/// The number of entries that a tree claims (`stated`), and the number that it has after completion, which is the
+/// length of its longest branch.
 #[derive(Clone, Copy)]
 struct RaisedEntries {
     stated: u64,
     entries_count: u64,
 }
 
-/// A sentence for the user on a tree whose entries were raised or filled.
+/// Returns a message for the user about a tree with raised or filled entries, if there are any.
 fn note_on(path: &str, raised: RaisedEntries, short: &[ShortBranch]) -> Option<String> {
     let RaisedEntries { stated, entries_count } = raised;
     let raised = (stated != entries_count)
-        .then(|| format!("the tree {path} says that it has no entries, its branches have up to {entries_count}"));
+        .then(|| format!("the tree {path} claims to have no entries, but its branches have up to {entries_count}"));
     let filled = short.first().map(|ShortBranch { path: first, entries_count: own }| {
         let others = match short.len() {
             1 => String::new(),
-            count => format!(", and {} more have too few", count - 1),
+            count => format!(", and {} more branches have too few", count - 1),
         };
         format!(
             "branch {first} of the tree {path} has {own} of {entries_count} entries{others}: \
-             what is missing is 0 or empty"
+             missing entries are 0 or empty"
         )
     });
     match (raised, filled) {

@@ -1,5 +1,5 @@
-//! The branches that the trees of one path have together, in the order in which they first appear, and the record of a
-//! tree that has all of them.
+//! The union of the branches of all trees at one path, in the order of their first appearance, and the record of a tree
+//! with all these branches.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::write::products::source::Source;
 use crate::write::products::tree_input::difference::difference;
 use crate::write::products::tree_input::facts::OwnerNumbers;
 
-/// What TTrees of one path have together.
+/// The union of the TTrees at one path.
 pub(crate) struct TreeUnion {
-    /// Without baskets and entries; objects are those of the record.
+    /// The branches, without baskets and entries. Their object IDs refer to the record `plain`.
     pub(crate) branches: Vec<UnionBranch>,
-    /// The record of a tree with all branches, not compressed, and the size of the key in front.
+    /// The uncompressed record of a tree with all branches; `key_size` is the size of the key that precedes it.
     pub(crate) plain: Vec<u8>,
     pub(crate) key_size: u64,
-    /// The objects in it.
+    /// The kinds of the objects in the record.
     pub(crate) owners: Arc<Vec<OwnerKind>>,
     pub(crate) numbers: OwnerNumbers,
     pub(crate) digest: u128,
@@ -39,29 +39,30 @@ pub(crate) struct UnionBranch {
     pub(crate) filling: Filling,
 }
 
-/// What the entries of a tree without a branch get in it.
+/// How a branch is filled in a tree that lacks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Filling {
-    /// Nothing: it only groups others.
+    /// Not at all, because the branch only groups other branches.
     None,
-    /// Each entry these bytes.
+    /// Every entry has these bytes.
     Same(Vec<u8>),
-    /// Elements of this many zero bytes, as many as another branch counts; none where there is no such branch.
+    /// Every element consists of this many zero bytes. The number of elements is in another branch; without that
+    /// branch, there are no elements.
     Counted(usize),
-    /// These bytes, if there is no branch that says how many elements it has.
+    /// Every entry has these bytes. The branch cannot be filled if the tree has its count branch.
     Uncounted(Vec<u8>),
-    /// No entries can be made, and why.
+    /// The branch cannot be filled, for this reason.
     Impossible(String),
 }
 
-/// Joins trees of one path, one after the other.
+/// Builds the union of the trees at one path, one tree after another.
 pub(crate) struct TreeUnionBuilder {
     class_name: String,
     infos: Arc<ClassInfos>,
     plain: Vec<u8>,
     key_size: u64,
     tree: TTree,
-    /// Of each branch the file that it was found in, its form and what fills it.
+    /// For each branch, the file in which it was found first, the form of its baskets and its filling.
     found: Vec<FoundBranch>,
     by_path: HashMap<String, usize>,
     is_needed: bool,
@@ -73,7 +74,7 @@ struct FoundBranch {
     filling: Filling,
 }
 
-/// A tree of a file that is joined with others.
+/// A tree of a file that is added to a union.
 #[derive(Clone, Copy)]
 pub(crate) struct JoinedTree<'a> {
     pub(crate) source: Source<'a>,
@@ -83,7 +84,7 @@ pub(crate) struct JoinedTree<'a> {
 }
 
 impl TreeUnionBuilder {
-    /// With the branches of the first tree.
+    /// Starts the union with the branches of the first tree.
     pub(crate) fn new(first: JoinedTree<'_>) -> Result<Self> {
         let JoinedTree { source, tree, plain, key_size } = first;
         let mut own = Self {
@@ -102,7 +103,7 @@ impl TreeUnionBuilder {
         Ok(own)
     }
 
-    /// Joins a tree of another file. Refuses branches of one name that differ.
+    /// Adds a tree of another file. Returns an error if branches have the same name but different types.
     pub(crate) fn add(&mut self, other: JoinedTree<'_>) -> Result<()> {
         let branches = &other.tree.branches;
         let is_alike = |(one, two): (&TBranch, &TBranch)| {
@@ -128,7 +129,7 @@ impl TreeUnionBuilder {
         let tree = read_tree(&plain, self.key_size, &self.class_name, &self.infos).map_err(named)?;
         let expected = self.tree.branches.iter().map(|branch| &branch.path).chain(&paths);
         if !tree.branches.iter().map(|branch| &branch.path).eq(expected) {
-            let message = format!("{}: {} branches were not added as they should be", other.tree_name(), added.len());
+            let message = format!("{}: {} branches were not added correctly", other.tree_name(), added.len());
             return Err(ReadError::internal(other.source.file_path(), message));
         }
         self.plain = plain;
@@ -137,7 +138,7 @@ impl TreeUnionBuilder {
         Ok(())
     }
 
-    /// The union; none if all trees have the same branches.
+    /// Returns the union. Returns None if all trees have the same branches.
     pub(crate) fn finish(self) -> Result<Option<TreeUnion>> {
         if !self.is_needed {
             return Ok(None);
@@ -164,7 +165,8 @@ impl TreeUnionBuilder {
         self.tree.branches = branches;
     }
 
-    /// Refuses a tree whose branches differ from those with the same names, or with other branches within them.
+    /// Returns an error if a branch of the tree differs from the branch of the union with the same name, or has
+    /// different child branches.
     fn check(&self, other: &JoinedTree<'_>) -> Result<()> {
         let branches = &other.tree.branches;
         let theirs: HashSet<&str> = branches.iter().map(|branch| branch.path.as_str()).collect();
@@ -178,7 +180,7 @@ impl TreeUnionBuilder {
                 None => {
                     let parent = branch.parent.and_then(|parent| branches.get(parent));
                     if let Some(known) = parent.and_then(|parent| self.by_path.get(&parent.path)) {
-                        let what = "lies within a branch that has none of this name";
+                        let what = "is new within an existing branch";
                         return Err(other.refused(&branch.path, what, &self.found[*known].file));
                     }
                 }
@@ -188,14 +190,14 @@ impl TreeUnionBuilder {
             let parent = own.parent.and_then(|parent| self.tree.branches.get(parent));
             if !theirs.contains(own.path.as_str()) && parent.is_some_and(|parent| theirs.contains(parent.path.as_str()))
             {
-                let what = "is missing within a branch that is there";
+                let what = "is missing within an existing branch";
                 return Err(other.refused(&own.path, what, &found.file));
             }
         }
         Ok(())
     }
 
-    /// The record with these branches of another tree.
+    /// Returns the record of the union, extended by these branches of another tree.
     fn grafted(&self, other: &JoinedTree<'_>, new: &[usize]) -> Result<Vec<u8>> {
         let named =
             |error: branchline_format::error::FormatError| ReadError::from_format(other.source.file_path(), &error);
@@ -231,7 +233,7 @@ impl JoinedTree<'_> {
     fn refused(&self, branch: &str, what: &str, other: &str) -> ReadError {
         let message = format!("{}: branch {branch} {what}, unlike {other}", self.tree_name());
         ReadError::new(ReadErrorKind::Unsupported, self.source.file_path(), message)
-            .with_hint("branches of one name must be the same in all files; merge these files apart")
+            .with_hint("branches with the same name must be the same in all files; merge these files separately")
     }
 
     fn recording(&self) -> Result<Recording<'_>> {
@@ -240,7 +242,7 @@ impl JoinedTree<'_> {
             .map_err(|error| ReadError::from_format(file.path(), &error.in_object(self.tree_name())))
     }
 
-    /// Form and filling of these branches.
+    /// Returns the forms and fillings of these branches.
     fn found(&self, branches: &[usize]) -> Result<Vec<FoundBranch>> {
         let file = self.source.file;
         let forms = forms(self.tree, &self.recording()?, None, file.header().compress, file.classes());
@@ -255,7 +257,7 @@ impl JoinedTree<'_> {
 
 impl Filling {
     fn of(kind: &Kind) -> Self {
-        let impossible = || Self::Impossible("an entry without a value is not known of its type".to_string());
+        let impossible = || Self::Impossible("its type has no known empty value".to_string());
         match kind {
             Kind::Group => Self::None,
             Kind::Unreadable { class_name, error } => Self::Impossible(format!("{class_name}: {error}")),

@@ -1,5 +1,5 @@
-//! What the trees and RNTuples of all inputs have together, by their paths. A path is not there if all of them have the
-//! same branches or fields.
+//! The unions of the trees and RNTuples of all inputs, keyed by path. If all inputs have the same branches or fields at
+//! a path, there is no union for this path.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::write::pages::union::NtupleUnion;
 use crate::write::products::tree_input::union::TreeUnion;
 
-/// The unions of a merge.
+/// The unions for a merge.
 #[derive(Clone, Default)]
 pub(crate) struct Unions {
     pub(crate) trees: HashMap<String, Arc<TreeUnion>>,

@@ -1,0 +1,129 @@
+//! Enumerations, which files do not describe: their encoding in collections, and fixed-size arrays that ROOT omits.
+
+use crate::cursor::VersionHeader;
+use crate::error::{ErrorKind, FormatError, Result};
+use crate::layout::steps::{Collection, Convert, Step};
+use crate::numbers::number::Number;
+
+use super::machine::{Machine, UnsureArrays, COUNT_BYTES};
+
+impl Machine<'_> {
+    /// Whether the collections up to `end` contain enumerations that ROOT stores as int although their own size
+    /// differs. ROOT does so in std::vector and std::set, but not in std::list and nested containers. This function
+    /// checks whether the sizes match ints, because no other information is available.
+    pub(super) fn are_ints(&self, collection: &Collection, end: Option<usize>) -> bool {
+        let [Step::Undescribed { numbers: Some(one), .. }] = &*collection.steps else { return false };
+        let size = end.and_then(|end| end.checked_sub(self.cursor.position()));
+        let Some(mut rest) = size.and_then(|size| self.cursor.rest().get(..size)) else { return false };
+        while let Some((count, behind)) = rest.split_first_chunk::<COUNT_BYTES>() {
+            let ints = (u32::from_be_bytes(*count) as usize).checked_mul(size_of::<i32>());
+            let Some(next) = ints.and_then(|size| behind.get(size..)) else { return false };
+            rest = next;
+        }
+        rest.is_empty() && one.scalar.stored_size() != size_of::<i32>()
+    }
+
+    /// Read a collection of enumerations that are stored as ints.
+    pub(super) fn ints(&mut self, collection: &Collection, base: usize) -> Result<()> {
+        let [Step::Undescribed { numbers: Some(one), class_name }] = &*collection.steps else {
+            return Err(FormatError::internal("expected a collection of enumerations"));
+        };
+        let count = self.count(size_of::<i32>())?;
+        let ints = self.cursor.rest().chunks_exact(size_of::<i32>()).take(count);
+        // ROOT may reinterpret several small integers as one int and drop the remainder.
+        if !ints.map_while(|int| int.first_chunk()).all(|int| fits(i32::from_be_bytes(*int), one.scalar.number())) {
+            let what = format!("ROOT stored several numbers of enumeration {class_name} as one int");
+            return Err(FormatError::unsupported(what));
+        }
+        self.push_list(base + collection.list, count);
+        self.convert(&Convert { stored: Number::I32.into(), count, slot: one.slot, number: one.scalar.number() }, base)
+    }
+
+    /// Whether to assume that the array read by this step is not stored. Records the name of the first enumeration
+    /// whose fixed-size arrays ROOT may have omitted.
+    pub(super) fn leaves_out(&mut self, step: &Step) -> bool {
+        let Some(name) = step.unsure_array() else { return false };
+        self.unsure_array.get_or_insert_with(|| name.to_string());
+        self.unsure_arrays == UnsureArrays::LeftOut
+    }
+
+    /// Whether to accept objects without headers. After an array that may be omitted, misread bytes may look like an
+    /// object without a header.
+    pub(super) fn may_lack_headers(&self) -> bool {
+        self.unsure_array.is_none() || self.unsure_arrays == UnsureArrays::Stored
+    }
+
+    /// Read a byte count and a version. After an array that may be omitted, misread bytes may look like a version
+    /// without a byte count, so the first attempt requires byte counts.
+    pub(super) fn version_header(&mut self) -> Result<VersionHeader> {
+        let header = self.cursor.version_header()?;
+        match (header.end, &self.unsure_array) {
+            (None, Some(name)) if self.unsure_arrays == UnsureArrays::Undecided => {
+                Err(self.damaged(format!("a header after an array of enumeration {name} has no byte count")))
+            }
+            _ => Ok(header),
+        }
+    }
+
+    /// Fail if the walk succeeded only under the assumption that ROOT omitted arrays of enumerations.
+    pub(super) fn all_stored(&self) -> Result<()> {
+        match &self.unsure_array {
+            Some(name) if self.unsure_arrays == UnsureArrays::LeftOut => Err(not_stored(name)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// State of decoding attempts. ROOT omits some fixed-size arrays of enumerations, so decoding tries one assumption
+/// after another about whether the arrays are stored.
+#[derive(Default)]
+pub(super) struct Attempts {
+    pub(super) arrays: UnsureArrays,
+    /// Error of the first attempt that failed with an unsupported feature. Errors of later attempts are less reliable,
+    /// because these may have read bytes of other members.
+    unsupported: Option<FormatError>,
+}
+
+impl Attempts {
+    /// Decide about a successful walk. Fails if ROOT omitted an array, or if an earlier attempt got as far as an
+    /// unsupported feature: that attempt may have read the right bytes.
+    pub(super) fn accept(&mut self, machine: &Machine<'_>) -> Result<()> {
+        match self.unsupported.take() {
+            Some(error) => Err(error),
+            None => machine.all_stored(),
+        }
+    }
+
+    /// Select the next assumption after a failed walk. Fails if no array may be omitted, or if no assumption is left.
+    pub(super) fn next(&mut self, machine: &Machine<'_>, error: FormatError) -> Result<()> {
+        let next = match self.arrays {
+            UnsureArrays::Undecided => UnsureArrays::LeftOut,
+            UnsureArrays::LeftOut => UnsureArrays::Stored,
+            UnsureArrays::Stored => return Err(self.unsupported.take().unwrap_or(error)),
+        };
+        if machine.unsure_array.is_none() {
+            return Err(error);
+        }
+        if error.kind == ErrorKind::Unsupported {
+            self.unsupported.get_or_insert(error);
+        }
+        self.arrays = next;
+        Ok(())
+    }
+}
+
+/// Whether an int is in range for an enumeration with this integer type.
+fn fits(value: i32, number: Number) -> bool {
+    match number {
+        Number::I8 => i8::try_from(value).is_ok(),
+        Number::Bool => matches!(value, 0 | 1),
+        Number::U8 => u8::try_from(value).is_ok(),
+        Number::I16 => i16::try_from(value).is_ok(),
+        Number::U16 => u16::try_from(value).is_ok(),
+        Number::I32 | Number::U32 | Number::I64 | Number::U64 | Number::F16 | Number::F32 | Number::F64 => true,
+    }
+}
+
+pub(super) fn not_stored(enumeration: &str) -> FormatError {
+    FormatError::unsupported(format!("ROOT does not store fixed arrays of enumeration {enumeration}"))
+}
