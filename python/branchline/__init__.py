@@ -1,9 +1,9 @@
-"""Reads ROOT files of collision events once, for every analysis step, and says where the time went."""
+"""Read, write and analyse ROOT files of particle physics, and record where the time went."""
 
 # The first thread that imports it counts as the main one, which Python waits for at its end: that is not to be a thread
 # that reads through the bridge.
 import threading  # noqa: F401
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from branchline import errors as exceptions
 from branchline._core import __version__
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from branchline.reading.trees.nanoevents import nanoevents
     from branchline.reading.trees.tree import Tree
     from branchline.records.sensors.status import TrainStatus
-    from branchline.trains.out_folder.run_settings import BatchSettings
     from branchline.trains.results.load import Results, load
     from branchline.trains.results.plot import plot
     from branchline.trains.results.workspaces import workspace
     from branchline.trains.run import run
+    from branchline.trains.run_options import BatchSettings
     from branchline.trains.running.result import TrainResult
     from branchline.trains.submitted.handle import SubmittedTrain
     from branchline.trains.sums.cutflow import Cutflow
@@ -148,7 +148,7 @@ __all__ = [
     "workspace",
 ]
 
-# What scripts look for in uproot's module, and what does the same here.
+# Names of uproot's module, and their replacements.
 _INSTEAD = {
     "lazy": "branchline.dask reads what a computation needs, branchline.iterate reads in steps",
     "TTree": "branchline.Tree",
@@ -174,7 +174,7 @@ _find = lazily(
         "branchline.reading.trees.nanoevents": ("nanoevents",),
         "branchline.reading.trees.tree": ("Tree",),
         "branchline.records.sensors.status": ("TrainStatus",),
-        "branchline.trains.out_folder.run_settings": ("BatchSettings",),
+        "branchline.trains.run_options": ("BatchSettings",),
         "branchline.trains.results.load": ("Results", "load"),
         "branchline.trains.results.plot": ("plot",),
         "branchline.trains.results.workspaces": ("workspace",),
@@ -206,7 +206,7 @@ _find = lazily(
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _INSTEAD:
         raise NotHereError(f"branchline has no {name}", hint=_INSTEAD[name])
     return _find(name)

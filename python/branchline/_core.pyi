@@ -1,7 +1,7 @@
 """Types of the compiled module. `make check-python` compares them with the module itself.
 
-Paths may be URLs. Errors are those of `branchline.errors`; a fault of the module itself raises InternalError. Times are
-seconds, sizes bytes, entries are numbered from 0 within a tree.
+Paths may be URLs. Raised errors are classes in `branchline.errors`; a bug in the module raises InternalError. Times are
+in seconds and sizes in bytes. Entries are numbered from 0 within a tree.
 """
 
 from collections.abc import Sequence
@@ -23,30 +23,49 @@ from branchline.writing.recreate.copies import Differences
 from branchline.writing.recreate.writable_tree import NewTable
 
 __version__: str
-#: Bytes that are read from the start of a file.
+#: All codecs of ROOT files.
+CODECS: tuple[Codec, ...]
+#: The maximum compression level, for every codec with levels; the minimum is 1.
+CODEC_LEVEL_MAX: int
+#: Number of bytes that the first read of a file requests.
 HEAD_BYTES: int
-#: Entries on which the access `cache` learns which branches are read.
+#: Number of entries from which the access mode `cache` learns which branches are read.
 LEARN_ENTRIES: int
 
 @final
 class Buffer:
-    """Read-only memory of the engine, which NumPy reads without a copy: bytes, or 64-bit numbers."""
+    """Read-only memory of the engine that contains bytes or 64-bit integers, which NumPy can use without a copy."""
 
     def __len__(self) -> int:
-        """Its bytes."""
+        """Size in bytes."""
 
-    # Python before 3.12 has no name for it at run time.
+    # Python before 3.12 does not call this method.
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class Codec:
+    """A codec of ROOT's compressed records, or "none".
+
+    ``root_number`` is ROOT's number for the codec. ``default_level`` is the level that ROOT recommends, or None if
+    Branchline can only read the codec.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def root_number(self) -> int: ...
+    @property
+    def default_level(self) -> int | None: ...
 
 @disjoint_base
 class Column:
-    """The values of a branch, as one of the classes in this one. Contents are columns; arrays from the engine
-    are read-only. Numbers are in native byte order, offsets are 64-bit.
+    """The values of a branch, as an instance of one of the nested classes. The ``content`` and ``contents`` of nested
+    values are columns too. Arrays from the engine are read-only. Numbers are in native byte order, offsets are 64-bit.
     """
 
     @final
     class Flat(Column):
-        """Numbers; ``dtype`` is NumPy's name, or "unknown" where there are no values."""
+        """Numbers. ``dtype`` is NumPy's name of their type, or "unknown" if there are no values."""
 
         __match_args__ = ("dtype", "values")
         def __new__(cls, dtype: str, values: NDArray[Any]) -> Column.Flat: ...
@@ -57,7 +76,7 @@ class Column:
 
     @final
     class Regular(Column):
-        """Arrays of ``size`` values each."""
+        """Arrays that have ``size`` values each."""
 
         __match_args__ = ("size", "content")
         def __new__(cls, size: int, content: Column) -> Column.Regular: ...
@@ -68,7 +87,7 @@ class Column:
 
     @final
     class List(Column):
-        """Lists; there is one offset more than there are lists."""
+        """Lists of any length. The number of offsets is the number of lists plus one."""
 
         __match_args__ = ("offsets", "content")
         def __new__(cls, offsets: NDArray[np.int64], content: Column) -> Column.List: ...
@@ -79,7 +98,7 @@ class Column:
 
     @final
     class Text(Column):
-        """Texts: bytes, with offsets as those of lists."""
+        """Strings: their concatenated bytes in ``letters``, and offsets as for lists."""
 
         __match_args__ = ("offsets", "letters")
         def __new__(cls, offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> Column.Text: ...
@@ -90,7 +109,7 @@ class Column:
 
     @final
     class Record(Column):
-        """``count`` records of a class, or of none; ``contents`` has a column for each name."""
+        """``count`` records, optionally of a class. ``contents`` has one column for each field name."""
 
         __match_args__ = ("names", "contents", "count", "class_name")
         def __new__(
@@ -107,7 +126,7 @@ class Column:
 
     @final
     class Tuple(Column):
-        """``count`` records without names."""
+        """``count`` records with unnamed fields."""
 
         __match_args__ = ("contents", "count")
         def __new__(cls, contents: Sequence[Column], count: int) -> Column.Tuple: ...
@@ -118,7 +137,9 @@ class Column:
 
     @final
     class Option(Column):
-        """Values that may be missing: ``valid`` is a byte for each, 1 where it is there; ``content`` has only those."""
+        """Optional values. ``valid`` has one byte per value, 1 if the value is present. ``content`` contains only the
+        values that are present.
+        """
 
         __match_args__ = ("valid", "content")
         def __new__(cls, valid: NDArray[np.uint8], content: Column) -> Column.Option: ...
@@ -129,7 +150,7 @@ class Column:
 
     @final
     class Union(Column):
-        """Values of several kinds: ``tags`` is a byte for each, the number of its kind in ``contents``."""
+        """Values of several types. ``tags`` has one byte per value with the index of its type in ``contents``."""
 
         __match_args__ = ("tags", "contents")
         def __new__(cls, tags: NDArray[np.uint8], contents: Sequence[Column]) -> Column.Union: ...
@@ -140,34 +161,44 @@ class Column:
 
 @final
 class FolderListing:
-    """What is in a folder at a server: the form of its answers, and their bytes."""
+    """The listing of a folder on a server: the format of the responses, and their bytes."""
 
     form: ListingForm
     pages: list[bytes]
 
-def list_folder(url: str, once: bool = False) -> FolderListing:
-    """Lists a folder at a server; ``once``: without retries. Raises MissingFileError, StorageError."""
+def list_folder(url: str, access: Access | None = None, once: bool = False) -> FolderListing:
+    """List a folder on a server. ``once`` disables retries. Raises MissingFileError, StorageError."""
 
 def prefer_replicas(ranks: list[ReplicaRank]) -> None:
-    """Has this process read the replicas of files in the order of their ranks."""
+    """Make this process read the replicas of a file in the order of these ranks."""
 
 def set_base_directory(directory: str | None) -> None:
-    """Makes relative paths of files to read start from a directory, wherever the process goes later; None ends that."""
-
-def size_and_identity(url: str) -> tuple[int, str | None]:
-    """The size of a file at a server, and what differs between its versions, tried once. ``url`` may be several
-    replicas. Raises MissingFileError, StorageError.
+    """Set the directory against which relative paths of input files are resolved; None restores the working
+    directory.
     """
 
-def listing_wait_s(url: str, once: bool) -> float:
-    """How long a Python library may take to list a folder, in seconds."""
+def size_and_identity(url: str, access: Access | None = None) -> tuple[int, str | None]:
+    """Return the size and the identity of a file on a server, without retries. The identity changes if the file
+    changes. ``url`` may list several replicas. Raises MissingFileError, StorageError.
+    """
 
-def longest_wait_s(size_bytes: int) -> float:
-    """How long a call that reads this number of bytes may take, with all its retries, in seconds."""
+def listing_wait_s(url: str, access: Access | None, once: bool) -> float:
+    """Return the timeout in seconds for Python libraries that list a folder."""
+
+def wait_settings() -> list[tuple[str, str, float, float, float]]:
+    """Return the timeout and retry settings of Access: their names, environment variables, minima, maxima and
+    defaults.
+    """
+
+def environment_names() -> list[str]:
+    """Return the names of the environment variables that the engine reads."""
+
+def longest_wait_s(access: Access, size_bytes: int) -> float:
+    """Return the maximum duration in seconds of a call that reads this number of bytes, including all retries."""
 
 @final
 class Link:
-    """The measured link to a storage element, and the sizes of requests that reading chooses for it."""
+    """The measured network link to a storage element, and the request sizes chosen for the link."""
 
     name: str
     round_trip_s: float
@@ -177,16 +208,16 @@ class Link:
     bytes_in_flight: int
 
 def links_chosen(access: Access) -> list[Link]:
-    """The links to all storage elements that this process has read from."""
+    """Return the links to all storage elements that this process has read from."""
 
 def link_chosen(access: Access, round_trip_s: float, bytes_per_second: float, gap_bytes: int) -> Link:
-    """What reading would choose for such a link, to a store whose own gap is ``gap_bytes``; bandwidth 0 is unknown.
-    Raises ValueError for a round trip below 0.
+    """Return the request sizes for a link with these properties. ``gap_bytes`` is the default gap for coalescing
+    ranges; a bandwidth of 0 means that it is unknown. Raises ValueError for a negative round trip.
     """
 
 @final
 class Key:
-    """A key of a file: where an object is, of which cycle and class."""
+    """A key in a file: the path of an object, its cycle, its class and its title."""
 
     path: str
     cycle: int
@@ -196,11 +227,11 @@ class Key:
 
 @final
 class File:
-    """An open file; of its contents only metadata are read. Raises MissingFileError, BadFileError, StorageError.
+    """An open file. Opening reads only metadata. Raises MissingFileError, BadFileError, StorageError.
 
-    ``store`` is the storage element, ``is_near`` whether that is a disk of this machine. ``recovered_count`` is how
-    many keys were found again because the file was never closed. ``uuid`` is the identifier that ROOT gave it,
-    ``compress`` its setting of compression: 100 times the codec, plus the level.
+    ``store`` is the name of the storage element. ``is_near`` is true for a local disk. ``recovered_count`` is the
+    number of keys that were recovered because the file was not closed properly. ``uuid`` is ROOT's identifier of the
+    file. ``compress`` is its compression setting: 100 times the codec's number, plus the level.
     """
 
     path: str
@@ -214,48 +245,50 @@ class File:
     compress: int
     def __new__(cls, path: str, access: Access | None = None) -> File: ...
     def infos_range(self) -> tuple[int, int] | None:
-        """Offset and size of the record of streamer infos."""
+        """Return the offset and size of the record with the streamer infos; None if the file has no such record."""
 
     def metadata_requests(self) -> list[list[tuple[int, int]]]:
-        """Offsets and sizes of the ranges of each request for metadata so far."""
+        """Return, for each previous request for metadata, the offsets and sizes of its ranges."""
 
     def keys_below(self, path: str) -> list[Key]:
-        """All keys below a directory; the file itself is ``""``."""
+        """Return all keys in a directory and its subdirectories; ``""`` is the root directory of the file."""
 
     def keys_in(self, path: str) -> list[Key]:
-        """The keys of a directory, without those of directories in it."""
+        """Return the keys in a directory, without subdirectories."""
 
     def find(self, path: str) -> list[Key]:
-        """The keys with this path, one for each cycle."""
+        """Return the keys with this path, one for each cycle."""
 
     def object(self, path: str) -> _StoredValue:
-        """Reads an object that is no tree. Raises NoSuchKeyError, UnsupportedBranchError."""
+        """Read an object that is not a tree. Raises NoSuchKeyError, UnsupportedBranchError."""
 
     def tree_members(self, path: str) -> _StoredValue:
-        """The members of a TTree. Raises NoSuchKeyError."""
+        """Return the members of a TTree. Raises NoSuchKeyError."""
 
     def lineage(self, class_name: str) -> list[str]:
-        """A class, followed by all classes that it inherits from."""
+        """Return the name of a class, followed by the names of all its base classes."""
 
     def tree(self, path: str | None = None) -> Tree:
-        """Opens a tree by its path, or the only one. Raises NoSuchKeyError, BadFileError."""
+        """Open the tree with this path, or the only tree of the file. Raises NoSuchKeyError, BadFileError."""
 
 @final
 class StoredObject:
-    """An object of a file: its class, and its members by their names."""
+    """An object in a file: its class, and its members by name."""
 
     @property
     def class_name(self) -> str: ...
     @property
     def members(self) -> dict[str, _StoredValue]: ...
 
-# A column has one value, which is no single number, text or object.
+# A value in a file. Values that are not a single number, string or object are a Column with one value.
 _StoredValue: TypeAlias = int | float | str | StoredObject | Column
 
 @final
 class OutlineRow:
-    """A branch among the others of its tree: its own name, the number of its parent, its kind (``data``, ``group`` or
-    ``unreadable``) and the number of the branch that counts its elements.
+    """A branch in the hierarchy of its tree.
+
+    ``name`` is the last part of its path, ``parent`` the index of its parent. ``kind`` is ``data``, ``group`` or
+    ``unreadable``. ``counter`` is the index of the branch with its number of elements.
     """
 
     name: str
@@ -267,9 +300,9 @@ class OutlineRow:
 class BranchFacts:
     """The metadata of a branch.
 
-    ``kind`` is ``data``, ``group`` (it only groups others) or ``unreadable``, for which ``reason`` is why.
-    ``compress`` is ROOT's setting, 100 times the codec plus the level. ``is_part`` says that its bytes are counted with
-    the branch that it belongs to.
+    ``kind`` is ``data``, ``group`` (the branch only contains other branches) or ``unreadable``; ``reason`` says why it
+    is unreadable. ``compress`` is ROOT's compression setting: 100 times the codec's number, plus the level. ``is_part``
+    is true if the bytes of the branch are included in those of its parent.
     """
 
     path: str
@@ -289,17 +322,17 @@ class BranchFacts:
 
 @final
 class BytesPerEntry:
-    """Bytes per entry of some branches: as they are stored, and after decompression."""
+    """Bytes per entry of some branches: as stored in the file, and after decompression."""
 
     stored: float
     plain: float
 
 @final
 class Extents:
-    """Where baskets or pages lie: columns of 64-bit numbers with a row for each.
+    """The positions of baskets or pages, as columns of 64-bit integers with one row per basket or page.
 
-    ``branch`` is the number of the branch, ``offset`` and ``size`` are bytes in the file; ``entry_start`` is the first
-    entry of the tree that it has values of, ``entry_stop`` the one after the last.
+    ``branch`` is the index of the branch. ``offset`` and ``size`` are its position and length in the file in bytes. The
+    basket contains the entries from ``entry_start`` up to, but not including, ``entry_stop``.
     """
 
     branch: Buffer
@@ -310,10 +343,10 @@ class Extents:
 
 @final
 class Tree:
-    """An open TTree or RNTuple. Branches are numbered, a parent before its children.
+    """An open TTree or RNTuple. Branches are identified by indices; a parent precedes its children.
 
-    ``separator`` stands between the names of a path. Where the tree ``nests``, a branch holds all that those below it
-    hold. ``has_relatives``: it has aliases, an index or friends.
+    ``separator`` separates the names in a path. If the tree ``nests``, a branch contains all data of its sub-branches.
+    ``has_relatives`` is true if the tree has aliases, an index or friends.
     """
 
     path: str
@@ -323,53 +356,59 @@ class Tree:
     has_relatives: bool
     entries_count: int
     def paths(self) -> list[str]:
-        """The paths of all branches."""
+        """Return the paths of all branches."""
 
     def outline(self) -> list[OutlineRow]:
-        """All branches."""
+        """Return the hierarchy of all branches."""
 
     def entry_offsets(self, index: int) -> list[int]:
-        """Entries at which the baskets of a branch begin, and its end."""
+        """Return the first entry of each basket of a branch, followed by the end of the last basket."""
 
     def extents(self, indices: list[int]) -> Extents:
-        """Where the baskets or pages of these branches lie, branch by branch. Raises BadFileError, StorageError."""
+        """Return the positions of the baskets or pages of these branches, grouped by branch. Raises BadFileError,
+        StorageError.
+        """
 
     def codecs_in_baskets(self, indices: list[int]) -> list[str | None]:
-        """The codecs of the first baskets of these branches; None where there is none, or the branch has its codec."""
+        """Return the codec of the first basket of each of these branches; None for a branch that has no baskets or
+        whose metadata already contain its codec.
+        """
 
     def readable(self) -> list[str]:
-        """The paths of the branches that can be read."""
+        """Return the paths of all branches that can be read."""
 
     def find(self, name: str) -> int:
-        """The number of the branch with this path, or of the only one that a shorter name means.
+        """Return the index of the branch with this path, or of the only branch that matches a shorter name.
 
         Raises NoSuchKeyError.
         """
 
     def check_readable(self, name: str) -> None:
-        """Raises what reading the branch would raise."""
+        """Raise the error that reading the branch would raise."""
 
     def empty_columns(self, names: list[str]) -> list[Column]:
-        """The columns of these branches without entries, which have their types."""
+        """Return columns without entries that have the types of these branches."""
 
     def basket_borders(self) -> list[int]:
-        """Entries at which parts that are read apart may begin: few baskets are then read for two parts."""
+        """Return the entries at which the tree can be split into parts such that few baskets belong to two parts."""
 
     def bytes_per_entry(self, indices: list[int]) -> BytesPerEntry:
-        """Bytes per entry of these branches."""
+        """Return the average number of bytes per entry of these branches."""
 
     def memory_needs(self, indices: list[int]) -> tuple[float, int]:
-        """What the values of these branches take per entry, and what decompressing the largest basket takes."""
+        """Return the memory per entry for the values of these branches, and the memory for decompressing the largest
+        basket.
+        """
 
     def branch(self, index: int) -> BranchFacts:
-        """The metadata of a branch."""
+        """Return the metadata of a branch."""
 
 @final
 class Store:
-    """The bytes of a file at any storage. Raises MissingFileError, StorageError.
+    """The bytes of a file on any storage. Raises MissingFileError, StorageError.
 
-    ``identity`` differs when the file was replaced; None where the storage has none. ``remarks`` are sentences for the
-    user, such as why nothing is cached.
+    ``identity`` changes if the file is replaced; None if the storage does not provide one. ``remarks`` are sentences
+    for the user, such as the reason why nothing is cached.
     """
 
     name: str
@@ -379,21 +418,23 @@ class Store:
     remarks: list[str]
     def __new__(cls, path: str, access: Access | None = None) -> Store: ...
     def read(self, ranges: list[ByteRange]) -> RangesRead:
-        """Reads these ranges. Raises BadFileError for one that reaches beyond the end."""
+        """Read these ranges. Raises BadFileError if a range extends beyond the end of the file."""
 
 @final
 class WantedRange:
-    """A range that a library of Python's reads for a store: ``length`` bytes from ``offset`` on."""
+    """A range that a Python library reads on behalf of a store: ``length`` bytes starting at ``offset``."""
 
     offset: int
     length: int
     def append(self, content: bytes) -> None:
-        """Adds the next bytes. Raises ValueError for more than ``length`` in all, and once the read has ended."""
+        """Append the next bytes. Raises ValueError if the total exceeds ``length`` bytes or the read has already
+        ended.
+        """
 
 @final
 class RangesRead:
-    """The bytes of several ranges in their order, the read calls of the store that they took, and the bytes that it
-    moved, which are more where near ranges were read as one.
+    """The contents of several ranges, in order. ``read_calls`` is the number of read calls. ``bytes_read`` is the
+    number of bytes transferred, including gaps between ranges that were read together.
     """
 
     contents: list[memoryview]
@@ -402,7 +443,7 @@ class RangesRead:
 
 @final
 class ProxyCounts:
-    """The counts of a proxy."""
+    """Traffic counters of a proxy."""
 
     connections: int
     to_server_bytes: int
@@ -411,23 +452,25 @@ class ProxyCounts:
 
 @final
 class Proxy:
-    """A proxy that makes connections slow, and fail, on purpose. Raises ValueError, OSError."""
+    """A proxy that delays and breaks connections on purpose, for tests. Raises ValueError, OSError."""
 
     address: str
     port: int
     def __new__(cls, listen: str, target: str, throttle: str, fault: str | None = None) -> Proxy: ...
     def counts(self) -> ProxyCounts:
-        """The counts so far."""
+        """Return the current counters."""
 
     def close(self) -> None:
-        """Ends all connections, and accepts no more."""
+        """Close all connections and stop listening."""
 
 def without_secrets(text: str) -> str:
-    """A URL, or a text with URLs in it, without passwords and tokens."""
+    """Return a URL, or text that contains URLs, without passwords and tokens."""
 
 @final
 class Troubles:
-    """Counts of failures at a storage element, and the seconds that they cost; `TroubleRecord` has the same fields."""
+    """Counts of failures at a storage element, and the time that they cost in seconds. `TroubleRecord` has the same
+    fields.
+    """
 
     name: str
     retries: int
@@ -442,10 +485,12 @@ class Troubles:
     lost_s: float
 
 def take_troubles() -> list[Troubles]:
-    """The failures at each storage element since the last call."""
+    """Return the failures at each storage element since the last call of this function."""
 
 def check_trouble(throttle: str | None = None, fault: str | None = None) -> None:
-    """Checks the texts of ``--throttle`` and ``--fault``. Raises ValueError."""
+    """Validate values of the options ``throttle`` and ``fault``, which simulate slow and failing storage. Raises
+    ValueError.
+    """
 
 class _OpenTree(Protocol):
     @property
@@ -491,7 +536,7 @@ class _StreamRequest(Protocol):
 
 @final
 class FailedSource:
-    """A source that cannot be read on: its number, why, and the chunk that failed if there is one."""
+    """A source that cannot be read further: its index, the error, and the chunk that failed, or None."""
 
     source_index: int
     error: BaseException
@@ -499,21 +544,21 @@ class FailedSource:
 
 @final
 class Stream:
-    """Chunks of many sources in their order, which threads of the engine prefetch."""
+    """The chunks of many sources, in order. Threads of the engine prefetch them."""
 
     def __new__(cls, sources: Sequence[_Source], request: _StreamRequest) -> Stream: ...
     def next(self) -> Chunk | FailedSource | None:
-        """The next chunk, or a source that cannot be read on; None at the end."""
+        """Return the next chunk, or a source that cannot be read further; None after the last chunk."""
 
     def records(self) -> StreamRecords:
-        """What was read so far and what it cost."""
+        """Return the records of all reads so far."""
 
     def close(self) -> None:
-        """Stops prefetching, and ends the threads."""
+        """Stop prefetching and join the engine's threads."""
 
 @final
 class Chunk:
-    """A range of entries of one tree, of source ``source_index``, with the columns that were read for it."""
+    """A range of entries of a tree in the source with index ``source_index``, with the decoded columns."""
 
     source_index: int
     path: str
@@ -523,20 +568,20 @@ class Chunk:
     entry_start: int
     entry_stop: int
     def branches(self) -> list[str]:
-        """The paths of the branches that were read."""
+        """Return the paths of the decoded branches."""
 
     def tree(self) -> Tree:
-        """The tree that the chunk is a part of."""
+        """Return the tree that contains the entries."""
 
     def take_columns(self) -> list[Column]:
-        """The columns, in the order of `branches`. Can be called once."""
+        """Return the columns in the order of `branches`. Can be called only once."""
 
     def read_late(self, name: str) -> Column:
-        """Reads the column of another branch for the same entries, now."""
+        """Read another branch for the entries of the chunk, without prefetching."""
 
 @final
 class Decompressed:
-    """What decompressing without decoding took."""
+    """The cost of decompression without decoding."""
 
     seconds: float
     baskets: int
@@ -550,14 +595,16 @@ def decompress_all(
     threads: int = 1,
     codec: str | None = None,
 ) -> Decompressed:
-    """Only decompresses all baskets of these branches, or with ``codec`` also compresses them again: the limit that
-    reading is compared with.
+    """Decompress all baskets of these branches without decoding, to measure the maximum speed of reading. With
+    ``codec``, each basket is also compressed again, to measure the maximum speed of recompressing.
     """
 
 @final
 class Compared:
-    """How outputs differ from inputs: all trees, the number of other objects that are the same, and sentences on
-    those that differ.
+    """The result of comparing output files with input files.
+
+    ``trees`` has an entry for each tree. ``objects`` is the number of other objects that are equal. ``differences`` are
+    sentences about objects that differ.
     """
 
     trees: list[ComparedTree]
@@ -566,8 +613,11 @@ class Compared:
 
 @final
 class ComparedTree:
-    """A tree: entries, baskets and branches of the outputs, branches with the ``same`` entries in other baskets,
-    branches of which a basket differs, and sentences on what is on one side only.
+    """The result of comparing a tree.
+
+    ``entries``, ``baskets`` and ``branches`` are numbers in the outputs. ``same`` are branches with equal entries in
+    different baskets, ``differing`` other branches whose baskets differ. ``differences`` are sentences about content
+    that is missing on one side. ``filled`` are branches that some inputs lack.
     """
 
     path: str
@@ -581,40 +631,40 @@ class ComparedTree:
 
 @final
 class DifferingBranch:
-    """A branch whose baskets differ, and how."""
+    """A branch whose baskets differ, with a sentence about the difference."""
 
     name: str
     reason: str
 
 def compare(outputs: list[str], inputs: list[str], tree: str | None, access: Access | None) -> Compared:
-    """Compares outputs with inputs, basket by basket and object by object."""
+    """Compare output files with input files, basket by basket and object by object."""
 
 @final
 class ColumnsFile:
-    """A ROOT file that is made from columns, which have the form of `Chunk.take_columns`."""
+    """A ROOT file written from columns as returned by `Chunk.take_columns`."""
 
     @staticmethod
     def ntuple(
         target: Target, layout: Layout, names: list[str], columns: list[Column], shown: list[ShownField]
     ) -> ColumnsFile:
-        """Begins an RNTuple with fields for columns like these."""
+        """Create an RNTuple with a field for each column. Only the types of the columns' values are used."""
 
     @staticmethod
     def tree(target: Target, layout: Layout, names: list[str], columns: list[Column]) -> ColumnsFile:
-        """Begins a TTree with branches for columns like these."""
+        """Create a TTree with a branch for each column. Only the types of the columns' values are used."""
 
     def fill(self, columns: list[Column], count: int) -> None:
-        """Adds ``count`` entries, with a column of each field."""
+        """Append ``count`` entries, given as one column per field or branch."""
 
     def abandon(self) -> None:
-        """Removes the unfinished file."""
+        """Remove the unfinished file."""
 
     def finish(self) -> WrittenFile:
-        """Ends the file, and gives it its name."""
+        """Finish the file and rename it to its final name."""
 
 @final
 class WrittenFile:
-    """What was written: entries, clusters and bytes."""
+    """The size of a written file: numbers of entries and clusters, and bytes."""
 
     entries: int
     clusters: int
@@ -622,7 +672,7 @@ class WrittenFile:
 
 @final
 class WrittenKey:
-    """An object or a directory of a file that is being written."""
+    """The key of an object or directory in a file that is being written."""
 
     path: str
     cycle: int
@@ -631,49 +681,53 @@ class WrittenKey:
 
 @final
 class WritableFile:
-    """A ROOT file that is being written; it has its name when it is published or finished."""
+    """A ROOT file that is being written. The file gets its final name when it is published or finished."""
 
     def __new__(cls, path: Path, replace: bool, codec: str) -> WritableFile:
-        """Raises StorageError where no file can be made, ValueError for an unknown codec."""
+        """Create a file. Raises StorageError if that fails, and ValueError for an unknown codec."""
 
     @staticmethod
     def update(path: Path, codec: str | None) -> WritableFile:
-        """Begins a copy of a file, which replaces it when it is published.
+        """Create a copy of a file that can be changed. The copy replaces the file when it is published.
 
-        Raises what opening raises, UnsupportedBranchError.
+        Raises the errors of opening a file, and UnsupportedBranchError.
         """
 
     def keys(self) -> list[WrittenKey]:
-        """What is in it, in the order in which it was written."""
+        """Return the keys in the order in which they were written."""
 
     def add_directory(self, names: list[str]) -> None:
-        """Makes a directory, and those around it. Raises StorageError."""
+        """Create a directory and its missing parents. Raises StorageError."""
 
     def add(self, directories: list[str], class_name: str, name: str, title: str, content: bytes) -> int:
-        """Writes an object, whose bytes are as ROOT streams it, into a directory, which is made if it is missing.
+        """Write an object, given in ROOT's serialization, into a directory, which is created if necessary.
 
-        Returns its cycle. Raises StorageError.
+        Returns the cycle of the new key. Raises StorageError.
         """
 
     def copy(self, source: File, path: str, directories: list[str], name: str, differences: Differences) -> int:
-        """Copies an object of another file, with differences.
+        """Copy an object from another file, with these differences. Returns the cycle of the new key.
 
         Raises NoSuchKeyError, UnsupportedBranchError, StorageError.
         """
 
     def copy_tree(self, source: File, path: str, directories: list[str], name: str, codec: str) -> list[str]:
-        """Copies a tree or an RNTuple of another file, compressed like ``codec``; of one that fails nothing is kept.
+        """Copy a tree or an RNTuple from another file, compressed with ``codec``. After an error, no part of the copy
+        is kept.
 
-        Returns sentences on what was left out. Raises NoSuchKeyError, UnsupportedBranchError, BadFileError,
+        Returns sentences about content that was left out. Raises NoSuchKeyError, UnsupportedBranchError, BadFileError,
         StorageError.
         """
 
     def add_table(self, directories: list[str], table: NewTable) -> int:
-        """Begins a tree or an RNTuple, and returns its number. Raises UnsupportedBranchError, StorageError."""
+        """Create a tree or an RNTuple and return its index for `fill`. Raises UnsupportedBranchError, StorageError."""
 
     def resume_table(self, old: File, path: str, table: NewTable, counts: dict[str, int]) -> int:
-        """Continues a tree or an RNTuple that the file had before, which ``old`` still has, and returns its number.
-        ``counts`` are the largest numbers of its counters. Raises UnsupportedBranchError for what is only read.
+        """Resume filling a tree or an RNTuple that is already in the file, as read from ``old``. Returns its index for
+        `fill`.
+
+        ``counts`` are the maximum values of its counters. Raises UnsupportedBranchError for a table that cannot be
+        written.
         """
 
     def add_columns(
@@ -684,62 +738,72 @@ class WritableFile:
         counters: list[str | None],
         descriptions: list[list[tuple[str, str]]],
     ) -> None:
-        """Adds branches or fields, with a value for each entry so far. Raises UnsupportedBranchError.
+        """Add branches or fields to a table, with a value for each existing entry. Raises UnsupportedBranchError.
 
-        ``descriptions`` are those of the fields of an RNTuple by their paths, for each column.
+        ``descriptions`` has, for each column, pairs of the path and the description of an RNTuple field.
         """
 
     def fill(self, table: int, columns: list[Column], count: int) -> None:
-        """Adds ``count`` entries to a tree, with a column of each field."""
+        """Append ``count`` entries to a table, given as one column per field or branch."""
 
     def remove(self, path: str, cycle: int | None = None) -> None:
-        """Removes what has this path: one cycle, or all. Raises NoSuchKeyError, StorageError."""
+        """Remove the keys with this path: one cycle, or all cycles. Raises NoSuchKeyError, StorageError."""
 
     def publish(self) -> None:
-        """Makes everything that is finished visible under the name of the file. Raises StorageError."""
+        """Make all finished content visible under the final name of the file. Raises StorageError."""
 
     def is_published(self) -> bool:
-        """Whether the file has its name."""
+        """Return whether the file has been published."""
 
     def abandon(self) -> None:
-        """Closes the file as it was published; one that never was is removed."""
+        """Close the file in its last published state, or remove it if it was never published."""
 
     def finish(self) -> int:
-        """Ends the file and returns its size in bytes. Raises StorageError."""
+        """Finish the file and return its size in bytes. Raises StorageError."""
 
 @final
 class NewFile:
-    """A file that other code writes at ``temporary``; it has its name only when it is published."""
+    """A file that other code writes to the path ``temporary``. The file gets its final name only when it is
+    published.
+    """
 
     temporary: Path
     def __new__(cls, path: Path, inputs: list[str], replace: bool) -> NewFile:
-        """Raises StorageError where no file can be made, or where it is one of its inputs."""
+        """Prepare writing a file to ``path``. Raises StorageError if the file cannot be created or is one of the
+        inputs.
+        """
 
     def publish(self) -> None:
-        """Syncs it to the disk, and gives it its name. Raises StorageError; ValueError where it is closed."""
+        """Sync the file to disk and rename it to its final name. Raises StorageError, and ValueError if it was already
+        closed.
+        """
 
     def abandon(self) -> None:
-        """Removes the file, unless it is published."""
+        """Remove the file unless it was published."""
 
 @final
 class Merge:
-    """A merge. One thread runs it; others may read its progress and stop it."""
+    """A merge that one thread runs. Other threads may read its progress and stop it."""
 
     files_done: int
     bytes_done: int
     def __new__(cls, request: MergeRequest) -> Merge:
-        """Raises ValueError for an invalid option."""
+        """Create a merge without starting it. Raises ValueError for an invalid option."""
 
     def stop(self) -> None:
-        """Ends the merge soon, and removes its files."""
+        """Ask the merge to stop soon and to remove its outputs."""
 
     def run(self) -> Merged:
-        """Merges. Raises the errors of `branchline.merge`."""
+        """Run the merge. Raises the same errors as `branchline.merge`."""
 
 @final
 class Merged:
-    """What a merge made: the outputs, files that are in them, trees with entries and baskets, other objects, bytes, and
-    sentences on what is not in them (``left_out``) and other notes.
+    """The result of a merge.
+
+    ``files`` is the number of input files, ``objects`` the number of objects that are not trees. ``basket_bytes`` is
+    the size of all baskets, ``size_bytes`` that of the outputs. ``left_out`` are sentences about content that was left
+    out, ``notes`` other remarks. ``filled`` are branches that some inputs lack, ``skipped`` are inputs that were not
+    merged.
     """
 
     outputs: list[Path]
@@ -757,7 +821,7 @@ class Merged:
 
 @final
 class FilledBranch:
-    """A branch of a tree that some files lack, with their number: their entries have 0 or nothing in it."""
+    """A branch that is missing in ``files`` input files, whose ``entries`` are filled with 0 or empty values."""
 
     tree: str
     name: str
@@ -766,32 +830,37 @@ class FilledBranch:
 
 @final
 class SkippedInput:
-    """An input that was left out, and why."""
+    """An input file that was skipped, and the reason."""
 
     path: str
     reason: str
 
 def trace_begin(folder: str) -> None:
-    """Records every request from now on, in a file of this process in the folder. Raises OSError."""
+    """Start recording all requests of this process, in a new file in ``folder``. Raises OSError."""
 
 def trace_end() -> None:
-    """Ends the recording; all of it is in the file. Raises OSError if a part of it could not be written."""
+    """Stop recording and write all remaining records to the file. Raises OSError if not all records could be
+    written.
+    """
 
 def trace_is_on() -> bool:
-    """Whether requests are being recorded."""
+    """Return whether requests are being recorded."""
 
 def trace_wagon(name: str) -> None:
-    """The wagon for which this thread reads from now on; ``""`` for none."""
+    """Set the wagon to which the reads of this thread are attributed from now on; ``""`` for no wagon."""
 
 def trace_did(what: str, wagon: str, seconds: float) -> None:
-    """Records what this thread has done until now, with its duration in seconds. Raises ValueError for no duration."""
+    """Record an activity of this thread that lasted ``seconds`` and ends now. Raises ValueError for an invalid
+    duration.
+    """
 
 @final
 class PlannedReads:
-    """The calls that reading a file makes: ranges in columns of one length, with the number of the call of each.
+    """The calls for reading a file. ``call``, ``offset`` and ``size`` are columns with one row per range; ``call`` is
+    the index of the call that reads the range.
 
-    ``purposes`` are those of the calls, ``chunk_of_call`` the number of the chunk that needs each. ``seen`` is what
-    the next file is read by.
+    ``purposes`` has the purpose of each call, ``chunk_of_call`` the index of the chunk that needs it. ``seen`` is the
+    observation to pass on when the next file is planned.
     """
 
     call: Buffer
@@ -807,7 +876,7 @@ class PlannedReads:
     seen: tuple[int, float] | None
 
 class _LaidFile(Protocol):
-    """A file and its wanted branches, as a ``branchline.lab.forecast.laid_file.LaidFile``."""
+    """A file and its wanted branches, such as a ``branchline.lab.forecast.laid_file.LaidFile``."""
 
     @property
     def size_bytes(self) -> int: ...
@@ -839,7 +908,7 @@ class _LaidFile(Protocol):
     def scratch_bytes(self) -> int: ...
 
 class _PlanRequest(Protocol):
-    """How a file is read, as a ``branchline.lab.forecast.planned_requests.PlanRequest``."""
+    """The settings for reading a file, such as a ``branchline.lab.forecast.planned_requests.PlanRequest``."""
 
     @property
     def access(self) -> Access: ...
@@ -865,11 +934,11 @@ class _PlanRequest(Protocol):
     def opening(self) -> str: ...
 
 def plan_reads(file: _LaidFile, request: _PlanRequest) -> PlannedReads | None:
-    """The calls that reading a file would make; None if the memory limit is too small for it."""
+    """Return the calls that reading the file would make; None if the memory limit is too small for the file."""
 
 class _SimulatedPlatform(Protocol):
-    """A platform with numbers in place of names; its parts are those of
-    ``branchline.lab.simulation.simulated_jobs``.
+    """A platform that refers to its parts by index instead of by name, such as a
+    ``branchline.lab.simulation.simulated_jobs.NumberedPlatform``.
     """
 
     @property
@@ -886,7 +955,7 @@ class _SimulatedPlatform(Protocol):
     def nodes(self) -> Sequence[object]: ...
 
 class _SimulatedPlan(Protocol):
-    """The blocks of a job, and how its reading runs ahead."""
+    """The blocks that a job reads, and how far reading runs ahead of computing."""
 
     @property
     def blocks(self) -> Sequence[object]: ...
@@ -894,7 +963,7 @@ class _SimulatedPlan(Protocol):
     def reading(self) -> object: ...
 
 class _SimulatedJob(Protocol):
-    """A job: the number of its plan, and of its node or None."""
+    """A job: the index of its plan, and the index of its node or None."""
 
     @property
     def plan(self) -> int: ...
@@ -911,34 +980,39 @@ class _SimulatedJob(Protocol):
 
 @final
 class Simulation:
-    """Jobs on a platform, in virtual time. Raises OptionError for a platform, a plan or a job that makes no sense."""
+    """A simulation of jobs on a platform in virtual time. Raises OptionError for an invalid platform, plan or job."""
 
     now_s: float
     def __new__(cls, platform: _SimulatedPlatform) -> Simulation: ...
     def add_plan(self, plan: _SimulatedPlan) -> int:
-        """A plan for jobs; returns its number."""
+        """Add a plan that jobs can use, and return its index."""
 
     def submit(self, job: _SimulatedJob) -> int:
-        """A job that comes at its time, or now if that has passed; returns its number."""
+        """Submit a job that starts at its ``start_s``, or now if that time has passed. Returns the index of the job."""
 
     def cancel(self, job: int) -> None:
-        """Ends a job where it stands."""
+        """Stop a job immediately."""
 
     def next_done(self, until_s: float) -> JobDone | None:
-        """The next job that is done until this time; None if none is."""
+        """Return the next job that finishes before this time; None if no job does."""
 
     def all_done(self) -> list[JobDone]:
-        """Runs all jobs to their ends, and returns them in the order of these."""
+        """Run all jobs to their end, and return them in the order in which they finish."""
 
     def uses(self) -> list[ResourceUse]:
-        """How each resource was used until now."""
+        """Return the usage of each resource so far."""
 
     def totals(self) -> SimulationTotals:
-        """What is known of all jobs."""
+        """Return totals of all jobs."""
 
 @final
 class JobDone:
-    """A job that is done, with its node, when it came, began and ended, what it read, and what of that a cache had."""
+    """A finished job.
+
+    ``node`` is the index of its node. ``start_s`` is the time of its submission, ``begin_s`` the time at which it got a
+    slot, and ``end_s`` the time at which it finished. ``cached_bytes`` is the part of ``read_bytes`` that came from a
+    cache.
+    """
 
     job: int
     node: int
@@ -952,8 +1026,11 @@ class JobDone:
 
 @final
 class ResourceUse:
-    """What a resource gives a second, and gave, and how long it held requests back, summed over these. ``kind`` is
-    disk, operations, server, link, cores or network; ``number`` is that of the disk, the link or the kind of nodes.
+    """The usage of a resource.
+
+    ``kind`` is disk, operations, server, link, cores or network. ``number`` is the index of the disk, server, link or
+    node type. ``units_per_s`` is its capacity, ``moved`` the number of units that it provided. ``limited_s`` is the
+    time during which it limited requests or computations, summed over them.
     """
 
     kind: str
@@ -964,8 +1041,10 @@ class ResourceUse:
 
 @final
 class SimulationTotals:
-    """Seconds of requests and computations, summed; events; and what finding rates has cost: levels of one resource
-    that were found, flows that got another bottleneck, and computations of all connected rates from nothing.
+    """Totals over all requests and computations in seconds, the number of events, and the effort of computing rates.
+
+    ``levels_count`` is the number of times that the level of a single resource was computed, ``moves_count`` the number
+    of flows whose bottleneck changed, and ``fillings_count`` the number of complete computations of connected rates.
     """
 
     round_trips_s: float

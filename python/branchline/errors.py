@@ -52,7 +52,7 @@ class BranchlineError(Exception):
 
 
 class InternalError(BranchlineError):
-    """A fault of Branchline itself, not of a file, a storage or an option: please report it.
+    """An internal error in Branchline, not in a file, a storage or an option: please report it.
 
     The message names the file, the branch, the entries and the line of our code that failed; the hint says what to
     send.
@@ -118,7 +118,7 @@ class DatasetError(BranchlineError):
 
 
 class WagonError(BranchlineError):
-    """A wagon file or object is not usable as it is."""
+    """A wagon file or object cannot be used."""
 
 
 class TableError(BranchlineError):
@@ -184,7 +184,7 @@ def warn(message: str, category: type[BranchlineWarning], *, each_time: bool = F
         warnings.warn(message, category, stacklevel=level + 1)
 
 
-# What may be the matter with one file among many: it is damaged or away ...
+# Errors of a single file of a dataset: it is damaged or missing ...
 BAD_FILE_ERRORS = (BadFileError, MissingFileError, StorageError)
-# ... or does not have what is read from the others.
+# ... or lacks a tree or branch that the other files have.
 FILE_ERRORS = (*BAD_FILE_ERRORS, NoSuchKeyError)

@@ -1,4 +1,4 @@
-"""Building blocks without a subject of their own: units, texts, lazy imports, whole files, processes, argument checks.
+"""Shared building blocks: units, text, lazy imports, atomic file writes, processes, argument checks.
 
-Every package may import it, and it imports only `branchline.errors`. Start with `quantities.py` and `checks.py`.
+Every package may import it; it imports only `branchline.errors`. Start with `quantities.py` and `checks.py`.
 """

@@ -1,4 +1,7 @@
-"""Checks of values that callers give for settings: each wrong one gives an OptionError with what to give instead."""
+"""Validate settings that callers pass: invalid values raise OptionError with a hint.
+
+``instance_of`` checks values whose static type is lost when they are sent between processes.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import operator
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from branchline.errors import OptionError
 
+Value = TypeVar("Value")
+
 
 def whole_number(what: str, value: object, least: int = 0) -> int:
-    """A whole number, also one of NumPy's. Raises OptionError for one below ``least`` and for anything else.
+    """Return an integer, also from a NumPy integer. Raises OptionError for other types and for values below ``least``.
 
     >>> whole_number("number of workers", 4)
     4
@@ -21,23 +27,23 @@ def whole_number(what: str, value: object, least: int = 0) -> int:
     except TypeError:
         number = least - 1
     if number < least:
-        raise OptionError(f"a {what} of {value!r} is impossible", hint=f"give a whole number, {least} or more")
+        raise OptionError(f"invalid {what}: {value!r}", hint=f"give an integer of at least {least}")
     return number
 
 
 def number_within(what: str, value: object, least: float, most: float, hint: str) -> float:
-    """A number from ``least`` to ``most``, both included. Raises OptionError."""
+    """Return a number from ``least`` to ``most``, both inclusive. Raises OptionError."""
     try:
         number = float(value)  # type: ignore[arg-type]  # anything may be given; float checks it
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if isinstance(value, str | bytes) or not least <= number <= most:
-        raise OptionError(f"a {what} of {value!r} is impossible", hint=hint)
+        raise OptionError(f"invalid {what}: {value!r}", hint=hint)
     return number
 
 
 def texts(what: str, value: object, example: str) -> tuple[str, ...]:
-    """Texts of a list or of another iterable. Raises OptionError; for one text too, whose letters nobody means."""
+    """Return the strings of an iterable. Raises OptionError for anything else, including a single string."""
     found = () if isinstance(value, str | bytes) or not isinstance(value, Iterable) else tuple(value)
     if not isinstance(value, Iterable) or isinstance(value, str | bytes) or not all(isinstance(n, str) for n in found):
         raise OptionError(f"{what} cannot be {value!r}", hint=f"give a list, such as {example}")
@@ -45,7 +51,14 @@ def texts(what: str, value: object, example: str) -> tuple[str, ...]:
 
 
 def folder_path(what: str, value: object) -> Path:
-    """The path of a folder. Raises OptionError."""
+    """Return the path of a folder. Raises OptionError unless the value is a string or a path."""
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{what} cannot be {value!r}", hint="give the path of a directory")
     return Path(value)
+
+
+def instance_of(value: object, kind: type[Value]) -> Value:
+    """Return the value if it is an instance of ``kind``. Raises TypeError otherwise."""
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
+    return value

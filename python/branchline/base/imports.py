@@ -1,6 +1,6 @@
-"""Optional packages, each installed by an extra of Branchline, and lazy imports.
+"""Optional dependencies, each installed by an extra of Branchline, and lazy imports.
 
-A package's names are imported on first use, so that each command only imports what it needs.
+A package's names are imported on first use, so that each command imports only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from branchline.errors import MissingPackageError
 
-#: The extra that installs a package, by the name under which it is imported.
+#: Maps the import name of each optional package to the extra that installs it.
 EXTRAS = {
     "boost_histogram": "histograms",
     "hist": "histograms",
@@ -25,30 +24,31 @@ EXTRAS = {
     "dask": "dask-awkward",
     "dask_awkward": "dask-awkward",
     "distributed": "cluster",
-    "httpx": "web",
+    "httpx": "trains",
     "jinja2": "reports",
     "joserfc": "web",
     "markupsafe": "reports",
     "matplotlib": "reports",
     "mplhep": "reports",
     "pyarrow": "parquet",
+    "scipy": "statistics",
     "starlette": "web",
     "uproot": "demo",
     "uvicorn": "web",
 }
 
 
-def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a package, which imports a name when it is first used.
+def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """Return a ``__getattr__`` for a package that imports a name on first use.
 
-    ``names`` are the names by the modules that have them. Modules of the package itself need not be listed.
+    ``names`` maps modules to the names that they define. Submodules of the package need not be listed.
     """
     homes = {name: module for module, some in names.items() for name in some}
 
-    def find(name: str) -> Any:
+    def find(name: str) -> object:
         if name in homes:
             with missing_packages_explained():
-                value = getattr(importlib.import_module(homes[name]), name)
+                value: object = getattr(importlib.import_module(homes[name]), name)
             setattr(sys.modules[package], name, value)
             return value
         module = f"{package}.{name}"
@@ -61,7 +61,7 @@ def lazily(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], 
 
 @contextmanager
 def missing_packages_explained() -> Iterator[None]:
-    """Turns the error of an import inside into one that names the extra to install. Raises MissingPackageError."""
+    """Convert a failed import of an optional package to a MissingPackageError that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -72,25 +72,27 @@ def missing_packages_explained() -> Iterator[None]:
 
 
 def require(*packages: str) -> None:
-    """Checks that packages are installed, before hours of work end without them. Raises MissingPackageError."""
+    """Raise MissingPackageError unless these packages are installed, so that a long job fails at the start."""
     for package in packages:
         if not _is_installed(package):
             raise _missing(package)
 
 
 def hint_for(error: BaseException) -> str | None:
-    """How to install what an import lacks; None where that is no package of an extra."""
+    """Return how to install the package whose import failed; None for other errors and packages without an extra."""
     package = ((error.name or "") if isinstance(error, ModuleNotFoundError) else "").partition(".")[0]
     return _hint(package) if package in EXTRAS else None
 
 
 def install_hint(package: str) -> str | None:
-    """How to install a package of an extra; None if it is installed."""
+    """Return how to install an optional package; None if the package is installed."""
     return None if _is_installed(package) else _hint(package)
 
 
 def left_out(what: str, *packages: str) -> str | None:
-    """A sentence that says what is left out because a package is not installed; None if all of them are."""
+    """Return a sentence that names the output ``what`` that is left out because a package is missing; None if all
+    packages are installed.
+    """
     for package in packages:
         if not _is_installed(package):
             return f"{what} left out, since {package} is not installed: {_hint(package)}"
@@ -98,14 +100,14 @@ def left_out(what: str, *packages: str) -> str | None:
 
 
 def _is_installed(package: str) -> bool:
-    # A test hides a package with None in its place.
+    # Tests hide a package by setting its entry in `sys.modules` to None.
     if package in sys.modules:
         return sys.modules[package] is not None
     return importlib.util.find_spec(package) is not None
 
 
 def _missing(package: str) -> MissingPackageError:
-    return MissingPackageError(f"this needs the package {package}, which is not installed", hint=_hint(package))
+    return MissingPackageError(f"the package {package} is required but not installed", hint=_hint(package))
 
 
 def _hint(package: str) -> str:

@@ -1,595 +1,600 @@
-"""Every size, count and wait of trains and jobs that somebody had to choose, each with its reason."""
+"""Limits of trains, jobs and the control room: sizes, counts and timeouts, each with its reason."""
 
 from __future__ import annotations
 
-from branchline.base.quantities import SIZE_BYTES_END as SIZE_BYTES_END
-from branchline.base.quantities import parse_bytes as parse_bytes
+from branchline.base.quantities import GB, GIB, KIB, MB, MIB, parse_bytes
 from branchline.errors import MemoryLimitError
 
-MB = 10**6
-
-# A job is cut so that 256 sub-jobs share its bytes: enough for an even load on some tens of workers to the very end,
-# few enough that handing them out and adding up their results costs nothing.
+# Target number of sub-jobs per job. 256 keep tens of workers evenly loaded until the end, and the cost of distributing
+# them and merging their results stays negligible.
 SUBJOBS_WANTED = 256
-# After this many sub-jobs, on the average, one begins at a file that is chosen by its name: an added file then moves
-# the cuts of about four sub-jobs, and there are an eighth more sub-jobs than full ones.
+# Average number of sub-jobs between fixed cuts, whose positions depend only on a file's name. An added file then moves
+# the cuts of about four sub-jobs. Fixed cuts add one eighth to the number of sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
-# Where files of several storage elements are mixed in a dataset, its order is kept up to this many times as many
-# sub-jobs as there would be with the files of each element together.
+# If the files of a dataset are on several storage elements, the order of the dataset is kept unless that needs more
+# than this many times as many sub-jobs as grouping the files by element.
 SHARES_BY_ELEMENT_MAX = 2
-# Below 4 MB of compressed data the fixed costs of a sub-job (threads, a message, an addition) begin to show. Parts of
-# a file have so many times that: awkward takes 20 ms for each chunk and variation of a wagon, few events or many.
+# Minimum compressed size of a sub-job, below which its fixed costs (threads, a message, a merge) become noticeable; and
+# the minimum size of a part of a file as a multiple of that, used before the branches are known.
 SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
-# A part of a file need not have more entries: a wagon that takes 0.1 ms for an event needs 25 s for them.
+# Minimum size of a part, counting only the branches that are read, as a multiple of SUBJOB_MIN_BYTES. Awkward takes 20
+# to 60 ms per chunk and systematic variation, however few events a chunk has: coffea needs 1.4 times the CPU time for
+# the AGC analysis with chunks of 100 000 events instead of 200 000.
+READ_PARTS_OF_MIN = 8
+# Upper bound of the minimum size of a part, in entries. A wagon with 0.1 ms per event needs 25 s for this many.
 SUBJOB_MIN_ENTRIES_MAX = 250_000
-# Above 256 MB a sub-job takes many seconds, and so does what is lost when the last one is still running.
+# Maximum size of a sub-job. Larger ones would take many seconds, and a job may have to wait for its last sub-job.
 SUBJOB_MAX_BYTES = 256 * MB
-# This many a worker reads as one where files are far away: small files of some tens of MB, which fill a link between
-# continents, and few enough that no worker waits for another one at the end.
+# Maximum number of sub-jobs that a worker reads in one stream if their files are remote: enough small files (tens of
+# MB) to saturate an intercontinental link, and few enough that no worker idles at the end.
 SUBJOBS_PER_STREAM_MAX = 16
-# Files so small that thousands make a sub-job would leave it with thousands of records to carry.
+# Maximum number of files per sub-job, which limits the number of file records if files are tiny.
 SUBJOB_MAX_FILES = 256
-# Files at servers, whose size is not known before they are opened, come several to a sub-job, which opens the next
-# while one is read. They may be large, so that many workers have something to do comes first: this many there are
-# before any has two of them,
+# Minimum number of sub-jobs with remote files of unknown size before any gets a second file, as the files may be large.
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
-# and none has more than this many.
+# Maximum number of files of unknown size per sub-job, which opens the next file while reading the current one.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
-# This many neighbouring results are folded into one: four stages do for 160 000 sub-jobs, a worker holds twenty results
-# at most, and a stage on a farm reads each result once more than adding in place would. Another number gives sums of
-# floating-point numbers that differ in their last bits.
+# Number of neighbouring results that are folded into one. Four stages suffice for 160 000 sub-jobs, a worker holds at
+# most twenty results, and each stage on a farm costs one more read per result than merging in place. Changing this
+# number changes the last bits of floating-point sums.
 FOLD_FAN_IN = 20
 
-# Results that this many runs into a directory did not use are removed from its ledger: one changes a cut back and forth
-# a few times, and the file must not grow for ever.
+# Results that no run has used for this many runs into a directory are removed from its ledger. This allows for
+# switching a selection back and forth, and limits the size of the ledger.
 LEDGER_RUNS_KEPT = 5
-# SQLite takes 10^9 bytes in a row; what is larger takes longer to write and read than most sub-jobs to run.
+# Maximum size of a result in the ledger, below the 10^9 bytes to which SQLite limits a row.
 LEDGER_ROW_MAX_BYTES = 900 * MB
 
-# Values of a tree that is written into another file, a step at a time: a few clusters for all cores to compress.
+# Step size for copying the values of a tree to another file: a few clusters, so that all cores can compress.
 STREAMED_STEP = "32 MiB"
-# Names that braces in one path stand for: each pair multiplies them, and more are a mistake.
+# Maximum number of names that the braces in a path may expand to. More are probably a mistake.
 BRACE_NAMES_MAX = 100_000
-# Folders at servers that a pattern looks into: more means a mistake, or a link that leads back.
+# Maximum number of remote folders that a pattern may list. More indicate a mistake or a cyclic link.
 FOLDERS_LISTED_MAX = 10_000
-# At a time: most of a listing is waiting.
+# Number of remote folders that are listed concurrently, since latency dominates.
 FOLDERS_LISTED_TOGETHER = 16
-# Files at servers whose size is in no listing are queried one by one, up to this many: over 30 ms it takes 15 s.
+# Maximum number of remote files whose sizes are queried individually, which takes 15 s with a round trip of 30 ms.
 SIZES_QUERIED_MAX = 10_000
-# At a time: as many as there are connections of a process to one server.
+# Number of concurrent queries for file sizes, equal to the number of connections that a process opens to one server.
 SIZES_QUERIED_TOGETHER = 64
 
-# How soon a worker notices that its job was killed.
+# Interval at which a worker checks whether its job was killed.
 JOB_WATCH_PAUSE_S = 0.5
 
-# After this many bytes a merge brings what it has written to the disk, and records in its journal how far it is: what a
-# kill can cost, beside an input. The disk takes a second for it.
-MERGE_JOURNAL_BYTES = 256 * 2**20
-# The clusters of a table that a wagon returns, compressed: a worker holds one of each table, and readers want some MB
-# of each column at a time.
-TABLE_CLUSTER_BYTES = 16 * 2**20
-# This many pieces of a table are merged at a time. The last merge writes all bytes through one process anyway, and each
-# stage before it copies them once more: 400 makes one stage of the sub-jobs of most trains, and two of 160 000, where a
-# merge holds the metadata of what it merges. It is a power of FOLD_FAN_IN, so that the stages are those of folding.
+# A merge syncs its output to disk and records its progress in the journal after this many bytes. After a kill, at most
+# this many bytes and one input are merged again. A sync takes about a second.
+MERGE_JOURNAL_BYTES = 256 * MIB
+# Compressed size of the clusters of a table that a wagon returns. A worker holds one cluster of each table in memory,
+# and readers prefer several MB of each column at a time.
+TABLE_CLUSTER_BYTES = 16 * MIB
+# Number of fold stages, of FOLD_FAN_IN results each, that one merge of table pieces replaces, so that table merges
+# align with folds of results. Each merge copies all bytes once more, and the last one writes all bytes through one
+# process anyway. Merging 400 pieces at a time takes one merge stage for most trains, and two for 160 000 sub-jobs. A
+# merge holds the metadata of all inputs.
 TABLE_FOLD_STAGES = 2
-TABLE_FAN_IN = FOLD_FAN_IN**TABLE_FOLD_STAGES
-# How often a piece of a table or a merge of pieces is tried again whose worker ended.
+TABLE_FAN_IN = FOLD_FAN_IN**TABLE_FOLD_STAGES  # Number of table pieces per merge.
+# Maximum number of attempts to write or merge a table piece if the worker dies.
 TABLE_MERGE_ATTEMPTS_MAX = 3
 
-# A command of a batch system that does not answer for this long is stuck: busy controllers take some ten seconds.
+# Timeout for commands of a batch system. Busy controllers take about ten seconds.
 BATCH_CALL_TIMEOUT_S = 120.0
-# As many tasks as a train has by itself: more make a controller slow, and what each reads is short.
+# Maximum number of tasks of a train by default. More tasks slow down the controller, and each would read little.
 BATCH_TASKS_WANTED_MAX = 1000
-# And as many as somebody may ask for: Slurm's MaxJobCount is 10 000 unless a site sets another one.
+# Maximum number of tasks that can be requested: the default of Slurm's MaxJobCount.
 BATCH_TASKS_MAX = 10_000
-# Slurm's MaxArraySize unless a site sets another one.
+# Default of Slurm's MaxArraySize, which array indices must not reach.
 SLURM_ARRAY_TASKS = 1001
-# A task has so much to read, some ten seconds, beside the two or three that its start takes.
+# Number of bytes that a task should read by default. Reading them takes about ten seconds, starting a task two or
+# three.
 BATCH_TASK_BYTES = 1000 * MB
-# Parts that the last job of a train folds by itself; where there are more, jobs before it fold neighbours.
+# Maximum number of parts that the last job of a train folds by itself. If a train has more, earlier jobs fold
+# neighbours.
 BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
-# A task marks what it works on so often, and is taken for dead by others after the second time: file systems that are
-# shared show a change of another node up to a minute late.
+# Interval at which a task renews its leases.
 LEASE_INTERVAL_S = 15.0
-LEASE_STALE_S = 120.0
-# A lease that its holder releases while another task takes it is tried again so often.
+LEASE_STALE_S = 120.0  # Age of a stale lease. Shared file systems may show changes a minute late.
+# Maximum number of retries if a lease is released while another task acquires it.
 LEASE_TRIES_MAX = 5
-# How often somebody who waits for submitted jobs looks.
+# Polling interval while waiting for submitted jobs.
 BATCH_LOOK_INTERVAL_S = 1.0
-# How often the last job of a submitted train sends again what is missing: for a node that died, and for less memory.
+# Number of times that the last job of a submitted train resubmits work that is missing after failures.
 BATCH_RETRIES = 2
-# A task that died of memory requests so much more when it is sent again, and in all so much more than at first unless
-# the site says another bound: both retries may double it.
+# Factor by which a task's memory request grows each time the task runs out of memory.
 BATCH_MEMORY_GROWTH = 2
-BATCH_MEMORY_GROWTH_MAX = 4
-# A task that gets no result of the first of a unit's sub-jobs gives up the unit: it is not for some of its files.
+BATCH_MEMORY_GROWTH_MAX = 4  # Maximum total growth of a memory request, unless the site sets another one.
+# If this many sub-jobs of a unit fail before any succeeds, the task abandons the unit.
 UNIT_FIRST_FAILURES_MAX = 3
-# How often a run writes its state for `branchline status`: a look at it is of now, and writing costs nothing.
+# Interval at which a run writes its state for `branchline status`. Writing it costs next to nothing.
 STATUS_INTERVAL_S = 1.0
-# How often it does where nothing has changed.
+# Interval at which a run writes its state for `branchline status` if nothing has changed.
 STATUS_HEARTBEAT_S = 15.0
-# The process of a state that is so old stands still, or is gone: it writes much more often.
+# If the state of a run is older than this, the process of the run hangs or is gone.
 STATUS_OLD_S = 60.0
-# A job reports to a control room so often, if anything changed: 1000 jobs make 200 requests a second.
+# Interval at which a job reports to a control room if anything changed. 1000 jobs make 200 requests per second.
 REPORT_INTERVAL_S = 5.0
-# How often it does where nothing has changed, and keeps its state on disk while the server is away.
+# Interval at which a job reports if nothing has changed, and saves its state while the server is unreachable.
 REPORT_HEARTBEAT_S = 60.0
-# The fastest level of zlib: a report of 5000 files is a tenth of its size after some ten ms.
+# Compression level for reports: the fastest of zlib compresses 5000 files to a tenth of their size in about 10 ms.
 REPORT_ZLIB_LEVEL = 1
-# A server answers after some ms, or when a report had its turn among many. One that takes longer is away.
+# Timeout for a control room's response to a report: normally milliseconds, longer if many reports are queued.
 REPORT_ANSWER_S = 30.0
-# What is read of an answer, which is a line of JSON.
-REPORT_ANSWER_BYTES = 64 * 1024
-# At its end a job waits so long for the server; what is not sent by then is sent later. Where the server was away
-# before, it waits only to see whether it is back.
+# Maximum size of a control room's response to a report, which is one line of JSON.
+REPORT_ANSWER_BYTES = 64 * KIB
+# Time that a finished job waits for the control room to accept its last reports. Remaining reports are sent later.
 REPORT_END_S = 5.0
-REPORT_END_AWAY_S = 1.0
-# Pauses after a failure are twice as long each time, from the interval up to this: 1000 jobs then ask a server that
-# comes back 17 times a second.
+REPORT_END_AWAY_S = 1.0  # Replaces REPORT_END_S if the server was already unreachable.
+# Maximum pause between attempts to send a report. The pause grows exponentially, starting with the reporting interval.
+# When a server becomes reachable again, 1000 jobs send 17 requests per second.
 REPORT_PAUSE_MAX_S = 60.0
-# A server may ask for a longer pause, but not to be left alone for hours.
+# Maximum pause accepted from a server's Retry-After header.
 REPORT_RETRY_AFTER_MAX_S = 300.0
-# So many reports in a row that the server fails at (status 500) are of the server; one or two may be of the reports.
+# After this many consecutive reports with status 500, the cause is assumed to be the server instead of the reports.
 REPORT_FAILURES_IN_A_ROW = 3
-# Reports that wait on the disk of a user, or in a train's directory: those of some 1000 hours of jobs, and less than
-# what home directories have left.
-SPOOL_MAX_BYTES = 256 * 2**20
-# Room in it for the last reports of jobs, which say how they ended.
-SPOOL_LAST_BYTES = 16 * 2**20
-# How often the size of the spool is looked up while it grows: other jobs write there, too.
+# Maximum size of the unsent reports in the user's spool or in a train's directory: about 1000 hours of jobs, and small
+# enough for home directories.
+SPOOL_MAX_BYTES = 256 * MIB
+# Part of the spool that is reserved for each job's last report, which says how the job ended.
+SPOOL_LAST_BYTES = 16 * MIB
+# Interval at which a job measures the size of a growing spool, to which other jobs write too.
 SPOOL_LOOK_INTERVAL_S = 60.0
-# Reports that the disk does not take are held in memory up to this.
-SPOOL_MEMORY_BYTES = 16 * 2**20
-# Reports that a server refused are kept for those who look for the reason, the latest ones.
+# Maximum total size of reports held in memory if they cannot be written to disk.
+SPOOL_MEMORY_BYTES = 16 * MIB
+# Maximum number of rejected reports that are kept for debugging; the oldest are removed.
 SPOOL_REFUSED_MAX = 100
-# Where a file system has no locks, a spool that nobody wrote to for so long is that of a job that is gone.
+# On file systems without locks, a spool with no writes for this long is assumed to belong to a dead job.
 SPOOL_QUIET_S = 3600.0
-# A token has some hundred characters, those of the grid some thousand.
-REPORT_TOKEN_MAX_BYTES = 16 * 1024
-# What a report shows of the log of a sub-job that failed: enough for tracebacks, and a page stays small.
+# Maximum size of an access token in reports. Most tokens have a hundred characters, grid tokens a few thousand.
+REPORT_TOKEN_MAX_BYTES = 16 * KIB
+# Maximum number of bytes from the log of a failed sub-job in a report: enough for tracebacks.
 FAILED_LOG_BYTES = 16_384
-# A task waits this long for a directory of results that is gone, as while a file system is mounted again.
+# Time that a task waits for its output directory to reappear, for example while a file system is remounted.
 OUT_GONE_WAIT_S = 120.0
-OUT_GONE_INTERVAL_S = 1.0
-# What is read of the end of a task's log to find out why it died.
+OUT_GONE_INTERVAL_S = 1.0  # Interval at which the output directory is looked for.
+# Number of bytes read from the end of a task's log to find out why it died.
 LOG_TAIL_BYTES = 8192
 
-# What a train learns its branches on: large enough that every column that is used is touched, small enough that the
-# other workers, which wait for the outcome, do not notice.
+# Number of entries from which a train learns which branches it reads: enough to touch every column used, and few enough
+# that the other workers, which wait for the result, are not delayed noticeably.
 LEARN_ENTRIES = 1000
-# Seconds in which a proof of advice reads before and after in pairs: six pairs of jobs of some seconds.
+# Time limit for verifying advice: six pairs of jobs of several seconds each, before and after the change.
 PROOF_S = 180.0
-# With bad files skipped, a branch is taken for a mistake if none of this many files has it: few enough to open at once.
+# If bad files are skipped, a branch that is missing in this many files is reported as an error.
 LOOK_FILES = 5
-STEP_BYTES = 100 * MB  # Default size of a chunk of a train after decompression.
-# A branch of no bytes, or an estimate gone wrong, must not ask for a chunk of any number of entries.
+STEP_BYTES = 100 * MB  # Default size of a train's chunk after decompression.
+# Maximum number of entries per chunk, for entries that have no bytes or whose size was estimated wrongly.
 STEP_MAX_ENTRIES = 50_000_000
-# Less than this does not hold the few baskets that a chunk is made of at the least, each of which may have some MB.
-MEMORY_LIMIT_MIN_BYTES = 16 * 2**20
-# What a process with wagons keeps of freed memory, and the blocks below this size that it takes from there: the largest
-# that the C library of GNU comes to by itself.
-FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES = 64 * 2**20, 32 * 2**20
-# Compiled code that a job did not remove is deleted after this time, which few jobs take.
+# Minimum memory limit for reading: a chunk consists of at least a few baskets of several MB each.
+MEMORY_LIMIT_MIN_BYTES = 16 * MIB
+# Maximum freed memory that a process with wagons keeps instead of returning it to the system, and the size above which
+# freed blocks are returned immediately. Both are the maximum values to which glibc would adapt them.
+FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES = 64 * MIB, 32 * MIB
+# Age at which compiled code of ended jobs is deleted. Few jobs run this long.
 COMPILED_CODE_KEPT_S = 7 * 86_400.0
-# A chunk of a train may take this part of the memory limit: two streams live side by side, each with some chunks in the
-# making, and a chunk takes about twice its plain bytes.
-CHUNK_MEMORY_SHARE = 16
-# The same of Parquet, decoded twice; bytes fetched at a time; entries at a time of texts that may all be one long one.
-PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MIN, PARQUET_TEXTS_MAX = 4, 2**20, 1024, 65_536
-# A worker reports its progress so often: the terminal is redrawn at this pace, and more would cost CPU time.
+# A chunk may take 1/16 of the memory limit: two streams exist concurrently, each prepares several chunks, and a chunk
+# takes about twice its uncompressed size.
+CHUNK_MEMORY_DIVISOR = 16
+# For Parquet: an additional divisor of a chunk's memory, since pages are decoded twice; bytes per read; and the minimum
+# and maximum number of entries per batch if all strings may refer to the same long string.
+PARQUET_CHUNK_PART, PARQUET_PIECE_BYTES, PARQUET_TEXTS_MIN, PARQUET_TEXTS_MAX = 4, MIB, 1024, 65_536
+# Interval at which a worker reports progress and the terminal is redrawn. Shorter intervals would cost CPU time.
 PROGRESS_INTERVAL_S = 0.2
-# Points of the timeline in job.json: one a second for a job of an hour, and never more than this.
+# Maximum number of points in the timeline of job.json: one per second for a job of an hour.
 TIMELINE_MAX_POINTS = 3600
-# After Ctrl-C workers have this long to leave the chunk they are in and hand over what they have.
+# After Ctrl-C, workers have this long to finish the current chunk and return their results.
 STOP_GRACE_S = 10.0
-# How often the job looks whether that time is over.
+# Interval at which a job checks whether STOP_GRACE_S has passed.
 STOP_CHECK_INTERVAL_S = 0.5
-# A worker that does not end when it should is killed after this.
+# Time that a worker has to exit before it is killed.
 KILL_GRACE_S = 2.0
 
-# A redirector that does not know a file yet asks its servers for some seconds.
+# Timeout for locating a file. A redirector queries its servers for an unknown file, which takes several seconds.
 LOCATE_WAIT_S = 60.0
-# Where NameNodes of Hadoop 3 answer by HTTP, without and with TLS.
+# Ports of Hadoop 3 NameNodes for HTTP and HTTPS.
 HDFS_WEB_PORT, HDFS_WEB_TLS_PORT = 9870, 9871
-# A list of blocks: half a kilobyte for each, as of a file of 4 TB.
-HDFS_BLOCKS_MAX_BYTES = 16 * 2**20
-# Machines that a list names for a file: blocks have three copies, and machines with little of it are no help.
+# Maximum size of a file's block list: half a kilobyte per block, for a file of 4 TB.
+HDFS_BLOCKS_MAX_BYTES = 16 * MIB
+# Maximum number of hosts kept of a file's block list. Blocks have three replicas; hosts with few blocks do not help.
 HOSTS_OF_FILE_MAX = 3
-# A server that is there accepts a connection sooner, also over a link that loses packets.
+# Timeout for connecting. A running server accepts a connection faster, even over a lossy link.
 CONNECT_WAIT_S = 15.0
-# Round trips that are expected where none was measured: to a server on the worker's machine, at its site, elsewhere.
+# Assumed round-trip time to a server on the worker's host, if none was measured.
 HOST_ROUND_TRIP_S = 0.0001
-SITE_ROUND_TRIP_S = 0.001
-WAN_ROUND_TRIP_S = 0.05
-# Up to this a storage element is near: sites are that large, and reading hides it.
+SITE_ROUND_TRIP_S = 0.001  # Assumed round-trip time to a server at the worker's site.
+WAN_ROUND_TRIP_S = 0.05  # Assumed round-trip time to other servers.
+# Maximum round-trip time to a storage element that counts as near: as within a site, and hidden by prefetching.
 NEAR_ROUND_TRIP_S = 0.003
-# Workers without near work wait this long, about a group of sub-jobs, before they take what is near to others.
+# Time that a worker without nearby work waits, about one group of sub-jobs, before it takes work that is near others.
 FAR_WORK_WAIT_S = 3.0
-# Round trips that a sub-job carries to its worker, the shortest ones.
+# Maximum number of round-trip times that are sent to a worker with each sub-job, shortest first.
 ROUND_TRIPS_SENT_MAX = 64
 
-# A group of sub-jobs is about this long on a far worker: handing it out costs some milliseconds, and what is lost with
-# a worker, or waited for at the end, stays small.
+# Target duration of a group of sub-jobs on a remote worker. Sending a group costs a few milliseconds, and little time
+# is lost if a worker dies or the job waits for its last group.
 GROUP_S = 2.0
-# Of sub-jobs that take no time a group has this many, so that 2000 of them a second are handed out.
+# Maximum number of sub-jobs in a group: enough to hand out 2000 very short ones per second.
 GROUP_SUBJOBS_MAX = 100
-# Results larger than this a far worker folds with those of their neighbours before they travel: a job that takes in a
-# hundred a second has a network and a processor left, and its ledger stays small.
+# Results larger than this are folded with their neighbours on a remote worker before they are sent. This saves network
+# traffic and CPU time of a job that receives a hundred results per second, and keeps its ledger small.
 FOLD_AFAR_MIN_BYTES = 1 * MB
-# A group has at most this many times as many sub-jobs as those before it: the first sub-jobs may be short by chance.
+# Maximum ratio of the size of a group to that of the previous one, since the first sub-jobs may be short by chance.
 GROUP_GROWTH = 4
-# Groups that are at work or wait at a pool: two for each worker, so that none has nothing to do, and enough for a
-# cluster that starts workers when work waits.
+# Number of running or queued groups per worker of a pool. Two keep every worker busy and make clusters that scale with
+# the queue start more workers.
 GROUPS_PER_SLOT = 2
-GROUPS_MIN = 8
-# A group whose workers ended so often is split; a sub-job alone of which this is so is tried wagon by wagon.
+GROUPS_MIN = 8  # Minimum number of groups that are running or queued in a pool.
+# A group is split after the workers running it died this many times; a single sub-job is then tried wagon by wagon.
 GROUP_DEATHS_MAX = 2
-# An executor that does not say how many workers it has is taken to have this many.
+# Number of workers assumed for an executor that does not report its size.
 EXECUTOR_SLOTS = 8
-# Wagons larger than this go to a worker when it says that it does not have them.
-PROGRAM_INLINE_BYTES = 256 * 1024
-# Files of wagons that travel to workers; more is data, which is not for this.
+# Maximum size of wagons that are sent to a worker without first asking whether the worker already has them.
+PROGRAM_INLINE_BYTES = 256 * KIB
+# Maximum size of the source files that are sent to workers. More is probably data.
 SHIPPED_MAX_BYTES = 16 * MB
-# Of the memory of a worker of a pool the process that works for it may take this part, as Dask's own workers may.
+# Fraction of a pool worker's memory that its job process may use; Dask workers have the same default.
 POOL_MEMORY_PART = 0.95
-# How often a job looks at its pool, and an agent at its process.
+# Interval at which a job checks its pool.
 POOL_LOOK_INTERVAL_S = 0.25
-AGENT_LOOK_INTERVAL_S = 0.25
-# A worker process that has nothing to do for this long is ended; a job ends those of its own earlier, where it can.
+AGENT_LOOK_INTERVAL_S = 0.25  # Interval at which an agent checks its process.
+# Idle time after which a worker process is stopped. A job stops its own processes earlier if it can.
 AGENT_IDLE_S = 30.0
-# Runs of which an agent's process remembers that they were stopped or have ended: more than a worker serves at once.
+# Maximum number of ended runs that an agent process remembers, more than a worker serves concurrently.
 AGENT_RUNS_MAX = 1000
-# The process from which workers are forked ends when no train has asked for one for this long. It holds some 90 MB.
+# Idle time after which the process that forks workers exits. The process uses about 90 MB.
 STARTER_IDLE_S = 900.0
-# It answers in milliseconds once the libraries are loaded, which a cold network disk may take this long for.
+# Timeout for responses of the process that forks workers. They take milliseconds, but loading libraries from a cold
+# network disk may take this long.
 STARTER_ANSWER_S = 60.0
-# How soon a job that waits for it notices Ctrl-C.
+# Interval at which a job checks for Ctrl-C while it waits for the process that forks workers.
 STARTER_LOOK_S = 0.2
-# The queue of a batch system may be this long; after that nobody waits for the job any more.
+# Maximum time that a job waits while its pool has no workers, for example because they are queued in a batch system.
 NO_WORKERS_S = 24 * 3600.0
-# A scheduler that does not answer for this long is gone; one with a thousand workers may be busy for some seconds.
+# A scheduler that is silent for this long is considered dead. With a thousand workers it may be busy for seconds.
 SCHEDULER_SILENT_S = 60.0
 SCHEDULER_CONNECT_S = 30.0
 SCHEDULER_LOOK_INTERVAL_S = 0.5
-# The result of a group comes over the network from the worker that has it; it may have to be computed again.
+# Timeout for fetching a group's result from its worker, which may have to recompute the result.
 RESULT_WAIT_S = 600.0
-# Letting go of workers may take this long; they end by themselves after AGENT_IDLE_S.
+# Timeout for releasing workers, which exit by themselves after AGENT_IDLE_S.
 RELEASE_WAIT_S = 5.0
-# This many workers are asked for their versions before a run, for this long; all others say it with their first group.
+# Maximum number of workers that are asked for their versions before a run. The other workers report their versions with
+# their first group.
 VERSIONS_ASKED_MAX = 64
-VERSIONS_WAIT_S = 10.0
+VERSIONS_WAIT_S = 10.0  # Timeout for the versions.
 
-# A sub-job that ran out of memory has chunks of a quarter of the entries then, and so on to this part: four more
-# attempts reach from some GB to what single events take.
+# Factor by which the number of entries per chunk is reduced each time a sub-job with less memory runs out of it again.
 CHUNK_SHRINK = 4
-CHUNK_DIVISOR_MAX = 64
-# One that ran out of memory reads with this part of the limit at first, which takes chunks as they are.
+CHUNK_DIVISOR_MAX = 64  # Maximum total divisor: from several GB to single events in a few attempts.
+# A sub-job that runs out of memory is first retried with unchanged chunks and this fraction of the memory limit.
 LEAN_MEMORY_PART = 4
-# This many sub-jobs set aside with none finished in between: it is not they that are bad, and the job ends.
+# After this many consecutive failed sub-jobs the job fails, since the cause is probably not the sub-jobs.
 SET_ASIDE_IN_A_ROW_MAX = 10
-# This many worker processes that died before they began a sub-job: those to come will, too.
+# After this many worker processes died before their first sub-job, the job fails.
 WORKER_STARTS_FAILED_MAX = 5
 
-# A machine on which this many different sub-jobs failed, with none finished in between, gets no more.
+# A host gets no more work after this many different sub-jobs failed on it without a success in between.
 NODE_FAILURES_MAX = 3
 
-# When nothing is left to hand out, and this many are done, a sub-job that takes longer than this many times the median,
-# and than it takes to start a process and to open a file anew, is run a second time.
+# Speculative execution: once all sub-jobs are handed out and this fraction is done, a sub-job is started a second time
+# if it has taken longer than TAIL_FACTOR times the median, and longer than a process start and a slow open.
 TAIL_DONE_PART = 0.75
 TAIL_FACTOR = 1.5
 TAIL_MIN_S = 10.0
-# Where fewer are done the median says less: a sub-job has this many times as long. Without any such limit a small job
-# waits for one worker that stands still.
+# Additional factor while fewer than TAIL_DONE_PART are done and the median is less certain, so that a worker that hangs
+# cannot stall the job.
 TAIL_PATIENCE = 6
 
-# A worker that comes no step further and does not compute for this long is taken for stuck. Reading ends earlier by its
-# own deadlines, and a wagon that waits for something else for ten minutes is rare; `--worker-timeout` is for it.
+# A worker that makes no progress and uses no CPU for this long is considered stuck. Reads have shorter timeouts.
+# `--worker-timeout` is for the rare wagon that waits longer for something else.
 WORKER_TIMEOUT_S = 600
-# What a chunk reads at a time has seldom more bytes; its storage's deadlines are for this many.
+# Read size for which storage timeouts are computed. Chunks rarely read more at a time.
 LARGE_READ_BYTES = 256 * MB
-# One that computes may be at a long step: it has this many times as long.
+# Factor by which WORKER_TIMEOUT_S is multiplied for a worker that uses CPU, which may be in a long step.
 WORKER_BUSY_TIMES = 6
-# It computes if it takes more of a core than this; threads that only look at a clock take less.
+# A worker is computing if it uses more than this fraction of a core; threads that only poll use less.
 WORKER_BUSY_SHARE = 0.02
-# Between two looks at a worker no more than this counts: the job itself did not run if it was longer.
+# Maximum time counted between two checks of a worker. After a longer gap, the job itself must have been suspended.
 WORKER_TICK_MAX_S = 2.0
 
-# `branchline test` tries every wagon on files spread over the dataset: enough to see that they differ.
+# Number of files, spread over the dataset to show how they differ, on which `branchline test` runs every wagon.
 FORECAST_FILES = 3
-# Of each file, this many entries in this many chunks: a second or so for most wagons, and growth of the output shows.
+# Maximum number of entries per file in `branchline test`: about a second for most wagons, and enough to see output
+# grow.
 FORECAST_ENTRIES = 10_000
-FORECAST_CHUNKS = 5
-# Of the events that have nothing in a companion this many are named; their number is always given.
+FORECAST_CHUNKS = 5  # Maximum number of chunks per file in `branchline test`.
+# Maximum number of events without a companion entry that are listed individually; their total is always shown.
 MISSING_NAMED = 5
-# Decoded chunks that a worker holds at a time: the one with the wagons, one ready, one being decoded.
+# Number of decoded chunks that a worker holds: one in the wagons, one ready, and one being decoded.
 CHUNKS_HELD = 3
 
-# Drawing takes about this long for each histogram, most of which have one axis, and so does writing records and page.
+# Estimated time to draw a histogram; most histograms have one axis.
 PICTURE_S = 0.02
-RECORDS_S = 0.5
+RECORDS_S = 0.5  # Estimated time to write the records and the page of a job.
 
-# A histogram of many dimensions is made whole up to this many cells, some hundred MB; above it only its filled cells,
-# or some of its axes, are good for anything.
+# Maximum number of cells (several hundred MB) of a dense histogram. Larger ones need filled cells or projections.
 DENSE_CELLS_MAX = 30_000_000
 
-# Trees that an open file keeps, so that `file["tree"]` in a loop parses nothing again: more than an analysis reads of
-# one file, and with 1500 branches each some 10 MB.
+# Maximum number of trees that an open file caches, so that `file["tree"]` in a loop does not parse a tree again: more
+# than an analysis reads from one file. A tree with 1500 branches takes about 10 MB.
 TREES_KEPT = 16
 
-# What the kernel reads of a disk and keeps of it at a time, on most machines.
+# Page size of the kernel's page cache on most machines.
 DISK_PAGE_BYTES = 4096
 
-# The control room.
-# A process waits so long for the database that another one writes: a backup, or a person with a shell.
+# Time that a process of the control room waits for a locked database, for example during a backup.
 DATABASE_WAIT_S = 10.0
-# The write-ahead log of the database is cut to this when it was longer: a long read, as of a backup, makes it grow.
+# Size to which the write-ahead log is truncated after a long read, such as a backup, made it grow.
 DATABASE_JOURNAL_MAX_BYTES = 64 * MB
-# Points of the profile of a job that are kept: as many as a picture shows; a longer one has every second one.
+# Maximum number of points of a job's profile, as many as a plot shows. Longer profiles are thinned out.
 JOB_POINTS_MAX = 600
-# A running job that has sent nothing for so long is shown as silent: it sends at least every minute.
+# A running job is shown as silent after this time without a report. Jobs report at least every minute.
 JOB_SILENT_S = 180.0
-# Names of users, sites, storage elements, wagons: longer ones are cut, as they become labels and links.
+# Maximum length of the names of users, sites, storage elements and wagons, which become labels and links.
 NAME_LENGTH_MAX = 200
-# Paths, URLs, commands.
+# Maximum length of paths, URLs and commands.
 LOCATION_LENGTH_MAX = 4096
-# File records in a batch: some MB of JSON. A job sends more of them in several batches.
+# Maximum number of file records in a batch: several MB of JSON. A job splits longer lists into several batches.
 BATCH_FILES_MAX = 5000
-# Remarks, and failed replicas, of a file.
+# Maximum number of remarks, and of failed replicas, per file.
 FILE_REMARKS_MAX = 10
-# Batches that are on the disk together: where a thousand jobs report, each is to wait for the disk once.
+# Maximum number of batches per transaction, in which a thousand reporting jobs share the wait for the disk.
 BATCHES_TOGETHER_MAX = 50
-# Sites by storage elements in a batch: more than any job reads from in five seconds.
+# Maximum number of pairs of site and storage element in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000
-# Jobs on a page of the list, and files on one of a job.
+# Maximum number of jobs on a page of the job list.
 JOBS_PAGE_MAX = 500
-FILES_PAGE_MAX = 500
-# Sources (processes that send) of a job, as tasks of a batch system: above it somebody plays games.
+FILES_PAGE_MAX = 500  # Maximum number of files on a page of a job's files.
+# Maximum number of sources of a job: processes that report, such as batch system tasks. More indicate abuse.
 JOB_SOURCES_MAX = 100_000
-# Rows of files wait in the database until there are so many, or the first of them is so old: a file for each batch
-# would make thousands a day, and what waits is read slower than Parquet.
+# Maximum number of rows about files that the database collects before they are written to Parquet. One Parquet file per
+# batch would make thousands a day, but reading the database is slower than reading Parquet.
 PENDING_ROWS_MAX = 50_000
-PENDING_AGE_S = 300.0
-# Rows of the history that are compressed, read and sorted together: some 20 MB in memory.
+PENDING_AGE_S = 300.0  # Maximum age of rows about files before they are written to Parquet.
+# Number of rows of the history that are compressed, read and sorted together: about 20 MB in memory.
 HISTORY_GROUP_ROWS = 65_536
-# This many neighbouring files of a day are joined into one, in stages, so that a row is written three times at most.
+# Number of neighbouring files of a day that are merged into one, in stages: each row is written at most three times.
 HISTORY_FILES_JOINED = 10
-# A day that is over has up to so many files that could be one: rows that come late must not rewrite it each time.
+# Number of files that a past day may keep although they would fit into one, so that late rows do not rewrite the large
+# file each time.
 HISTORY_FILES_LATE = 4
-# Rows of a file: some hundred MB.
+# Maximum number of rows per file of the history: several hundred MB.
 HISTORY_FILE_ROWS_MAX = 4_000_000
-# Threads that read the history for one page: they wait for the disk, and decompress.
+# Maximum number of threads that read the history for one page; the threads wait for the disk and decompress.
 HISTORY_THREADS_MAX = 4
-# How long rows of files, and jobs, are kept, and how large the history may grow. Sums stay.
+# Days for which rows about files are kept. Aggregates are kept forever.
 HISTORY_DAYS = 90
-JOBS_DAYS = 400
-HISTORY_MAX_BYTES = 50 * 1000 * MB
-# No policy keeps anything longer than a century: more is a mistake in a setting.
+JOBS_DAYS = 400  # Days for which jobs are kept.
+HISTORY_MAX_BYTES = 50 * 1000 * MB  # Maximum size of the history.
+# Maximum retention. More than a century is probably a mistake in the settings.
 RETENTION_DAYS_MAX = 36_500
-# How often the control room looks for something to do, and how often it forgets what is too old.
+# Interval of background maintenance.
 UPKEEP_PAUSE_S = 10.0
-FORGETTING_PAUSE_S = 3600.0
-# Jobs that are forgotten in one transaction: other writers wait for it.
+FORGETTING_PAUSE_S = 3600.0  # Interval at which expired data is deleted.
+# Maximum number of jobs deleted in one transaction, during which other writers wait.
 JOBS_FORGOTTEN_TOGETHER = 200
-# At the end the control room waits so long for what it does in the background, which stops within one group of rows.
+# Shutdown timeout for background work, which stops after the current group of rows.
 UPKEEP_END_S = 30.0
-# Values of a wagon's parameters, as JSON.
+# Maximum length of a wagon parameter's value as JSON.
 PARAMETER_LENGTH_MAX = 10_000
-# A file of wagons, and the wagons in it. The server stands still while it parses one: half a second for so much.
+# Maximum size of a wagon file. Parsing blocks the server, for half a second at this size.
 WAGON_SOURCE_MAX_BYTES = 400_000
-WAGON_CLASSES_MAX = 200
-# Classes of such a file, and statements and parameters of a wagon; its names of branches are up to 20 times as many.
+WAGON_CLASSES_MAX = 200  # Maximum number of wagons in a file.
+# Maximum number of classes in a wagon file, and of statements and parameters of a wagon. Its branches may be 20 times
+# as many.
 SOURCE_PARTS_MAX = 1000
-# Files of which it is remembered what wagons they have.
+# Maximum number of wagon files whose list of wagons is cached.
 SOURCES_REMEMBERED_MAX = 500
-# Wagons that one requires directly.
+# Maximum number of wagons that a wagon requires directly.
 REQUIRED_WAGONS_MAX = 50
-# Lines of a registered dataset; a longer one is a list in a file.
+# Maximum number of lines of a registered dataset. Longer lists belong in a file.
 DATASET_LINES_MAX = 10_000
 DESCRIPTION_LENGTH_MAX = 4000
-# Lines of a difference of two sources that a page shows, and in which it is looked for what stayed.
+# Maximum number of lines of source code that are compared, and of the diff that is shown.
 DIFFERENCE_LINES_MAX = 2000
 
-# Requests to the server: the largest are batches of jobs and files of wagons.
-REQUEST_MAX_BYTES = 8 * 2**20
-REPORT_PLAIN_MAX_BYTES = 64 * 2**20
-# The head of a request is one packet, and its body takes seconds over the slowest line.
+# Maximum size of a request. The largest are batches of jobs and wagon files.
+REQUEST_MAX_BYTES = 8 * MIB
+REPORT_PLAIN_MAX_BYTES = 64 * MIB  # Maximum size of a batch after decompression.
+# Timeout for the head of a request, which is one packet.
 REQUEST_HEAD_S = 10.0
-REQUEST_BODY_S = 60.0
-# All bodies under way together: those of 200 jobs that report at once, with a file of wagons or two.
-REQUESTS_MAX_BYTES = 256 * 2**20
-# Batches that are read at a time: the database takes one after the other, and a plain batch may take 64 MiB.
+REQUEST_BODY_S = 60.0  # Timeout for the body of a request, which takes seconds over a slow line.
+# Maximum total size of the request bodies in flight: 200 jobs that report at once and a few wagon files.
+REQUESTS_MAX_BYTES = 256 * MIB
+# Maximum number of batches that are parsed concurrently. The database accepts one at a time, and a decompressed batch
+# takes up to 64 MiB.
 REPORTS_AT_ONCE = 4
-# A batch waits so long for its turn; then its job is told to come again after some time.
+# Time for which a batch is queued before its job is asked to retry.
 REPORT_WAIT_S = 20.0
-RETRY_AFTER_S = 10
-# Live pages are told of changes so often, and kept open with a comment when nothing changes.
+RETRY_AFTER_S = 10  # Value of the Retry-After header.
+# Minimum interval between updates of live pages.
 LIVE_INTERVAL_S = 1.0
-# A page is no older than this, also if nothing was reported: what depends on the time alone changes by the minute.
+# Maximum age of a live page, even without new reports. Some content depends on the time and changes by the minute.
 LIVE_AGE_MAX_S = 60.0
-LIVE_HEARTBEAT_S = 15.0
-LIVE_KNOWN_S = 5.0  # how often it is asked whether their viewer may still see them
-# Pages that are drawn at the same time, and kept until something changes: what some dozens of people look at.
+LIVE_HEARTBEAT_S = 15.0  # Interval of comments that keep the connection of a live page alive.
+LIVE_KNOWN_S = 5.0  # Interval at which viewers of live pages are authorized again.
+# Maximum number of pages that are rendered concurrently.
 PAGES_AT_ONCE = 4
-PAGES_KEPT_MAX = 200
-# Open pages: each costs a few kB and a wake-up a second.
+PAGES_KEPT_MAX = 200  # Maximum number of pages that are cached; enough for dozens of viewers.
+# Maximum number of open live pages. Each costs a few kB and a wake-up per second.
 LIVE_VIEWERS_MAX = 1000
-LIVE_VIEWERS_OF_PERSON_MAX = 200
-# What the server says of requests that are none, and of its faults, in a minute.
+LIVE_VIEWERS_OF_PERSON_MAX = 200  # Maximum number of open live pages per person.
+# Maximum number of log lines about invalid requests and server errors, per interval; and the interval.
 LOG_LINES_MAX, LOG_SPAN_S = 20, 60.0
-# What it prints of faults of its own in the background: each once, with a traceback of up to so many characters.
+# Maximum number of distinct background errors that are printed, and the maximum length of each traceback.
 FAULTS_PRINTED_MAX, FAULT_TEXT_MAX = 100, 20_000
-# The server waits so long for answers that are under way when it ends.
+# Shutdown timeout for requests in progress.
 SERVER_END_S = 2.0
-# Bars and lines of a picture of storage elements over time.
+# Maximum number of bars or lines in a plot of storage elements over time.
 ELEMENTS_DRAWN_MAX = 8
-# Steps of a line of such a picture: a week by the hour.
+# Maximum number of steps of a line in a plot of storage elements over time: a week by the hour.
 PICTURE_BINS_MAX = 170
 
-# Trains of the control room: wagons, how often those that run are looked at, and what needs no operator.
+# Maximum number of wagons of a train in the control room.
 TRAIN_WAGONS_MAX = 200
-TRAIN_LOOK_S = 1.0
-TRAIN_SUBMITTED_LOOK_S = 10.0
-TRAIN_SECONDS_APPROVED = 86_400.0
-TRAIN_MEMORY_APPROVED_BYTES = 64 * 10**9
+TRAIN_LOOK_S = 1.0  # Polling interval for local trains.
+TRAIN_SUBMITTED_LOOK_S = 10.0  # Polling interval for submitted trains.
+TRAIN_SECONDS_APPROVED = 86_400.0  # Time above which an operator has to approve a train.
+TRAIN_MEMORY_APPROVED_BYTES = 64 * GB  # Memory above which an operator has to approve a train.
 
-# Plans of trains: how many, how often they are looked at, how late a train may be that was due while the server was
-# away (half a working day, after which people have made other arrangements), and the largest limits that they name.
+# Maximum number of plans of trains.
 PLANS_MAX = 200
-PLAN_LOOK_S = 10.0
-PLAN_LATE_MAX_S = 4 * 3600.0
-PLAN_HOURS_MAX = 24 * 366
-# Trials whose forecasts are remembered: more than there are wagons on datasets.
+PLAN_LOOK_S = 10.0  # Polling interval for due plans.
+PLAN_LATE_MAX_S = 4 * 3600.0  # Maximum delay of a train that was due while the server was down.
+PLAN_HOURS_MAX = 24 * 366  # Maximum time limit in a plan.
+# Maximum number of cached trial forecasts, more than there are pairs of wagon and dataset.
 PLAN_NEEDS_KEPT_MAX = 50_000
-PLAN_MEMORY_MAX_BYTES = 2**50
+PLAN_MEMORY_MAX_BYTES = 2**50  # Maximum memory limit in a plan.
 
-# Measures that jobs obey: how long one may last, and lasts if nobody says it (a shift).
+# Maximum duration of a measure, a corrective action that jobs obey.
 MEASURE_HOURS_MAX = 168
-MEASURE_HOURS = 8
+MEASURE_HOURS = 8  # Default duration of a measure: one shift.
 MEASURE_SECONDS_MAX = MEASURE_HOURS_MAX * 3600.0
-# Measures in force at a time: every answer to a report has all of them, and fits with them into what a job reads of it.
+# Maximum number of active measures. Every response to a report contains all of them, and its size is limited.
 MEASURES_IN_FORCE_MAX = 30
-# Measures that the record of a job names: those of weeks, and no number that a server invents.
+# Maximum number of measures in a job's record: enough for weeks, and a bound against faulty servers.
 MEASURES_RECORDED_MAX = 1000
-# The names of a site and of a storage element, and the reasons that people give.
+# Maximum length of the names of a site and a storage element in a measure, and of its reason.
 MEASURE_TEXT_MAX, MEASURE_WHY_MAX = 200, 1000
-# What a page compares with: the reads of a day before a measure.
+# Length in hours of the period before a measure whose reads are compared with the reads during the measure.
 MEASURE_BEFORE_HOURS = 24
 
-# Comparing the results of two trains: what is read of those that differ, together and of one file, so that a page takes
-# a second and no more memory than the server has.
-COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES = 256 * 2**20, 32 * 2**20
-# Differing values of one file, pictures of one page, and steps of a line in them.
+# Comparison of two trains' results: maximum number of bytes read from differing files, in total and per file, such that
+# a page takes about a second and a bounded amount of memory.
+COMPARED_BYTES_MAX, COMPARED_FILE_MAX_BYTES = 256 * MIB, 32 * MIB
+# Maximum number of differing values shown per file, of plots per page, and of steps per line in a plot.
 COMPARED_VALUES_SHOWN_MAX, COMPARED_PICTURES_MAX, COMPARED_BINS_DRAWN_MAX = 50, 20, 250
-# Tables of two trains: rows that are read at a time, the memory of that, and the time of a page.
-COMPARED_TABLE_ROWS, COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_S = 50_000, 256 * 2**20, 10.0
-# Cutflows that `branchline run` prints: samples times variations have many.
+# Comparison of two trains' tables: number of rows read at a time, their maximum memory, and a page's time limit.
+COMPARED_TABLE_ROWS, COMPARED_TABLE_MEMORY_BYTES, COMPARED_TABLE_S = 50_000, 256 * MIB, 10.0
+# Maximum number of cutflows that `branchline run` prints. There is one for each sample and variation.
 CUTFLOWS_PRINTED_MAX = 6
-# The record of a job, and its state: code of users could write what has no end in their place.
-JOB_FILE_MAX_BYTES = 256 * 2**20
-# Comparing two commands: rounds in all, and those that may fail.
+# Maximum size of job records and state files, since users' code could replace them by files of any size.
+JOB_FILE_MAX_BYTES = 256 * MIB
+# Comparison of two commands: maximum number of rounds, and of failed rounds.
 COMPARED_ROUNDS_MAX, COMPARED_LOST_MAX = 500, 3
 
-# Trials of wagons: a sample takes seconds, and code that runs for minutes on it is wrong.
+# Maximum wall time of a trial. Trials take seconds; code that runs for minutes on a sample is faulty.
 TRIAL_WALL_S = 600.0
-# Wagons that are tried together: each takes a process for a second or more.
+# Maximum number of wagons in one trial. Each wagon starts a process, which takes a second or more.
 TRAIN_TRIAL_WAGONS_MAX = 40
-TRIAL_CPU_S = 1200
-# Address space of each of its processes: what wagons of the field take, several times over.
-TRIAL_MEMORY_MAX_BYTES = 16 * 2**30
-# Processes and threads of its user.
+TRIAL_CPU_S = 1200  # Maximum CPU time of a process of a trial.
+# Maximum address space of each process of a trial, several times what typical wagons need.
+TRIAL_MEMORY_MAX_BYTES = 16 * GIB
+# Maximum number of processes and threads of the user that runs trials.
 TRIAL_TASKS_MAX = 2000
-# A file that it writes.
-TRIAL_FILE_MAX_BYTES = 2**30
-# Sources from git: how long is waited for each step, how large a file of wagons and all that is fetched for it may be.
+# Maximum size of each file that a trial writes.
+TRIAL_FILE_MAX_BYTES = GIB
+# Wagon sources in git: timeout per step, and maximum number of concurrent fetches.
 GIT_WAIT_S, GIT_AT_ONCE = 60.0, 2
-GIT_FILE_MAX_BYTES, GIT_DISK_BYTES = 2**20, 2**28
-FILES_PARSED_KEPT = 256  # what they import is known without parsing them in the next train of this process
-PATHS_KEPT = 4096  # of modules: whether they belong to installed packages
-PROVENANCE_GIT_S = 5.0  # for what git says of the code of a train
-# Temporary files in the sandbox of a trial, which are in memory; and how often all its processes are looked at.
-TRIAL_SPACE_BYTES = 2**30
-TRIAL_WATCH_S = 0.5
-# What a process of a trial writes to its terminal, of which the end is kept.
+GIT_FILE_MAX_BYTES, GIT_DISK_BYTES = MIB, 256 * MIB  # Maximum size of a wagon file, and of a fetch.
+FILES_PARSED_KEPT = 256  # Maximum number of cached imports of source files, for the next train of this process.
+PATHS_KEPT = 4096  # Maximum number of cached module paths, with whether they belong to installed packages.
+PROVENANCE_GIT_S = 5.0  # Timeout for git when the code of a train is recorded.
+# Maximum total size of temporary files in a trial's sandbox, which are in memory.
+TRIAL_SPACE_BYTES = GIB
+TRIAL_WATCH_S = 0.5  # Interval at which the processes of a trial are checked.
+# Number of bytes that are kept from the end of the output of a trial's process.
 TRIAL_LOG_MAX_BYTES = 20_000
-# An outcome: its largest parts are tracebacks and names of branches.
+# Maximum size of a trial's outcome, mostly tracebacks and branch names.
 TRIAL_OUTCOME_MAX_BYTES = 5_000_000
-# Of a finding about a wagon in the pages of its trains: some sentences.
+# Maximum length of a finding about a wagon on the pages of its trains.
 TRIAL_NOTE_MAX = 1000
-# After an error of the disk trials pause for so long.
+# Pause before the next trial after a disk error.
 TRIAL_PAUSE_S = 5.0
 SANDBOX_PROBE_S = 10.0
-# What a trial warns of. A worker of a batch system has 2 GB.
-TRIAL_MEMORY_LARGE_BYTES = 10**9
-TRIAL_OUTPUT_LARGE_BYTES = 200 * 10**6
+# Thresholds above which a trial warns. A worker of a batch system has 2 GB.
+TRIAL_MEMORY_LARGE_BYTES = GB
+TRIAL_OUTPUT_LARGE_BYTES = 200 * MB
 TRIAL_FIRST_CHUNK_LONG_S = 30.0
 TRIAL_SLOW_OF_READING = 20.0
-# Below this a time of a wagon on the sample tells of the machine (of what else it does), not of the wagon.
+# Minimum wall time of a wagon in a trial for warnings about its speed. Shorter times depend mainly on other load.
 TRIAL_TIME_TELLING_S = 1.0
-# CPU time does not depend on what else the machine does.
+# Minimum CPU time of a wagon in a trial for its CPU time per event to be used. Other load hardly affects CPU times.
 TRIAL_CPU_TELLING_S = 0.05
 TRIAL_WAITING_SHARE = 0.5
 TRIAL_BRANCHES_MANY = 300
 
 
 def memory_limit_bytes(limit: str | int) -> int:
-    """The bytes of a memory limit of a train. Raises MemoryLimitError for one that is too small to work with."""
+    """Return the memory limit of a train in bytes. Raises MemoryLimitError if it is too small."""
     size_bytes = parse_bytes(limit)
     if size_bytes < MEMORY_LIMIT_MIN_BYTES:
         raise MemoryLimitError(
             f"nothing can be read within a memory limit of {limit}",
-            hint=f"give {MEMORY_LIMIT_MIN_BYTES // 2**20} MiB or more, better 1 GiB",
+            hint=f"give {MEMORY_LIMIT_MIN_BYTES // MIB} MiB or more, better 1 GiB",
         )
     return size_bytes
 
 
-# Findings of the control room: jobs that are looked at, the last ones; places of the two-way table; jobs that a cell
-# needs, and others like it that a place is compared with.
+# Findings of the control room: maximum number of latest jobs considered, and of sites or storage elements in the
+# two-way table.
 FINDINGS_JOBS_MAX, FINDINGS_PLACES_MAX = 50_000, 50
+# Minimum number of jobs in a cell of the two-way table, and of similar cells to compare a cell with.
 FINDINGS_CELL_JOBS_MIN, FINDINGS_PEERS_MIN = 3, 3
-# How often the two-way table is drawn anew within its errors, for intervals.
+# Number of resamplings of the two-way table, from which intervals are computed.
 FINDINGS_DRAWS = 100
-# Of the findings of each kind of place at most this share is false.
+# Accepted false discovery rate, for each kind of finding separately.
 FINDINGS_FALSE_RATE = 0.02
-# Less is not worth a finding.
+# Slowdowns below this factor are not reported.
 FINDINGS_SLOW_TIMES = 1.5
-# The share of the workers' time that reading from elsewhere must cost.
+# Minimum share of the workers' time that reading from other sites must cost to be reported.
 FINDINGS_LOST_SHARE = 0.1
-# Failures at one place beside those at others: how many, and how many times as often; so many are usual anywhere.
+# Failures at one site or storage element compared with others: minimum number to be reported.
 FINDINGS_FAILED_MIN = 3
-FINDINGS_FAILED_TIMES = 3.0
-FINDINGS_USUAL_FAILURES = 0.002
-# Bytes that are read beside those that are needed: joined ranges bring some that nobody wants.
-LARGE_READS_TIMES, LARGE_READS_WASTE_BYTES = 1.5, 10**9
-# Reads that are small, slow, and most of the time.
-ROUND_TRIPS_SMALL_BYTES = 256 * 1024
+FINDINGS_FAILED_TIMES = 3.0  # Minimum ratio to be reported.
+FINDINGS_USUAL_FAILURES = 0.002  # Normal failure rate.
+# Minimum ratio and difference of bytes read to bytes needed for a finding. Coalesced ranges always include some
+# unneeded bytes.
+LARGE_READS_TIMES, LARGE_READS_WASTE_BYTES = 1.5, GB
+# Thresholds of the finding about round trips: reads that are small, slow, and take most of the time.
+ROUND_TRIPS_SMALL_BYTES = 256 * KIB
 ROUND_TRIP_SLOW_S = 0.005
 ROUND_TRIPS_TIME_SHARE = 0.5
-# Ends of jobs at which few processes work: of how many, for how long, which part of the job; and how many are told.
+# Long tails of jobs, in which few processes still work: minimum number of processes, minimum duration, minimum share of
+# the job's time, and maximum number of tails reported.
 TAIL_PROCESSES_MIN, TAIL_LONG_S, TAIL_LONG_SHARE, TAILS_TOLD_MAX = 4, 60.0, 0.2, 5
-# CPU time of a wagon beside its trial, in runs with enough events.
+# Minimum ratio of a wagon's CPU time in runs to its CPU time in the trial, for a finding to be reported.
 FORECAST_MISSED_TIMES = 1.5
-WAGON_EVENTS_TELLING = 10_000
+WAGON_EVENTS_TELLING = 10_000  # Minimum number of events in a run for a finding about CPU time.
 FINDINGS_RUNS_MAX = 100_000
-# Findings are looked for again after so long where something changed, and never for more than a twentieth of the time.
+# Minimum interval between searches for findings if anything changed.
 FINDINGS_PAUSE_S = 20.0
-FINDINGS_TIME_SHARE = 0.05
-# Places with series of their own at /metrics: each is five series in the monitoring system.
+FINDINGS_TIME_SHARE = 0.05  # Maximum share of time spent on searches for findings.
+# Maximum number of cells (site, storage element, distance) that have their own time series at /metrics, five each.
 METRICS_CELLS_MAX = 1000
 
-# Accounts of a shared control room.
+# Minimum and maximum length of a password in a shared control room.
 PASSWORD_CHARACTERS_MIN, PASSWORD_CHARACTERS_MAX = 10, 200
 GROUPS_OF_PERSON_MAX = 50
-# A session of a browser ends after so many days; of more open ones the oldest end.
+# Lifetime of a browser session.
 SESSION_DAYS = 7
-SESSIONS_OF_PERSON_MAX = 20
+SESSIONS_OF_PERSON_MAX = 20  # Maximum number of sessions per person. The oldest ones end.
 TOKENS_OF_PERSON_MAX = 50
 TOKEN_DAYS_MAX = 400
-# How exactly it is kept when a token was used last.
+# Resolution of the recorded time of a token's last use.
 USED_NOTED_S = 300.0
-# Wrong passwords for a name, and from an address, before both have to wait; passwords checked at once, of 32 MB each.
+# Limits of logins: wrong passwords per name and per address, and the time within which they are counted.
 LOGIN_TRIES_MAX, LOGIN_TRIES_S = 10, 900.0
-LOGINS_AT_ONCE, LOGIN_MAX_BYTES = 2, 64 * 1024
-LOGIN_PLACES_MAX = 10_000
-# Requests a minute by a person: a job reports 12 times a minute.
+LOGINS_AT_ONCE, LOGIN_MAX_BYTES = 2, 64 * KIB  # Concurrent password checks (32 MB each), size of a login.
+LOGIN_PLACES_MAX = 10_000  # Maximum number of names or addresses that are counted separately.
+# Maximum number of requests per minute and person. A job reports 12 times a minute.
 REQUESTS_PER_MINUTE_MAX = 30_000
-# Sessions of people whom a provider of OpenID Connect lets in are shorter: their roles are renewed by logging in.
+# Lifetime of a session authenticated by an OpenID Connect provider: shorter, since roles are updated at login.
 OUTSIDER_SESSION_HOURS = 24
-# A log-in at a provider takes up to so long. A provider's answer is waited for so long, and has up to so many bytes.
+# Timeouts for a login at an OpenID Connect provider and for the provider's responses.
 OPENID_LOGIN_S, OPENID_WAIT_S = 600.0, 10.0
-OPENID_ANSWER_MAX_BYTES, OPENID_FILE_MAX_BYTES = 2**20, 2**16
-# What it says of itself is kept so long; its keys are fetched again for a new one, and not more often than this.
+OPENID_ANSWER_MAX_BYTES, OPENID_FILE_MAX_BYTES = MIB, 2**16  # Maximum size of a response, and of a file of settings.
+# Cache lifetime of an OpenID Connect provider's metadata, and the minimum interval between fetches of its keys.
 OPENID_DISCOVERY_S, OPENID_KEYS_AGAIN_S = 3600.0, 60.0
 OPENID_KEYS_MAX, OPENID_GROUPS_MAX = 100, 10_000
-# The clocks of the two servers differ by up to so much.
+# Tolerated clock skew between the control room and the OpenID Connect provider.
 OPENID_CLOCKS_S = 60.0
-# Log-ins that fail, from an address, before it has to wait, within LOGIN_TRIES_S: many people can share one; and those
-# that are on their way to the provider at once.
+# Maximum number of failed logins within LOGIN_TRIES_S from an address, which many people may share; and of logins in
+# progress.
 OPENID_TRIES_MAX, OPENID_AT_ONCE = 100, 8
-# A secret that was just made is shown once, within this time.
+# Time within which a new secret can be shown, once.
 SECRET_SHOWN_S = 120.0
 
-# Profiles of wagons: how often the stack is looked at, and how much of what was seen is kept.
+# Sampling interval of wagon profiles.
 PROFILE_INTERVAL_S = 0.005
-PROFILE_DEPTH_MAX, PROFILE_STACKS_MAX = 60, 300
-# Lines that the page of a trial shows.
+PROFILE_DEPTH_MAX, PROFILE_STACKS_MAX = 60, 300  # Maximum number of frames per stack, and of stacks.
+# Maximum number of lines of a profile on the page of a trial.
 PROFILE_LINES_SHOWN = 12

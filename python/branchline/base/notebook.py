@@ -1,4 +1,4 @@
-"""What a notebook shows: tables in HTML, and a bar that moves."""
+"""HTML tables and progress bars for notebooks."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from importlib import import_module
-from typing import Any
 
-# Rows of a table in a notebook: as many as one looks through; `show` and `keys` have the rest.
+# Maximum number of rows of a table in a notebook; `show` and `keys` give all rows.
 HTML_ROWS = 60
 
 
 def html_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], rest: str = "") -> str:
-    """A table for a notebook. Texts of files are escaped; spaces at the beginning of a name stay."""
+    """Return an HTML table. Text is escaped; leading spaces of a cell are kept."""
     cells = "".join(f"<th>{escape(text)}</th>" for text in head)
     lines = [f"<tr>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>" for row in rows]
     below = f"<div>{escape(rest)}</div>" if rest else ""
@@ -29,19 +28,19 @@ def _cell(text: str) -> str:
 
 
 def is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook, which shows HTML."""
-    ipython: Any = sys.modules.get("IPython")
+    """Return whether this process is the kernel of a notebook, which can display HTML."""
+    ipython = sys.modules.get("IPython")
     return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
-#: Called with the part that is done, from 0 to 1, or None if nobody knows, and a text.
+#: Updates a progress bar: called with the completed fraction from 0 to 1, or None if it is unknown, and a label.
 Move = Callable[[float | None, str], None]
 
 
 @contextmanager
 def notebook_bar() -> Iterator[Move]:
-    """Shows a bar below the cell that runs, and gives the function that moves it; it goes away at the end."""
-    display: Any = import_module("IPython.display")
+    """Show a progress bar below the running cell and yield the function that updates it. Remove the bar at the end."""
+    display = import_module("IPython.display")
     handle = display.display(display.HTML(""), display_id=True)
 
     def move(part: float | None, text: str) -> None:

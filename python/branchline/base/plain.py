@@ -1,4 +1,4 @@
-"""Dataclasses as plain dicts, lists, numbers and texts, and back."""
+"""Convert dataclasses to plain dicts, lists, numbers and strings, and back."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeAlias, TypeVar, overload
 
 
-class _Dataclass(Protocol):
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+class DataclassInstance(Protocol):
+    """Any dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[object]]]
 
 
-Record = TypeVar("Record", bound=_Dataclass)
-# Databases have whole numbers of 64 bits.
+Record = TypeVar("Record", bound=DataclassInstance)
+Value = TypeVar("Value")
+#: A value that JSON can represent.
+Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | float | None"
+# Exclusive maximum of integers: databases store 64 bits.
 _NUMBERS_END = 2**63
-# Most values of a record, known without looking further.
+# Types of most values in a record, which are checked first for speed.
 _SCALARS = {str, int, float, bool, types.NoneType}
 
 
-def to_plain(value: Any) -> Any:
-    """A dataclass and all in it as dicts and lists; every other value as it is."""
+@overload
+def to_plain(value: DataclassInstance) -> dict[str, object]: ...
+@overload
+def to_plain(value: object) -> object: ...
+def to_plain(value: object) -> object:
+    """Convert a dataclass, and all values in it, to dicts and lists. Other values are returned unchanged."""
     if type(value) in _SCALARS:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -35,8 +44,8 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def finite(plain: Any) -> Any:
-    """Plain data with None in place of numbers that are not finite, which JSON does not have (RFC 8259, section 6)."""
+def finite(plain: object) -> object:
+    """Replace non-finite numbers by None, since JSON cannot represent them (RFC 8259, section 6)."""
     if isinstance(plain, float):
         return plain if math.isfinite(plain) else None
     if isinstance(plain, Mapping):
@@ -46,54 +55,78 @@ def finite(plain: Any) -> Any:
     return plain
 
 
-def from_plain(wanted: Any, plain: Any) -> Any:
-    """A value of the wanted type from plain data: fields that the type does not have are left out, those that the data
-    lack have their defaults, and None where a field cannot be None has its default too. Raises ValueError.
+def from_plain(kind: type[Record], plain: object) -> Record:
+    """Create a dataclass from plain data. Unknown fields are ignored. Missing fields, and None in fields whose type
+    does not allow it, get their defaults. Raises ValueError.
     """
-    if dataclasses.is_dataclass(wanted):
-        return _dataclass_from(wanted, plain)
+    given = _mapping(plain)
+    values = {
+        name: _value_from(wanted, given[name])
+        for name, wanted in field_types(kind).items()
+        if name in given and not (given[name] is None and not _takes_none(wanted))
+    }
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"invalid {kind.__name__}: {error}") from None
+
+
+def _value_from(wanted: object, plain: object) -> object:
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+        return from_plain(wanted, plain)
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is list:
-        return [from_plain(arguments[0], one) for one in _checked(plain, list)]
+        return [_value_from(arguments[0], one) for one in _checked(plain, list)]
     if origin is tuple and arguments[1:] == (Ellipsis,):
-        return tuple(from_plain(arguments[0], one) for one in _checked(plain, list | tuple))
+        return tuple(
+            _value_from(arguments[0], one) for one in _checked(plain, tuple if isinstance(plain, tuple) else list)
+        )
     if origin is dict:
-        return {str(key): from_plain(arguments[1], one) for key, one in _checked(plain, Mapping).items()}
+        return {str(key): _value_from(arguments[1], one) for key, one in _mapping(plain).items()}
     if origin is types.UnionType:
         inner = [one for one in arguments if one is not types.NoneType]
-        # A value of several types is taken as it is.
-        return plain if plain is None or len(inner) > 1 else from_plain(inner[0], plain)
+        # A union of several types is not converted.
+        return plain if plain is None or len(inner) > 1 else _value_from(inner[0], plain)
     return plain
 
 
-def check_types(value: _Dataclass, where: str = "") -> None:
-    """Raises ValueError if a field of a dataclass, or of one inside of it, has a value of another type than it should,
-    or a number that is not finite or does not fit into 64 bits. ``from_plain`` takes scalars as they come.
+def check_types(value: DataclassInstance, where: str = "") -> None:
+    """Raise ValueError if a field of a dataclass, or of a nested dataclass, has a value of the wrong type, a number
+    that is not finite, or an integer that does not fit into 64 bits. ``from_plain`` does not check scalars.
     """
     for name, wanted in field_types(type(value)).items():
         _check_type(getattr(value, name), wanted, f"{where}.{name}" if where else name)
 
 
-def _check_type(value: Any, wanted: Any, where: str) -> None:
+def _check_type(value: object, wanted: Hashable, where: str) -> None:
     kind, inner = _form(wanted)
     if kind is types.UnionType:
         if inner is not None and value is not None:
             _check_type(value, inner, where)
     elif kind is dict:
-        for key, one in value.items():
-            _check_type(one, inner, f"{where}.{key:.40}")
+        for key, one in _mapping(value).items():
+            _check_type(one, inner, f"{where}.{key!s:.40}")
     elif kind is list:
-        for one in value:
+        for one in _checked(value, tuple if isinstance(value, tuple) else list):
             _check_type(one, inner, f"{where}[]")
     elif kind is object:
+        if not dataclasses.is_dataclass(value) or isinstance(value, type):
+            raise _wrong_type(value, wanted, where)
         check_types(value, where)
     elif not _is_good(value, wanted):
-        raise ValueError(f"{where} is {value!r:.80}, which is no {getattr(wanted, '__name__', wanted)}")
+        raise _wrong_type(value, wanted, where)
+
+
+def _wrong_type(value: object, wanted: object, where: str) -> ValueError:
+    return ValueError(f"{where} is {value!r:.80}, expected {getattr(wanted, '__name__', wanted)}")
 
 
 @lru_cache(maxsize=256)
-def _form(wanted: Any) -> tuple[Any, Any]:
-    """What a type is: a union with None, a dict or a list, and of what; ``object`` for a dataclass; None for others."""
+def _form(wanted: Hashable) -> tuple[object, Hashable]:
+    """Return the kind of a type and the type of its items.
+
+    The kind is UnionType (for one type and None), dict or list; ``object`` for a dataclass; None for other types.
+    """
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is types.UnionType:
         inner = [one for one in arguments if one is not types.NoneType]
@@ -105,49 +138,45 @@ def _form(wanted: Any) -> tuple[Any, Any]:
     return (object if dataclasses.is_dataclass(wanted) else None), None
 
 
-def _is_good(value: Any, wanted: Any) -> bool:
+def _is_good(value: object, wanted: object) -> bool:
     if wanted is str or wanted is bool:
-        return isinstance(value, wanted)
+        return isinstance(value, str if wanted is str else bool)
     if wanted is int or wanted is float:
-        is_number = isinstance(value, int if wanted is int else int | float) and not isinstance(value, bool)
-        return is_number and math.isfinite(value) and abs(value) < _NUMBERS_END
+        if isinstance(value, bool) or not isinstance(value, int if wanted is int else int | float):
+            return False
+        return math.isfinite(value) and abs(value) < _NUMBERS_END
     return True
 
 
 def record_of(kind: type[Record], measured: object) -> Record:
-    """A record of this dataclass with the values of the fields that a measured value has. Fields that it lacks, or that
-    are None in it, have their defaults.
+    """Create a record of type ``kind`` from the attributes of another object that have the same names as the record's
+    fields. Fields whose attribute is missing or None get their defaults.
     """
     names = [one.name for one in dataclasses.fields(kind)]
-    values = {name: getattr(measured, name, None) for name in names}
-    return kind(**{name: value for name, value in values.items() if value is not None})
+    return kind(**{name: value for name in names if (value := getattr(measured, name, None)) is not None})
 
 
 @lru_cache(maxsize=64)
-def field_types(wanted: Any) -> dict[str, Any]:
-    """The types of a dataclass's fields."""
+def field_types(wanted: type[DataclassInstance]) -> dict[str, Hashable]:
+    """Return the types of a dataclass's fields."""
     return typing.get_type_hints(wanted)
 
 
-def _dataclass_from(wanted: Any, plain: Any) -> Any:
-    given = _checked(plain, Mapping)
-    kinds = field_types(wanted)
-    values = {
-        name: from_plain(kind, given[name])
-        for name, kind in kinds.items()
-        if name in given and not (given[name] is None and not _takes_none(kind))
-    }
-    try:
-        return wanted(**values)
-    except TypeError as error:
-        raise ValueError(f"this is no {wanted.__name__}: {error}") from None
+def _takes_none(kind: object) -> bool:
+    return kind is object or types.NoneType in typing.get_args(kind)
 
 
-def _takes_none(kind: Any) -> bool:
-    return kind is Any or types.NoneType in typing.get_args(kind)
-
-
-def _checked(plain: Any, kind: Any) -> Any:
+def _checked(plain: object, kind: type[Value]) -> Value:
     if not isinstance(plain, kind):
-        raise ValueError(f"a record has {plain!r:.80} in the place of a {kind.__name__}")
+        raise _not_a(plain, kind)
     return plain
+
+
+def _mapping(plain: object) -> Mapping[object, object]:
+    if not isinstance(plain, Mapping):
+        raise _not_a(plain, Mapping)
+    return plain
+
+
+def _not_a(plain: object, kind: type) -> ValueError:
+    return ValueError(f"invalid record: expected {kind.__name__}, got {plain!r:.80}")

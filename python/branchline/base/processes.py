@@ -1,4 +1,4 @@
-"""How Branchline starts Python for its own modules."""
+"""Start Python processes that run modules of Branchline, and check whether processes are alive."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 
 
 def own_python(python: str | None = None) -> tuple[str, ...]:
-    """The first words of a command that runs a module of this package, by this interpreter or another one.
+    """Return the beginning of a command that runs a module of this package, with this interpreter or ``python``.
 
-    ``-P``: Python does not import a file of the folder where it starts, such as ``queue.py``, instead of the library of
-    that name.
+    The command contains ``-P``, so that a file in the current folder, such as ``queue.py``, does not shadow the library
+    module of that name.
     """
     return (python or sys.executable, "-P")
 
 
 def package_folder() -> Path:
-    """The folder of this package, which need not be among the installed ones."""
+    """Return the folder of this package, which need not be installed."""
     return Path(__file__).resolve().parents[1]
 
 
 def process_lives(process: int) -> bool:
-    """True if there is a process with this number on this machine."""
+    """Return whether a process with this ID exists on this machine."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # it lives, and belongs to another user
+        return True  # The process exists and belongs to another user.
     return True

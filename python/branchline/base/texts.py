@@ -1,76 +1,82 @@
-"""Sanitize text from outside, and write text to the terminal and to logs.
+"""Sanitize untrusted text, and write text to the terminal and to logs.
 
-Only this module writes there. Names, labels and messages from outside lose their control characters and are cut, so
-that they cannot move the cursor, forge lines or reorder letters.
+Only this module writes to the terminal and to logs. Control characters in untrusted names, labels and messages are
+replaced and long texts are truncated, so that they cannot move the cursor, forge lines or reorder characters.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import IO, TextIO
 
-# Characters that no HTML or XML page and no picture may contain.
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-# Marks that change the order in which letters are shown, end a line, or are not seen at all.
+# Control characters for the direction of text, which reorder characters or are invisible.
 _BIDIRECTIONAL = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _HIDDEN = "\u2028\u2029\ufff9-\ufffb\U000e0000-\U000e007f"
+# Characters that HTML and XML must not contain, and characters that reorder others.
+_FORBIDDEN = re.compile(f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_BIDIRECTIONAL}]")
 _MISLEADING = re.compile(f"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{_BIDIRECTIONAL}{_HIDDEN}]")
-_REORDERING = re.compile(f"[{_BIDIRECTIONAL}]")
 
 
 def printable(text: str) -> str:
-    """Return the text with a replacement mark for each character that cannot be shown, or that reorders others."""
-    return _REORDERING.sub("\N{REPLACEMENT CHARACTER}", _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text))
+    """Replace each character that cannot be shown, or that reorders others, with the Unicode replacement character."""
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escaped(text: str) -> str:
-    """Return the text on one line, with Python's escape for each character that a terminal obeys or hides."""
+    """Return the text on one line, with Python escapes in place of control characters and invisible characters."""
     return _MISLEADING.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode("ascii"), text)
 
 
 def one_line(text: str, length_max: int) -> str:
-    """Return the text on one line, printable, and cut to ``length_max``."""
-    # Cut first: what comes from outside may be megabytes long, and blanks only make it shorter.
+    """Return the text on one line, printable, truncated to ``length_max`` characters."""
+    # Truncate first, since untrusted text may be megabytes long. The limit leaves room for whitespace that is removed.
     text = " ".join(printable(text[: 4 * length_max]).split())
     return text if len(text) <= length_max else text[: length_max - 3] + "..."
 
 
 def message_of(error: BaseException) -> str:
-    """Return what an error says; the name of its type if it says nothing, or if its ``__str__`` fails."""
+    """Return the message of an error, or the name of its type if the message is empty or ``__str__`` fails."""
     kind = type(error).__name__
     try:
         return str(error) or kind
-    except Exception as failure:  # noqa: BLE001 - errors of users may do anything
+    except Exception as failure:  # noqa: BLE001 - __str__ of users' exceptions may raise anything
         return f"{kind}, whose __str__ failed with {type(failure).__name__}"
 
 
+def end_of_log(log: IO[bytes], bytes_max: int) -> str:
+    """Return the last ``bytes_max`` bytes of a log file as printable text."""
+    log.seek(max(0, log.seek(0, os.SEEK_END) - bytes_max))
+    return printable(log.read().decode(errors="replace")).strip()
+
+
 def is_short_of_memory(error: BaseException) -> bool:
-    """Return whether there was too little memory for an object, or to load a library."""
+    """Return whether the error means that there was not enough memory, for an object or to load a library."""
     if isinstance(error, ImportError):
         return any(one in message_of(error) for one in ("failed to map segment", "Cannot allocate memory"))
     return isinstance(error, MemoryError)
 
 
 def print_line(text: object, stream: TextIO | None = None) -> None:
-    """Write one line, at once; newlines in the text are escaped. The default is the standard output."""
+    """Write one line to standard output, or to ``stream``, and flush. Newlines in the text are escaped."""
     _write(escaped(str(text)), stream)
 
 
 def print_lines(lines: Iterable[object], stream: TextIO | None = None) -> None:
-    """Write lines, each as ``print_line`` does."""
+    """Write several lines. Newlines within a line are escaped."""
     _write("\n".join(escaped(str(line)) for line in lines), stream)
 
 
 def print_block(text: object, stream: TextIO | None = None) -> None:
-    """Write a text of several lines, as a traceback or a help; its newlines stay."""
+    """Write text that consists of several lines, such as a traceback or help text. Newlines are kept."""
     print_lines(str(text).split("\n"), stream)
 
 
-def json_text(value: Any) -> str:
-    """Return indented JSON in ASCII, without any control character in its texts."""
+def json_text(value: object) -> str:
+    """Serialize a value to indented JSON in ASCII, with control characters escaped."""
     return json.dumps(value, indent=1).replace("\x7f", "\\u007f")
 
 

@@ -1,8 +1,8 @@
-"""The only module that unpickles. Unpickling runs code, so files are checked first: who owns them, who can write them.
+"""The only module that unpickles. Unpickling runs code, so the owner and the permissions of a file are checked first.
 
-A file is trusted if it belongs to this user, to root or to a user in ``BRANCHLINE_TRUSTED_USERS``, and nobody else can
-write to it. As a symbolic link counts by the file that it leads to, and the file that was opened is checked and not its
-name, nobody can exchange the file between the check and the reading.
+A file is trusted if it belongs to this user, to root or to a user in ``BRANCHLINE_TRUSTED_USERS``, and no other user
+can write to it. The check uses the open file after following symbolic links, not its name, so that the file cannot be
+replaced between the check and the read.
 """
 
 from __future__ import annotations
@@ -14,77 +14,83 @@ import pwd
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NewType
+from typing import NewType, TypeVar
 
+from branchline.base.checks import instance_of
+from branchline.base.environment import TRUSTED_USERS
 from branchline.errors import OptionError, UntrustedFileError
 
-#: The environment variable that lists further trusted users, by name or number, separated by commas.
-VARIABLE = "BRANCHLINE_TRUSTED_USERS"
+#: The environment variable that lists additional trusted users: names or user IDs, separated by commas.
+VARIABLE = TRUSTED_USERS
 _ROOT = 0
 
-#: Bytes that this user wrote, or somebody whom this user trusts to run code.
+Value = TypeVar("Value")
+
+#: Bytes written by this user or by a user who is trusted to run code as this user.
 TrustedBytes = NewType("TrustedBytes", bytes)
 
 
-def unpickle(content: TrustedBytes) -> Any:
-    """Return the pickled value. Raises whatever its classes raise."""
-    return pickle.loads(content)  # noqa: S301 - the type says that somebody checked where the bytes come from
+def unpickle(content: TrustedBytes, kind: type[Value]) -> Value:
+    """Unpickle a value. Raises TypeError if it has another type; its classes may raise any exception."""
+    # The type TrustedBytes guarantees that the origin of the content was checked.
+    return instance_of(pickle.loads(content), kind)  # noqa: S301
 
 
 def from_own_process(content: bytes) -> TrustedBytes:
-    """Mark bytes that this process made, or that came from a process which it started or which started it."""
+    """Mark bytes as trusted that this process created or received from its parent process or a child process."""
     return TrustedBytes(content)
 
 
 def read_trusted(path: Path) -> TrustedBytes:
-    """Return the content of a trusted file. Raises UntrustedFileError for another file, and OSError."""
-    # A pipe would block until somebody writes to it.
+    """Return the content of a trusted file. Raises UntrustedFileError and OSError."""
+    # Without O_NONBLOCK, opening a pipe would block until another process writes to it.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         check_trusted(os.fstat(file.fileno()), path)
         return TrustedBytes(file.read())
 
 
 def check_trusted(status: os.stat_result, path: Path) -> None:
-    """Raise UntrustedFileError, which names owner and mode, unless a file or directory is trusted."""
+    """Raise UntrustedFileError, which states the owner and mode, unless a file or directory is trusted."""
     mode = stat.S_IMODE(status.st_mode)
     what = f"{path} belongs to {user_text(status.st_uid)} and has mode {mode:04o}"
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
         raise UntrustedFileError(f"{what}; it is neither a file nor a directory", path=str(path))
     if status.st_uid not in trusted_numbers():
         raise UntrustedFileError(
-            f"{what}; its content would run as code of yours, so it is not loaded",
+            f"{what}; it is not loaded, since its content would run as code with your permissions",
             path=str(path),
             hint=f"if you trust this user: --trust-user {_name_of(status.st_uid)}, or {VARIABLE}",
         )
     if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private_group(status)):
         raise UntrustedFileError(
-            f"{what}, so that other users can write to it; its content would run as code of yours, so it is not loaded",
+            f"{what}, so other users can write to it; it is not loaded, since its content would run as code with your "
+            "permissions",
             path=str(path),
             hint=f"check what is in it, then: chmod go-w {path}",
         )
 
 
 def trusted_numbers() -> frozenset[int]:
-    """Return the numbers of the trusted users. Raises OptionError for a user who does not exist."""
+    """Return the user IDs of the trusted users. Raises OptionError for an unknown user."""
     named = (one.strip() for one in os.environ.get(VARIABLE, "").split(","))
     return frozenset({_ROOT, os.geteuid(), *(_number_of(one) for one in named if one)})
 
 
 def trusts_others() -> bool:
-    """Return whether users other than this one and root are trusted."""
+    """Return whether users other than this user and root are trusted."""
     return bool(trusted_numbers() - {_ROOT, os.geteuid()})
 
 
 def trust_users(names: Iterable[str]) -> None:
-    """Trust further users in this process and those that it starts. Raises OptionError for an unknown user."""
+    """Trust additional users in this process and its child processes. Raises OptionError for an unknown user."""
     numbers = trusted_numbers().union(map(_number_of, names)) - {_ROOT, os.geteuid()}
     if numbers:
         os.environ[VARIABLE] = _listed(numbers)
 
 
 def numbers_to_trust(names: Iterable[str]) -> str:
-    """Return the value of the variable for processes of other users who are to trust the same users as this one, and
-    further ones. Raises OptionError for an unknown user.
+    """Return the value of ``VARIABLE`` for processes of other users: these processes will trust this user, the users
+    that this user trusts, and ``names``. Raises OptionError for an unknown user.
     """
     return _listed(trusted_numbers().union(map(_number_of, names)))
 
@@ -94,7 +100,7 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def user_text(number: int) -> str:
-    """Return the name and the number of a user, for messages."""
+    """Return a user's name and ID, for messages."""
     name = _name_of(number)
     return f"user {number}" if name == str(number) else f"{name} (user {number})"
 
@@ -112,12 +118,14 @@ def _number_of(name: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except (KeyError, ValueError):
-        hint = f"name users of this machine, or their numbers, in --trust-user and {VARIABLE}"
+        hint = f"give names or IDs of users of this machine in --trust-user and {VARIABLE}"
         raise OptionError(f"unknown user {name!r}", hint=hint) from None
 
 
 def _is_private_group(status: os.stat_result) -> bool:
-    """Whether the group of a file is the one that many systems make for each user, with no other member."""
+    """Return whether the group of a file is the owner's private group: many systems create one per user, without other
+    members.
+    """
     try:
         group, owner = grp.getgrgid(status.st_gid), pwd.getpwuid(status.st_uid)
     except KeyError:

@@ -1,4 +1,4 @@
-"""The folder of the user for what programs remember."""
+"""The user's folder for persistent state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from branchline.errors import OptionError
 
 
 def state_folder() -> Path:
-    """Return the folder by the XDG base directory specification. Raises OptionError without a home directory."""
+    """Return the state folder according to the XDG Base Directory Specification. Raises OptionError without a home
+    directory.
+    """
     state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # As the specification says, such a path is ignored.
+    if not os.path.isabs(state):  # The specification says that relative paths must be ignored.
         home = os.path.expanduser("~")
         if not os.path.isabs(home):
-            raise OptionError("there is no home directory for what is measured", hint="set XDG_STATE_HOME")
+            raise OptionError("cannot store measurements without a home directory", hint="set XDG_STATE_HOME")
         state = f"{home}/.local/state"
     return Path(state) / "branchline"

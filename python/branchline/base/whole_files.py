@@ -1,4 +1,4 @@
-"""Writing files so that each appears under its final name only when it is whole."""
+"""Write files atomically: each file appears under its final name only when it is complete."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path next to ``path`` to write to, and rename it to ``path`` when the block ends well.
+    """Yield a temporary path next to ``path``, and rename the file to ``path`` if the block succeeds.
 
-    The temporary file keeps the suffix of ``path``, since some writers choose their format by it. On any error it is
-    removed. Raises StorageError, which names ``path``, when the system refuses to write.
+    The temporary path has the suffix of ``path``, since some writers choose their format by the suffix. The temporary
+    file is removed on any error. Raises StorageError with ``path`` if writing fails.
     """
     temporary = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     try:
@@ -37,17 +37,29 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def failed_writing(path: Path) -> Iterator[None]:
-    """Turn a refusal of the system inside the block into a StorageError that names ``path``."""
+    """Convert an OSError in the block to a StorageError with ``path``."""
     try:
         yield
     except StorageError:
         raise
     except OSError as error:
-        raise _storage_error(path, error) from error
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.errno in _NO_SPACE:
+            raise StorageError(
+                f"{path} could not be written: {reason}",
+                path=str(path),
+                hint="free some space or choose another output directory; files written before are kept",
+                retry=True,
+            ) from error
+        raise StorageError(
+            f"{path} could not be written: {reason}",
+            path=str(path),
+            hint="check the permissions of the output directory",
+        ) from error
 
 
 def check_writable(path: Path) -> None:
-    """Raise StorageError, which names ``path``, if no file could be written there; leaves no file."""
+    """Raise StorageError if no file can be written at ``path``. Does not create the file."""
     probe = path.parent / f".writing-{uuid.uuid4().hex}{path.suffix}"
     with failed_writing(path):
         _check_replaceable(path)
@@ -57,50 +69,35 @@ def check_writable(path: Path) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Raise for a device or a pipe: renaming a file to its name would replace it, for all users if root does so."""
+    """Raise StorageError if ``path`` is a device or a pipe, which a rename would replace with a regular file."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise StorageError(f"{path} is a pipe or a device, not a file", path=str(path), hint="name a file")
+        raise StorageError(f"{path} is a pipe or a device, not a file", path=str(path), hint="give the path of a file")
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write ``content`` to ``path``, which appears only when it is whole. Raises StorageError."""
+    """Write ``content`` to ``path`` atomically. Raises StorageError."""
     with whole_file(path) as temporary:
         temporary.write_bytes(content)
 
 
 @contextlib.contextmanager
 def open_plain(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain file for reading that others may have put there. Raises OSError for anything else."""
-    # A pipe would be waited for when it is opened.
+    """Open an untrusted path for reading. Raises OSError unless the path is a regular file."""
+    # Without O_NONBLOCK, opening a pipe would block.
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no plain file", str(path))
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
         yield file
 
 
 def read_plain(path: Path, bytes_max: int) -> bytes:
-    """The content of a plain file that others may have put there: it is not waited for, and has an end.
+    """Return the content of an untrusted path, without blocking on pipes or reading endless devices.
 
-    Raises OSError for what cannot be read or is no plain file, ValueError for more than ``bytes_max`` bytes.
+    Raises OSError if the path cannot be read or is not a regular file, and ValueError for more than ``bytes_max``
+    bytes.
     """
     with open_plain(path) as file:
         content = file.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise ValueError(f"{path} is longer than {bytes_max} bytes")
     return content
-
-
-def _storage_error(path: Path, error: OSError) -> StorageError:
-    reason = os.strerror(error.errno) if error.errno else str(error)
-    if error.errno in _NO_SPACE:
-        return StorageError(
-            f"{path} could not be written: {reason}",
-            path=str(path),
-            hint="make room there or choose another output directory; what was written before is kept",
-            retry=True,
-        )
-    return StorageError(
-        f"{path} could not be written: {reason}",
-        path=str(path),
-        hint="check that the output directory may be written to",
-    )

@@ -1,69 +1,114 @@
-"""Access: how a job reads its files. ByteRange: a part of a file, as requests and traces name it.
-
-A field's ``metadata`` describes its option on the command line: flag, metavar, type, help and its heading there.
-"""
+"""Access: settings for reading files. ByteRange: a part of a file in requests and traces."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from branchline import _core
-from branchline.base.limits import LARGE_READ_BYTES, parse_bytes
+from branchline.base.checks import number_within, whole_number
+from branchline.base.limits import LARGE_READ_BYTES
+from branchline.base.option_fields import option_field
+from branchline.base.quantities import KIB, MB, MIB, parse_bytes
 from branchline.errors import BranchlineError, OptionError
 
 MODES = {
-    "plain": "basket by basket in the order of the entries, as ROOT does without a cache",
-    "cache": "branches are learned on the first entries, then a cluster's baskets read together, as by TTreeCache",
-    "planned": "all that is needed is planned first, joined, and prefetched",
-    "prefetch": "whole files into memory, the next one while one is in use",
-    "stage": "whole files to a local disk first, the next one while one is in use",
+    "plain": "basket by basket in the order of entries, like ROOT without a cache",
+    "cache": "learns the branches from the first entries, then reads a cluster's baskets together, like TTreeCache",
+    "planned": "plans all reads in advance, coalesces and prefetches them",
+    "prefetch": "reads whole files into memory, the next one while one is in use",
+    "stage": "copies whole files to a local disk, the next one while one is in use",
 }
+#: Experimental options for comparisons: their names on the command line, and the fields of Access that they set.
+EXPERIMENTS = {
+    "access": "mode",
+    "read-ahead": "read_ahead",
+    "tree-cache": "tree_cache",
+    "throttle": "throttle",
+    "fault": "fault",
+}
+EXPERIMENTAL_MODES = ("plain", "cache")
+EXPERIMENTS_HELP = (
+    "Read in another way, for comparison: access=plain (basket by basket, like ROOT without a cache), access=cache "
+    "(like ROOT's TTreeCache) with tree-cache=SIZE, read-ahead=SIZE (a client buffer, like RFIO), "
+    "throttle=latency=63ms,bandwidth=7.4MB/s (slow storage; also requests=100/s, jitter=5ms, seed=4), "
+    "fault=stall,every=50,seed=4 (failing reads; also hang, reset, short, wrong, missing)."
+)
 LOCAL_WAYS = {
-    "advised": "through the kernel's cache, which is advised to read ahead what it does not hold yet",
-    "threads": "through the kernel's cache, by several threads",
-    "direct": "past the kernel's cache (O_DIRECT), by several threads",
-    "uring": "past the kernel's cache, many reads at a time by io_uring",
+    "auto": "through the page cache: cached data sequentially, other data by several threads",
+    "advised": "through the page cache, with readahead advice (fadvise) for data that is not cached",
+    "threads": "through the page cache, by several threads",
+    "direct": "bypassing the page cache (O_DIRECT), by several threads",
+    "uring": "bypassing the page cache, many concurrent reads by io_uring",
 }
-# Sizes that the buffer of RFIO could have.
-READ_AHEAD_MIN_BYTES = 4 * 2**10
-READ_AHEAD_MAX_BYTES = 128 * 2**20
+# Buffer sizes that RFIO supported.
+READ_AHEAD_MIN_BYTES = 4 * KIB
+READ_AHEAD_MAX_BYTES = 128 * MIB
 TREE_CACHE_MIN_BYTES = 10**4
-# Less holds not even the metadata of a few files.
-CACHE_MIN_BYTES = 10**6
-# More connections or requests than this are an attack on a server.
+# A smaller cache could not even hold the metadata of a few files.
+CACHE_MIN_BYTES = MB
+# More concurrent requests could overload a server.
 REQUESTS_IN_FLIGHT_MAX = 1024
-# XRootD servers take no more for one login.
+# XRootD servers accept at most this many streams per login.
 STREAMS_MAX = 16
 
-#: Headings of the command line's help: options that tune reading, and those that make it slower or fail, to compare.
+#: Heading of the reading options in the help of commands.
 READING_OPTIONS = "How to read"
-EXPERIMENT_OPTIONS = "Experiments (other ways to read, slow or failing storage)"
+
+Value = TypeVar("Value")
 
 
-def _option(default: Any, flag: str, metavar: str, text: str, group: str = READING_OPTIONS) -> Any:
-    metadata = {"flag": flag, "metavar": metavar, "help": text, "group": group, "type": int if metavar == "N" else str}
-    return dataclasses.field(default=default, metadata=metadata)
+def _option(default: Value, flag: str, metavar: str, text: str, kind: object = str) -> Value:
+    return option_field(default, flag, help=text, group=READING_OPTIONS, kind=kind, metavar=metavar)
 
 
-def _experiment(default: Any, flag: str, metavar: str, text: str) -> Any:
-    return _option(default, flag, metavar, text, EXPERIMENT_OPTIONS)
+class WaitSetting(NamedTuple):
+    """A timeout, retry count or pause for requests to servers, as defined by the engine: its name in `Access`, the
+    environment variable that sets its default, and its range.
+    """
+
+    name: str
+    variable: str
+    least: float
+    most: float
+    default: float
+
+
+#: All such settings by name.
+WAITS = {one[0]: WaitSetting(*one) for one in _core.wait_settings()}
+
+
+def _wait(name: str, kind: type[Value], text: str) -> Value | None:
+    setting = WAITS[name]
+    default: Value | None = None
+    return option_field(
+        default,
+        f"--{name.replace('_', '-')}",
+        help=f"{text} (default: ${setting.variable}, else {setting.default:g}).",
+        group=READING_OPTIONS,
+        kind=kind,
+        metavar="N" if kind is int else "SECONDS",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How files are read. Sizes are bytes or texts such as "1 MB", and bytes afterwards; None leaves them to
-    Branchline, which chooses them by the storage. Raises OptionError for an impossible value.
+    """How files are read. Sizes are in bytes, and may be given as text such as "1 MB"; None lets Branchline choose by
+    storage. Raises OptionError for an invalid value.
 
-    ``mode`` is "planned", "plain", "cache", "prefetch" or "stage"; ``tree_cache`` is the size of the cache of "cache",
-    ``stage_dir`` the folder of "stage". ``local`` is "advised", "threads", "direct" or "uring". Ranges that are at most
-    ``gap`` apart are read in one request. ``requests_in_flight`` and ``bytes_in_flight`` bound what is requested at a
-    time, ``streams`` is the number of connections for one large read of XRootD. ``cache_dir`` keeps up to
-    ``cache_size`` of what is read over a network. To compare: ``read_ahead`` is a client buffer of fixed
-    size, ``throttle`` makes the storage slow ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail
-    ("stall,every=50,seed=4").
+    ``mode`` is "planned", "plain", "cache", "prefetch" or "stage"; ``tree_cache`` is the cache size of mode "cache",
+    ``stage_dir`` the folder of mode "stage". ``local`` is "auto", "advised", "threads", "direct" or "uring". Ranges at
+    most ``gap`` bytes apart are read in one request. ``requests_in_flight`` and ``bytes_in_flight`` limit concurrent
+    requests, ``streams`` is the number of connections for one large XRootD read. ``cache_dir`` caches up to
+    ``cache_size`` bytes read over a network. ``timeout`` is the number of seconds after which a silent server is given
+    up, ``server_wait`` the longest wait that a server may request. A request is attempted up to ``tries`` times, with a
+    first pause of ``retry_pause`` seconds. For these four, None uses the environment variable or the default.
+
+    For comparisons, ``read_ahead`` is a client buffer of fixed size, ``throttle`` simulates slow storage
+    ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail ("stall,every=50,seed=4").
 
         >>> access = branchline.Access(mode="prefetch", requests_in_flight=4, bytes_in_flight="1 MB")
         >>> access.mode, access.bytes_in_flight
@@ -76,52 +121,49 @@ class Access:
         "planned",
         "--access",
         "MODE",
-        "planned: read ahead what is needed; prefetch: whole files into memory; stage: whole files to a local disk; "
-        "for comparisons plain: basket by basket, as ROOT without a cache; cache: as ROOT's TTreeCache.",
+        "planned: prefetch the needed data; prefetch: whole files into memory; stage: whole files to a local disk.",
+        Literal["planned", "prefetch", "stage"],
     )
-    read_ahead: int | str | None = _experiment(
-        None, "--read-ahead", "SIZE", "Read through a client buffer of 4 KiB to 128 MiB, as RFIO does (default: none)."
-    )
-    tree_cache: int | str = _experiment("30 MB", "--tree-cache", "SIZE", "Size of the cache of --access cache.")
+    read_ahead: int | str | None = None
+    tree_cache: int | str = "30 MB"
     local: str = _option(
-        "advised",
+        "auto",
         "--local",
         "WAY",
-        "How to read local files: advised (through the kernel's cache, with advice), threads, direct (O_DIRECT), "
+        "How to read local files: auto (the fastest through the page cache), advised, threads, direct (O_DIRECT), "
         "uring (io_uring).",
     )
     gap: int | str | None = _option(
-        None, "--gap", "SIZE", "Read ranges that are at most this far apart in one request (default: by storage)."
+        None, "--gap", "SIZE", "Read ranges at most this far apart in one request (default: by storage)."
     )
     requests_in_flight: int | None = _option(
-        None, "--requests-in-flight", "N", "Requests to a server at a time (default: by storage)."
+        None, "--requests-in-flight", "N", "Maximum concurrent requests to a server (default: by storage).", int
     )
     bytes_in_flight: int | str | None = _option(
-        None, "--bytes-in-flight", "SIZE", "Bytes requested ahead at a time (default: by storage)."
+        None, "--bytes-in-flight", "SIZE", "Maximum bytes requested in advance (default: by storage)."
     )
-    streams: int = _option(1, "--streams", "N", "Connections over which an XRootD server sends one large read.")
+    streams: int = _option(1, "--streams", "N", "Connections for a single large XRootD read.", int)
     cache_dir: str | None = _option(
-        None, "--cache-dir", "DIR", "Keep bytes read over a network in this folder for later runs (default: no cache)."
+        None, "--cache-dir", "DIR", "Cache data read over a network in this folder for later runs (default: no cache)."
     )
-    cache_size: int | str = _option("10 GB", "--cache-size", "SIZE", "Keep at most this much in --cache-dir.")
+    cache_size: int | str = _option("10 GB", "--cache-size", "SIZE", "Maximum size of --cache-dir.")
+    timeout: float | None = _wait("timeout", float, "Seconds after which a silent server is given up")
+    server_wait: float | None = _wait("server_wait", float, "Longest wait in seconds that a server may request")
+    tries: int | None = _wait("tries", int, "Maximum attempts of a request that fails with a transient error")
+    retry_pause: float | None = _wait(
+        "retry_pause", float, "Seconds before the first retry; each later pause is twice as long, up to 10 s"
+    )
     stage_dir: str | None = _option(
-        None, "--stage-dir", "DIR", "Folder for the copies of --access stage (default: the temporary folder)."
+        None, "--stage-dir", "DIR", "Folder for the files copied by --access stage (default: the temporary folder)."
     )
-    throttle: str | None = _experiment(
-        None,
-        "--throttle",
-        "SPEC",
-        'Make the storage slow: "latency=63ms,bandwidth=7.4MB/s"; also requests=100/s, jitter=5ms, seed=4.',
-    )
-    fault: str | None = _experiment(
-        None, "--fault", "SPEC", 'Make reads fail: "stall,every=50,seed=4"; also hang, reset, short, wrong, missing.'
-    )
+    throttle: str | None = None
+    fault: str | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise OptionError(f"there is no access {self.mode!r}", hint=f"there are {', '.join(MODES)}")
+            raise OptionError(f"unknown access mode {self.mode!r}", hint=f"choose one of {', '.join(MODES)}")
         if self.local not in LOCAL_WAYS:
-            raise OptionError(f"there is no local {self.local!r}", hint=f"there are {', '.join(LOCAL_WAYS)}")
+            raise OptionError(f"unknown local mode {self.local!r}", hint=f"choose one of {', '.join(LOCAL_WAYS)}")
         self._set_bytes("read_ahead", READ_AHEAD_MIN_BYTES, READ_AHEAD_MAX_BYTES)
         self._set_bytes("tree_cache", TREE_CACHE_MIN_BYTES)
         self._set_bytes("gap", 0)
@@ -132,16 +174,35 @@ class Access:
         if self.requests_in_flight is not None:
             self._check_count("requests_in_flight", REQUESTS_IN_FLIGHT_MAX)
         self._check_count("streams", STREAMS_MAX)
+        for setting in WAITS.values():
+            self._check_wait(setting)
         for name in ("throttle", "fault"):
-            _check_trouble(name, getattr(self, name))
+            words = getattr(self, name)
+            if words is not None and not isinstance(words, str):
+                raise OptionError(f"invalid {name} {words!r}", hint="give it as text")
+            try:
+                _core.check_trouble(**{name: words})
+            except ValueError as error:
+                raise OptionError(str(error)) from None
 
     def _check_count(self, name: str, most: int) -> None:
         count = getattr(self, name)
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= most:
-            raise OptionError(f"{count!r} {name.replace('_', ' ')} are impossible", hint=f"give 1 to {most}")
+            raise OptionError(f"invalid number of {name.replace('_', ' ')}: {count!r}", hint=f"give 1 to {most}")
+
+    def _check_wait(self, setting: WaitSetting) -> None:
+        given = getattr(self, setting.name)
+        if given is None:
+            return
+        hint = f"give {setting.least:g} to {setting.most:g}"
+        is_count = setting.name == "tries"
+        what = "number of tries" if is_count else setting.name.replace("_", " ")
+        value = whole_number(what, given) if is_count else given
+        number = number_within(what, value, setting.least, setting.most, hint)
+        object.__setattr__(self, setting.name, int(number) if is_count else number)
 
     def _set_bytes(self, name: str, least: int, most: int = 2**62) -> None:
-        """Makes a size a number of bytes."""
+        """Convert a size to bytes."""
         given = getattr(self, name)
         if given is None:
             return
@@ -152,62 +213,80 @@ class Access:
             size = -1
         if not least <= size <= most:
             bounds = f"{least} bytes or more" if most == 2**62 else f"{least} to {most} bytes"
-            raise OptionError(f"a {shown} is impossible", hint=f'give {bounds}, e.g. "1 MiB"')
+            raise OptionError(f"invalid {shown}", hint=f'give {bounds}, e.g. "1 MiB"')
         object.__setattr__(self, name, size)
 
     def _set_folder(self, name: str) -> None:
-        """Makes a folder a text that means the same in every process."""
+        """Convert a folder to an absolute path, so that it is the same in every process."""
         given = getattr(self, name)
         if given is None:
             return
         if not isinstance(given, str | os.PathLike) or not os.fspath(given) or isinstance(os.fspath(given), bytes):
-            raise OptionError(
-                f"a {name.replace('_', '-')} of {given!r} is impossible", hint="give the path of a folder"
-            )
+            raise OptionError(f"invalid {name.replace('_', '-')} {given!r}", hint="give the path of a folder")
         object.__setattr__(self, name, os.path.abspath(given))
 
     @property
     def why_it_is_compared(self) -> str:
-        """Why somebody who asks for this way to read wants to see it read; empty if it is a usual way."""
-        if self.mode in ("plain", "cache"):
-            return f"access {self.mode} is there to be compared"
+        """The reason if these settings only serve comparisons, so that data must actually be read; empty otherwise."""
+        if self.mode in EXPERIMENTAL_MODES:
+            return f"access {self.mode} is only for comparisons"
         for name in ("read_ahead", "throttle", "fault"):
             if getattr(self, name) is not None:
                 return f"{name.replace('_', ' ')} is an experiment on reading"
         return ""
 
+    @property
+    def words(self) -> str:
+        """The command line options that set the mode and the buffer."""
+        is_experiment = self.mode in EXPERIMENTAL_MODES
+        words = f"--experiment access={self.mode}" if is_experiment else f"--access {self.mode}"
+        return words if self.read_ahead is None else f"{words} --experiment read-ahead={self.read_ahead}"
+
+    def with_experiments(self, given: Sequence[str]) -> Access:
+        """Return a copy with these experiments, each written ``NAME=VALUE`` as for ``--experiment``.
+
+        Raises OptionError.
+        """
+        values, names = self.as_dict(), [text.partition("=")[0] for text in given]
+        for text in given:
+            name, is_set, value = text.partition("=")
+            if name not in EXPERIMENTS or not is_set:
+                known = ", ".join(f"{one}=VALUE" for one in EXPERIMENTS)
+                raise OptionError(f"unknown experiment {text!r}", hint=f"choose one of {known}")
+            if names.count(name) > 1:
+                raise OptionError(f"experiment {name} is given twice", hint="give each experiment once")
+            if name == "access" and value not in EXPERIMENTAL_MODES:
+                raise OptionError(f"unknown experiment {text!r}", hint="choose access=plain or access=cache")
+            if name == "access" and self.mode != PLANNED.mode:
+                raise OptionError(f"experiment {text!r} contradicts --access {self.mode}", hint="give one of them")
+            values[EXPERIMENTS[name]] = value
+        if "tree-cache" in names and values["mode"] != "cache":
+            raise OptionError("experiment tree-cache has no effect here", hint="add --experiment access=cache")
+        return Access(**values)
+
     def as_dict(self) -> dict[str, Any]:
-        """The fields by their names; sizes in bytes, None where Branchline chooses."""
+        """The fields by name; sizes in bytes, None if Branchline chooses."""
         return dataclasses.asdict(self)
-
-
-def _check_trouble(name: str, words: Any) -> None:
-    if words is not None and not isinstance(words, str):
-        raise OptionError(f"a {name} of {words!r} is impossible", hint="give it as a text")
-    try:
-        _core.check_trouble(**{name: words})
-    except ValueError as error:
-        raise OptionError(str(error)) from None
 
 
 #: The default access.
 PLANNED = Access()
 
 
-def access_of(given: Any) -> Access:
-    """An Access, from one, from the name of a mode, or from None. Raises OptionError."""
+def access_of(given: object) -> Access:
+    """Convert an Access, the name of a mode, or None for the default. Raises OptionError."""
     if given is None:
         return PLANNED
     if isinstance(given, str):
         return Access(mode=given)
     if isinstance(given, Access):
         return given
-    raise OptionError(f"{given!r} is no way to read", hint='give a mode such as "planned", or branchline.Access(...)')
+    raise OptionError(f"invalid access {given!r}", hint='give a mode such as "planned", or branchline.Access(...)')
 
 
-def longest_wait_s() -> float:
-    """How long reading something may take with all tries and waits that the environment allows; in the end it fails."""
-    return _core.longest_wait_s(LARGE_READ_BYTES)
+def longest_wait_s(access: Access) -> float:
+    """The longest time that a read can take before it fails, with all retries and waits."""
+    return _core.longest_wait_s(access, LARGE_READ_BYTES)
 
 
 class ByteRange(NamedTuple):

@@ -13,11 +13,11 @@ from branchline import _core
 from branchline.base.limits import BRACE_NAMES_MAX
 from branchline.errors import BranchlineWarning, DatasetError, warn
 
-#: Endings of Parquet files, and of folders of them.
+#: Suffixes of Parquet files, and of folders of them.
 PARQUET_ENDINGS = (".parquet", ".pq")
 #: Prefixes of names that are not data files of a Parquet table: metadata, markers and unfinished files.
 NO_PARTS = ("_", ".")
-# A folder stands for its ROOT files, or for its Parquet files if it has no ROOT files.
+# A folder means its ROOT files, or its Parquet files if it has no ROOT files.
 ROOT_ENDING = ".root"
 #: Separator between the replicas of a file.
 BETWEEN_REPLICAS = " | "
@@ -35,7 +35,9 @@ ALTERNATIVES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 
 def text_of(location: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str:
-    """A location as text. Raises DatasetError for the name of a file that is not UTF-8: the engine takes no other."""
+    """Convert a location to text. Raises DatasetError for file names that are not UTF-8, which the engine does not
+    support.
+    """
     text = with_slashes(os.fsdecode(location))
     try:
         text.encode()
@@ -93,7 +95,7 @@ def split_location(location: str) -> tuple[str, str | None]:
 
 
 def links_in(location: str) -> list[str]:
-    """The links of a chain of fsspec, as of ``zip://f.root::https://host/a.zip``; anything else is one link."""
+    """Split an fsspec chain such as ``zip://f.root::https://host/a.zip`` into its links; anything else is one link."""
     links = BETWEEN_LINKS.split(location)
     begins = re.match(r"[A-Za-z][A-Za-z0-9+.-]*(?=://|::)", links[0] + "::")
     is_chain = begins and begins[0].lower() not in NOT_CHAINED and "://" in location and "/" in links[-1]
@@ -110,12 +112,12 @@ def _split_chain(links: list[str]) -> tuple[str, str | None]:
 
 
 def is_url(path: str) -> bool:
-    """True for ``root://...``, ``https://...`` and the like."""
+    """Whether a location is a URL such as ``root://...`` or ``https://...``."""
     return "://" in path
 
 
 def replicas_in(location: str) -> list[str]:
-    """The places of one file that are named in one text, with `` | `` between them."""
+    """Split a text into the replicas of a file, which are separated by a pipe between spaces."""
     if BETWEEN_REPLICAS not in location or os.path.exists(location):
         return [location]
     return [one.strip() for one in location.split(BETWEEN_REPLICAS) if one.strip()]
@@ -135,7 +137,7 @@ def without_braces(path: str) -> list[str]:
         found = list(dict.fromkeys(name for one in found for name in _alternatives_in(one)))
         if len(found) > BRACE_NAMES_MAX:
             hint = "give a pattern with *, or a list of files"
-            raise DatasetError(f"braces stand for more than {BRACE_NAMES_MAX} names", path=shown(path), hint=hint)
+            raise DatasetError(f"braces expand to more than {BRACE_NAMES_MAX} names", path=shown(path), hint=hint)
     return [one + mark + query for one in found]
 
 
@@ -153,7 +155,7 @@ def without_secrets(location: str) -> str:
 
 
 def shown_command(words: Iterable[str]) -> str:
-    """A command as it may be recorded, in the words of a shell, without the secrets of URLs in it."""
+    """A shell command line for records, with the secrets of URLs removed."""
     return shlex.join(without_secrets(word) for word in words)
 
 
@@ -163,7 +165,7 @@ def shown(location: str) -> str:
 
 
 def is_pattern(path: str) -> bool:
-    """True for what stands for the files that match it, and is not itself the name of one."""
+    """Whether a path is a glob pattern, and not the name of an existing file."""
     return not is_url(path) and glob.has_magic(path) and not os.path.exists(path)
 
 
@@ -182,7 +184,7 @@ def files_at(path: str) -> list[str]:
         elif is_parquet(one):
             found += _parts_below(one)
     if not found:
-        hint = f"the pattern is looked up from {os.getcwd()}" if not os.path.isabs(path) else None
+        hint = f"the pattern is relative to {os.getcwd()}" if not os.path.isabs(path) else None
         raise DatasetError(f"no file matches {path}", hint=hint)
     return list(dict.fromkeys(found))
 
@@ -199,7 +201,7 @@ def files_in(folder: str) -> list[str]:
     found = [] if is_parquet(folder) else sorted(_named_below(folder, (ROOT_ENDING,)))
     found = found or _parts_below(folder)
     if not found:
-        what = f"the directory {folder} holds no file named *{ROOT_ENDING}, and none named *{PARQUET_ENDINGS[0]}"
+        what = f"the directory {folder} contains neither *{ROOT_ENDING} nor *{PARQUET_ENDINGS[0]} files"
         raise DatasetError(what, path=folder)
     return found
 
@@ -209,14 +211,14 @@ def _parts_below(folder: str) -> list[str]:
 
 
 def parts_of(folder: str, files: Iterable[str]) -> list[str]:
-    """The Parquet files of a folder that are parts of its table, ``part.2`` before ``part.10``: not what is metadata,
-    hidden, or in such a folder. ``folder`` is what their names begin with.
+    """The data files of a Parquet table in a folder, ``part.2`` before ``part.10``. Excludes metadata and hidden files,
+    and folders of these. ``folder`` is the prefix of the names.
     """
     below = {one: one.removeprefix(folder).split("/") for one in files}
     found = [one for one, names in below.items() if not any(name.startswith(NO_PARTS) for name in names)]
     keys = sorted({name.partition("=")[0] for one in found for name in below[one][:-1] if "=" in name})
     if keys:
-        what = f"{without_secrets(folder)}: {', '.join(keys)} of the names of its folders is no branch, and not read"
+        what = f"{without_secrets(folder)}: {', '.join(keys)} from the names of its folders is not read as a branch"
         warn(what, BranchlineWarning)
     return sorted(found, key=_by_numbers)
 
@@ -227,6 +229,6 @@ def _named_below(folder: str, endings: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_numbers(name: str) -> tuple[list[str | int], str]:
-    """A key to sort names by, in which numbers count as such."""
+    """A sort key in which numbers compare by value."""
     parts = re.split(r"([0-9]+)", name)
     return [int(one) if index % 2 else one for index, one in enumerate(parts)], name

@@ -1,6 +1,6 @@
-"""Requests to a reader as values: made once from the arguments of a call, checked, and never changed.
+"""Immutable requests to readers, created from the arguments of a call and validated.
 
-Options of uproot's functions that have no effect here are accepted; those that would change the result are refused.
+Options of uproot that have no effect here are accepted; options that would change the result are rejected.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from branchline.base.limits import parse_bytes
+from branchline.base.quantities import GIB, parse_bytes
 from branchline.errors import BAD_FILE_ERRORS, BranchlineError, NoSuchKeyError, OptionError
 from branchline.reading.access import PLANNED, Access, access_of
 from branchline.reading.arrays.libraries import NESTED, check_how, library_of
 from branchline.reading.expressions.functions import FUNCTIONS
 from branchline.reading.expressions.name_filters import near_names_hint
 
-# Options for how uproot gets at the bytes, and what it keeps of them: the engine does both in its own way.
+# uproot's options for sources and caches, which the engine handles in its own way.
 IGNORED = frozenset(
     {
         "array_cache",
@@ -37,20 +37,20 @@ IGNORED = frozenset(
     }
 )
 
-# No range of entries is larger, so the whole range is one step.
+# Larger than any tree, so that the whole range is one step.
 ONE_STEP = "1000 TB"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRequest:
-    """What is read of a tree, or of many, and how it is given back.
+    """A request to read one or more trees, including the format of the result.
 
-    ``expressions`` None are all branches that the filters keep. The entry range is as in a slice, over all trees
-    together. ``library`` is ``ak``, ``np``, ``arrow`` or ``pd``, ``how`` the form of several columns together,
-    ``add_doc`` what awkward arrays carry of the branches. Sizes are bytes. Files that are not open yet are read as
-    ``access`` says.
+    ``expressions`` None means all branches that pass the filters. The entry range follows slice semantics and counts
+    across all trees. ``library`` is ``ak``, ``np``, ``arrow`` or ``pd``, ``how`` the format of several columns
+    together, ``add_doc`` the branch attributes to attach to awkward arrays. Sizes are in bytes. Files that are not open
+    yet are opened with ``access``.
 
-    Raises OptionError for what is impossible.
+    Raises OptionError for invalid values.
     """
 
     expressions: tuple[str, ...] | None = None
@@ -61,12 +61,12 @@ class ReadRequest:
     aliases: Mapping[str, str] | None = None
     entry_start: int | None = None
     entry_stop: int | None = None
-    step: Step = field(default_factory=lambda: Step.of("100 MB"))
+    step: ChunkLength = field(default_factory=lambda: ChunkLength.of("100 MB"))
     library: str = "ak"
     how: Any = None
     add_doc: bool | Mapping[str, str] = False
     workers: int = 1
-    memory_limit_bytes: int = 2**30
+    memory_limit_bytes: int = GIB
     access: Access = PLANNED
     skip_bad_files: bool = False
     allow_missing: bool = False
@@ -75,8 +75,8 @@ class ReadRequest:
         check_how(self.library, self.how)
         if self.cut is not None and not isinstance(self.cut, str):
             raise OptionError(
-                f"a cut of {self.cut!r} is impossible",
-                hint='a cut is an expression such as "pt > 3"; entries are limited by entry_start and entry_stop',
+                f"invalid cut {self.cut!r}",
+                hint='give an expression such as "pt > 3"; to limit the entries, use entry_start and entry_stop',
             )
 
     @classmethod
@@ -94,13 +94,13 @@ class ReadRequest:
         access: Access | str | None = None,
         **others: Any,
     ) -> ReadRequest:
-        """The request of a call with uproot's arguments; ``others`` are fields under their own names."""
+        """Create a request from uproot's arguments; ``others`` are passed on unchanged as fields."""
         check_reading_options(language, ak_add_doc)
         return cls(
             library=library_of(library),
             expressions=_expressions(expressions),
             aliases=_aliases(aliases),
-            step=Step.of(step_size),
+            step=ChunkLength.of(step_size),
             add_doc=ak_add_doc,
             workers=check_workers(workers),
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
@@ -110,28 +110,30 @@ class ReadRequest:
 
     @property
     def is_everything(self) -> bool:
-        """Whether all branches are wanted, as they are."""
+        """Whether all branches are wanted, without computed fields or a cut."""
         wanted = (self.expressions, self.cut, self.filter_name, self.filter_typename, self.filter_branch, self.aliases)
         return all(one is None for one in wanted)
 
     @property
     def is_nested(self) -> bool:
-        """Whether branches that belong together are to come as records."""
+        """Whether related branches are to be combined into records."""
         return isinstance(self.how, str) and self.how == NESTED
 
     @property
     def skippable(self) -> tuple[type[BranchlineError], ...]:
-        """The errors for which a file is left out."""
+        """The errors for which a file is skipped."""
         return _skippable(skip_bad_files=self.skip_bad_files, allow_missing=self.allow_missing)
 
     def range_in(self, entries_count: int) -> tuple[int, int]:
-        """The first entry and the one after the last, in a tree of ``entries_count`` entries."""
+        """The entry range within a tree of ``entries_count`` entries; the end is exclusive."""
         return check_entries(self.entry_start, self.entry_stop, entries_count)
 
     def stream(
-        self, branches: Sequence[str] | None, *, step: Step | None = None, keeps_values: bool = False
+        self, branches: Sequence[str] | None, *, step: ChunkLength | None = None, keeps_values: bool = False
     ) -> StreamRequest:
-        """The request for a stream of these branches. With ``keeps_values`` the values that are read are the result."""
+        """The request for a stream of these branches. ``keeps_values`` means that the values are the caller's
+        result.
+        """
         return StreamRequest(
             branches=None if branches is None else tuple(branches),
             step=step or self.step,
@@ -145,9 +147,9 @@ class ReadRequest:
 
 
 @dataclass(frozen=True)
-class Step:
-    """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if they are given. ``is_even``: all
-    chunks of a source have the same length; their number is the nearest to what was asked for.
+class ChunkLength:
+    """The length of a chunk: ``size_bytes`` after decompression, or ``entries`` if given. With ``is_even`` all chunks
+    of a source have the same length, as close to ``entries`` as possible.
     """
 
     size_bytes: int
@@ -155,22 +157,24 @@ class Step:
     is_even: bool = False
 
     def entries_in(self, entries_count: int) -> int | None:
-        """The entries of a chunk of a source of ``entries_count`` entries; None where bytes decide."""
+        """Number of entries per chunk for a source of ``entries_count`` entries; None if chunks are limited by
+        bytes.
+        """
         return self.entries if self.entries is None or not self.is_even else even_step(self.entries, entries_count)
 
     @classmethod
-    def of(cls, size: int | str) -> Step:
-        """A step of entries (an int) or of bytes (as "100 MB"). Raises OptionError."""
-        if isinstance(size, int | np.integer):  # NumPy's integers are entries too
+    def of(cls, size: int | str) -> ChunkLength:
+        """Parse a number of entries (int) or a size in bytes (such as "100 MB"). Raises OptionError."""
+        if isinstance(size, int | np.integer):  # NumPy's integers are numbers of entries, too
             if size < 1:
-                raise OptionError(f"steps of {size} entries never end", hint="give 1 or more")
+                raise OptionError(f"step_size cannot be {size} entries", hint="give 1 or more")
             return cls(parse_bytes("100 MB"), int(size))
         return cls(positive_bytes("step_size", size))
 
 
 def even_step(entries: int, entries_count: int) -> int:
-    """The length of chunks that cut ``entries_count`` entries evenly into about ``entries`` each, as coffea's
-    ``chunksize`` does.
+    """The length of chunks that divide ``entries_count`` entries evenly into chunks of about ``entries``, like coffea's
+    ``chunksize``.
     """
     chunks = max(round(entries_count / entries), 1)
     return max(1, -(-entries_count // chunks))
@@ -178,20 +182,19 @@ def even_step(entries: int, entries_count: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamRequest:
-    """What a stream of chunks reads of its sources.
+    """A request to a stream of chunks.
 
-    ``branches`` None are all that can be read. Those of them that are ``optional`` are left out of the chunks of trees
-    that do not have them, or not in a form that can be read. ``memory_limit_bytes`` is for what reading takes, shared
-    by ``memory_parts`` streams. With ``keeps_values`` the values are the caller's result and do not count. With
-    ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without the tree or a
-    branch.
+    ``branches`` None means all readable branches. ``optional`` branches are omitted for trees in which they are missing
+    or unreadable. ``memory_limit_bytes`` limits the memory of reading, shared by ``memory_parts`` streams. With
+    ``keeps_values`` the values are the caller's result and do not count. ``skip_bad_files`` skips missing and damaged
+    files, ``allow_missing`` skips files without the tree or a branch.
     """
 
     branches: tuple[str, ...] | None = None
     optional: tuple[str, ...] = ()
-    step: Step = field(default_factory=lambda: Step.of("100 MB"))
+    step: ChunkLength = field(default_factory=lambda: ChunkLength.of("100 MB"))
     threads: int = 1
-    memory_limit_bytes: int = 2**30
+    memory_limit_bytes: int = GIB
     memory_parts: int = 1
     keeps_values: bool = False
     access: Access = PLANNED
@@ -200,7 +203,7 @@ class StreamRequest:
 
     @property
     def skippable(self) -> tuple[type[BranchlineError], ...]:
-        """The errors for which a file is left out."""
+        """The errors for which a file is skipped."""
         return _skippable(skip_bad_files=self.skip_bad_files, allow_missing=self.allow_missing)
 
 
@@ -208,7 +211,7 @@ def _skippable(*, skip_bad_files: bool, allow_missing: bool) -> tuple[type[Branc
     return (BAD_FILE_ERRORS if skip_bad_files else ()) + ((NoSuchKeyError,) if allow_missing else ())
 
 
-def _expressions(given: Any) -> tuple[str, ...] | None:
+def _expressions(given: object) -> tuple[str, ...] | None:
     if given is None:
         return None
     if isinstance(given, str):
@@ -216,19 +219,19 @@ def _expressions(given: Any) -> tuple[str, ...] | None:
     if isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise OptionError(
             f"expressions cannot be {type(given).__name__}",
-            hint="give a name, an expression or a list of them; branches have one interpretation, which is theirs",
+            hint="give a name, an expression or a list of them; interpretations are not supported",
         )
     texts = tuple(given)
     for text in texts:
         if not isinstance(text, str):
             raise OptionError(
-                f"{text!r} is no name of a branch and no expression",
-                hint="branches have one interpretation, which is theirs",
+                f"{text!r} is neither a branch name nor an expression",
+                hint="give text; interpretations are not supported",
             )
     return texts
 
 
-def _aliases(given: Any) -> dict[str, str] | None:
+def _aliases(given: object) -> dict[str, str] | None:
     if given is None:
         return None
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for pair in given.items() for text in pair):
@@ -237,55 +240,58 @@ def _aliases(given: Any) -> dict[str, str] | None:
 
 
 def check_entries(entry_start: int | None, entry_stop: int | None, entries_count: int) -> tuple[int, int]:
-    """A range of entries within a tree, from limits that may be None or negative as in a slice. Raises OptionError for
-    what is no whole number.
+    """Clip an entry range to a tree; limits may be None or negative as in a slice. Raises OptionError for values that
+    are not integers.
     """
     try:
         start, stop, _ = slice(entry_start, entry_stop).indices(entries_count)
     except TypeError:
-        what = f"entries from {entry_start!r} to {entry_stop!r} cannot be read"
-        raise OptionError(what, hint="give whole numbers as entry_start and entry_stop") from None
+        what = f"invalid entry range from {entry_start!r} to {entry_stop!r}"
+        raise OptionError(what, hint="give integers as entry_start and entry_stop") from None
     return start, max(start, stop)
 
 
 def positive_bytes(what: str, size: object) -> int:
-    """A size that something can be read with. Raises OptionError for none, for less, and for what is no size."""
+    """Parse a size of at least one byte. Raises OptionError for smaller or invalid sizes."""
     if not isinstance(size, int | str) or parse_bytes(size) < 1:
-        raise OptionError(f"a {what} of {size!r} is impossible", hint='give a size such as "100 MB"')
+        raise OptionError(f"invalid {what} {size!r}", hint='give a size such as "100 MB"')
     return parse_bytes(size)
 
 
 def check_workers(workers: int | None) -> int:
-    """Decoding threads for a number of workers; None is one. Raises OptionError for a number below one."""
+    """Number of decoding threads for a number of workers; None means one. Raises OptionError for a number below one."""
     count = 1 if workers is None else int(workers)
     if count < 1:
-        raise OptionError(f"{workers} workers cannot read anything", hint="give 1 or more")
+        raise OptionError(f"workers cannot be {workers}", hint="give 1 or more")
     return count
 
 
-def check_opening_options(options: Mapping[str, Any]) -> None:
-    """Accepts options that do not change what is read. Raises OptionError for others."""
+def check_opening_options(options: Mapping[str, object]) -> None:
+    """Accept options that do not change the result. Raises OptionError for others."""
     for name, value in options.items():
         if name == "custom_classes":
             if value is not None:
-                raise OptionError("custom_classes are not used", hint="objects are read by the file's own descriptions")
+                raise OptionError(
+                    "custom_classes are not supported",
+                    hint="leave it out; objects are read by their descriptions in the file",
+                )
         elif name not in IGNORED:
-            raise OptionError(f"there is no option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
+            raise OptionError(f"unknown option {name!r}", hint=near_names_hint(name, sorted(IGNORED)))
 
 
-def check_virtual(library: str, how: Any, expressions: Any, cut: Any, aliases: Any) -> None:
-    """Raises OptionError for what cannot be had of arrays that read when something looks into them."""
+def check_virtual(library: str, how: object, expressions: object, cut: object, aliases: object) -> None:
+    """Raise OptionError for options that virtual arrays do not support."""
     if library != "ak" or how not in (None, NESTED) or cut is not None or aliases is not None:
         what = "library, cut, aliases and most values of how cannot be used with 'virtual=True'"
-        raise OptionError(what, hint='virtual arrays are awkward\'s, of branches as they are; how may be "nested"')
+        raise OptionError(what, hint='use library="ak" without cut and aliases; how may be "nested"')
     if expressions is not None:
         what = "expressions cannot be used with 'virtual=True'"
-        raise OptionError(what, hint="virtual arrays are selected by filters: give filter_name")
+        raise OptionError(what, hint="select branches with filter_name instead")
 
 
-def dtype_of(interpretation: Any) -> np.dtype[Any] | None:
-    """The type of the numbers that are wanted, in the order of this machine's bytes, if somebody names such a type
-    instead of an interpretation; None for anything else.
+def dtype_of(interpretation: object) -> np.dtype[Any] | None:
+    """Return a dtype in native byte order (uproot accepts one in place of an interpretation); None if the argument is
+    not a dtype.
     """
     named = getattr(interpretation, "to_dtype", interpretation)
     if not isinstance(named, str | np.dtype | type):
@@ -297,10 +303,12 @@ def dtype_of(interpretation: Any) -> np.dtype[Any] | None:
 
 
 def check_reading_options(language: Any, doc: Any = False) -> None:
-    """Raises OptionError for another language of expressions than Python's, or an invalid ``ak_add_doc``."""
+    """Raise OptionError for a language other than Python, or an invalid ``ak_add_doc``."""
     if language is not None and type(language).__name__ != "PythonLanguage":
-        raise OptionError(f"expressions are Python, not {language!r}", hint="leave language out")
+        raise OptionError(f"unsupported language {language!r}", hint="leave it out; expressions are Python")
     if language is not None and set(language.functions) - set(FUNCTIONS):
-        raise OptionError("expressions have no functions of the caller", hint="compute with the arrays that are read")
+        raise OptionError(
+            "custom functions are not supported in expressions", hint="apply them to the arrays after reading"
+        )
     if not isinstance(doc, bool | Mapping):
         raise OptionError(f"ak_add_doc cannot be {doc!r}", hint='give True, or a dict such as {"unit": "title"}')

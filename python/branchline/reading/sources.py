@@ -1,7 +1,7 @@
-"""The sources of a stream: ranges of entries of trees in files, what was read of them, and what it cost.
+"""Sources of a stream (entry ranges of trees in files), and records of the reads and their cost.
 
-The compiled module makes the records from its counters. Times are wall seconds of one thread each: several threads
-together may spend more than the clock shows.
+The compiled module creates the records from its counters. Times are wall seconds per thread, added up over threads, so
+they may exceed elapsed time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from branchline import _core
 
 
 class OpenTree(Protocol):
-    """A tree that is open already."""
+    """An open tree."""
 
     @property
     def core(self) -> _core.Tree:
@@ -28,8 +28,8 @@ class OpenTree(Protocol):
 class Source:
     """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
 
-    ``open_tree`` is a Tree that is open already and need not be opened again. Its file counts what all streams over it
-    read, and each says all of that; those that ``counts_apart`` say what they read alone, the first also the opening.
+    ``open_tree`` is an open Tree to reuse. Its file has one counter for all streams, and each stream reports the total;
+    with ``counts_apart`` a stream reports only its own reads, and the first one also the opening.
     """
 
     path: str
@@ -41,19 +41,19 @@ class Source:
 
 
 @dataclass(frozen=True)
-class SkippedFile:
-    """A file that was left out, or out from some entry on. ``entries_lost`` is None if it cannot be known."""
+class SkippedSource:
+    """A skipped file, or the skipped end of a file. ``entries_lost`` is None if unknown."""
 
     path: str
     entries_lost: int | None
     error: str
-    #: Which of the sources of its stream it was.
+    #: Index of the source in its stream.
     source_index: int = 0
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A source that a stream over Parquet files could not read, or not from ``chunk`` on."""
+    """A source that a stream over Parquet files could not read, or only up to ``chunk``."""
 
     source_index: int
     error: Exception
@@ -62,7 +62,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class ReplicaReading:
-    """What was read of one replica of a file: its bytes, how often it failed, and the last failure."""
+    """Bytes read from one replica of a file, its number of failures, and the last failure."""
 
     path: str
     bytes_read: int
@@ -72,14 +72,13 @@ class ReplicaReading:
 
 @dataclass(frozen=True)
 class FileReading:
-    """What was read of a file.
+    """Reads of one file.
 
-    ``source_index`` is its source, ``store`` the storage element, ``identity`` differs between versions of the file
-    (None where the storage has none), ``entries`` are those that were delivered and
-    ``codec`` is that of its last basket, None where there was none. ``bytes_asked`` are the bytes that were wanted,
-    ``gap_bytes`` those between them that were read along, ``bytes_read`` what the store moved, ``cached_bytes`` what
-    came from a copy on this machine. ``replicas`` are those of a file that has several.
-    ``late_reads`` are branches that were read after their chunk was delivered.
+    ``store`` is the storage element, ``identity`` differs between versions of the file (None if the storage has no
+    such value), ``entries`` is the number of delivered entries, ``codec`` the codec of the last basket (None without
+    baskets). ``bytes_asked`` counts the requested bytes, ``gap_bytes`` the bytes read between them, ``bytes_read`` the
+    bytes transferred by the store, ``cached_bytes`` the bytes served from a local copy. ``replicas`` is empty for files
+    with a single replica. ``late_reads`` counts branches read after their chunk was delivered.
     """
 
     source_index: int
@@ -108,7 +107,7 @@ class FileReading:
 
 @dataclass(frozen=True)
 class BranchReading:
-    """What decoding a branch took, over all files; ``codec`` is that of its last basket, None where there was none."""
+    """Cost of decoding a branch over all files; ``codec`` is the codec of its last basket, None without baskets."""
 
     name: str
     codec: str | None = None
@@ -121,8 +120,8 @@ class BranchReading:
 
 @dataclass(frozen=True)
 class ReaderWait:
-    """Seconds for which the reader of a stream waited: all, and its parts by what the decoders did meanwhile. They had
-    no data (``fetch_s``), or decompressed, or decoded. The parts add up to ``whole_s``.
+    """Seconds that the reader of a stream waited, split by what the decoders did meanwhile: waiting for data
+    (``fetch_s``), decompressing, or decoding. The parts add up to ``whole_s``.
     """
 
     whole_s: float = 0.0
@@ -131,9 +130,13 @@ class ReaderWait:
     decode_s: float = 0.0
 
     def plus(self, other: ReaderWait) -> ReaderWait:
-        """The sums of both."""
-        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        return ReaderWait(**sums)
+        """Return the sum of both."""
+        return ReaderWait(
+            self.whole_s + other.whole_s,
+            self.fetch_s + other.fetch_s,
+            self.decompress_s + other.decompress_s,
+            self.decode_s + other.decode_s,
+        )
 
 
 Counts = TypeVar("Counts", BranchReading, ReaderWait)
@@ -141,9 +144,7 @@ Counts = TypeVar("Counts", BranchReading, ReaderWait)
 
 @dataclass(frozen=True)
 class StreamRecords:
-    """All that a stream has recorded so far: its files in the order of the sources, its branches, the wait of its
-    reader, and the number of its decoding threads.
-    """
+    """The records of a stream so far: files in source order, branches, reader wait, and number of decoding threads."""
 
     files: list[FileReading]
     branches: list[BranchReading]
@@ -151,7 +152,7 @@ class StreamRecords:
     threads: int
 
     def plus(self, later: StreamRecords) -> StreamRecords:
-        """These together with those of a stream over other sources."""
+        """Combine with the records of a stream over other sources."""
         branches = {one.name: one for one in self.branches}
         for one in later.branches:
             branches[one.name] = _more(branches[one.name], one) if one.name in branches else one
@@ -160,7 +161,7 @@ class StreamRecords:
         )
 
     def since(self, earlier: StreamRecords, is_wanted: Callable[[FileReading], bool]) -> StreamRecords:
-        """The wanted files, and what was spent on branches and on waiting since an earlier record of the stream."""
+        """Return the wanted files, and the cost of branches and waiting since an earlier record of the same stream."""
         before = {one.name: one for one in earlier.branches}
         branches = [_less(one, before.get(one.name, BranchReading(one.name))) for one in self.branches]
         return replace(
@@ -172,21 +173,21 @@ class StreamRecords:
 
 
 def _more(one: BranchReading, other: BranchReading) -> BranchReading:
-    """Both together, with the codec of the later one."""
+    """Add two records; the codec is taken from the later one."""
     numbers = [name.name for name in fields(one) if isinstance(getattr(one, name.name), int | float)]
     sums = {name: getattr(one, name) + getattr(other, name) for name in numbers}
     return replace(one, codec=other.codec or one.codec, **sums)
 
 
 def _less(now: Counts, before: Counts) -> Counts:
-    """The numbers of a record without those that were in it before."""
+    """Subtract the numbers of an earlier record."""
     numbers = [one.name for one in fields(now) if isinstance(getattr(now, one.name), int | float)]
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in numbers})
 
 
 @contextmanager
 def reading_for(wagon: str) -> Iterator[None]:
-    """While inside, the trace, if there is one, attributes what this thread reads to a wagon, which runs inside."""
+    """Attribute this thread's reads to a wagon in the active trace, if any."""
     if not _core.trace_is_on():
         yield
         return

@@ -1,8 +1,9 @@
-"""The file and the offset of each read of a program: follows descriptors, their positions, forks and threads.
+"""Finds the file and the offset of each read of a program. To do so, it follows file descriptors and their positions
+through forks and threads.
 
-A descriptor leads to an open file, which has a position of its own; `dup` and `fork` make more descriptors of the
-same open file, a second `open` of the same path makes another one. Threads share their table of descriptors, a forked
-process gets a copy of it. Reads are kept as columns, since a long job has too many of them for objects in memory.
+A descriptor refers to an open file description with its own position; `dup` and `fork` create more descriptors for the
+same description, while opening the same path again creates a new one. Threads share a descriptor table; a forked
+process gets a copy. Reads are stored in columns, since long jobs make too many of them for one object each.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ import numpy as np
 from branchline.tracing.strace_lines import OPENS, Call, descriptor, flags
 from branchline.tracing.trace import Codes, Numbers
 
-#: The columns of `Reads`.
+#: Columns of `ReadTable`: the first tuple names the integer columns, the second the string columns.
 _NUMBERS = ("thread", "process", "descriptor", "offset", "size_bytes", "got_bytes", "begin_ns", "end_ns")
 _TEXTS = ("name", "path", "error")
 #: Calls that read from a file.
 _READS = frozenset({"read", "readv", "pread64", "preadv", "preadv2"})
-#: Calls that copy from one descriptor to another inside the kernel: which of the arguments are the source, the offset
-#: in it, and the length.
+#: Calls that copy between descriptors inside the kernel. The values are the indices of three arguments: the source
+#: descriptor, the source offset, and the length.
 _COPIES = {"sendfile": (1, 2, 3), "copy_file_range": (0, 1, 4), "splice": (0, 1, 4)}
 _FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
 #: Calls that read only from sockets.
 _RECEIVES = frozenset({"recv", "recvfrom", "recvmsg"})
 _SOCKET = re.compile(r"<(socket:\[\d+\])>")
-#: The port and the address that a connection goes to.
+#: Matches the port and IP address of the server in the arguments of `connect`.
 _SERVER = re.compile(r'sin6?_port=htons\((\d+)\).*?"([0-9a-fA-F.:]+)"')
-#: Ports of DNS and NTP, and 0: a socket that looks up its own address.
+#: Ports that do not serve files: 0 (used to look up the local address), 53 (DNS) and 123 (NTP).
 _NO_FILES = (0, 53, 123)
 
 
 @dataclass(frozen=True)
 class Read:
-    """A call that read from a file, or mapped it into memory. ``offset`` is None where it is not known."""
+    """A call that read from a file, or mapped the file into memory. ``offset`` is None if unknown."""
 
     thread: int
     process: int
@@ -52,8 +53,8 @@ class Read:
     error: str | None
 
 
-class Reads:
-    """Any number of reads, 76 bytes each."""
+class ReadTable:
+    """A list of reads, stored in columns that take 76 bytes per read."""
 
     def __init__(self) -> None:
         self._numbers = {name: array("q") for name in _NUMBERS}
@@ -72,7 +73,7 @@ class Reads:
             yield Read(offset=None if offset < 0 else offset, **numbers, **words)  # type: ignore[arg-type]
 
     def add(self, read: Read) -> None:
-        """Adds a read at the end."""
+        """Append a read."""
         for name, column in self._numbers.items():
             value = getattr(read, name)
             column.append(-1 if value is None else value)
@@ -82,44 +83,47 @@ class Reads:
             column.append(-1 if text is None else known.setdefault(text, len(known)))
 
     def sort(self) -> None:
-        """Puts them in the order in which they began."""
+        """Sort the reads by start time."""
         order = np.argsort(self.column("begin_ns"), kind="stable")
         for columns, code in ((self._numbers, "i8"), (self._codes, "i4")):
             for name, column in columns.items():
                 columns[name] = array(column.typecode, np.frombuffer(column, code)[order].tobytes())
 
     def column(self, name: str) -> Numbers:
-        """One of the numbers of all reads; -1 where an offset is not known."""
+        """Return an integer column; unknown offsets are -1."""
         return np.frombuffer(self._numbers[name], "i8")
 
     def codes(self, name: str) -> Codes:
-        """One of the texts of all reads."""
+        """Return a string column."""
         return Codes(np.frombuffer(self._codes[name], "i4"), list(self._texts[name]))
 
     def paths(self) -> set[str]:
-        """The files that were read."""
+        """Return the paths of all files that were read."""
         found = self.codes("path")
         return {found.texts[number] for number in np.unique(found.indices)}
 
 
 @dataclass
 class Followed:
-    """The reads, the programs that processes ran, and counts of what could not be followed."""
+    """Result of a `Follower`: the reads of all processes, and what the trace could not follow.
 
-    reads: Reads = field(default_factory=Reads)
+    ``programs`` is the program of each process; ``rings`` is the number of io_uring instances that were set up.
+    """
+
+    reads: ReadTable = field(default_factory=ReadTable)
     programs: dict[int, str] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
-    #: Bytes that came over the connections to each server.
+    #: Bytes received from each server.
     servers: dict[str, int] = field(default_factory=dict)
     rings: int = 0
     threads: set[int] = field(default_factory=set)
 
 
 class Follower:
-    """Follows the calls of all threads in the order of time."""
+    """Follows the calls of all threads in chronological order."""
 
     def __init__(self, wanted: Callable[[str], bool] = lambda _: True) -> None:
-        """Reads of files that are not ``wanted`` are not kept."""
+        """Create a follower that drops the reads of files for which ``wanted`` returns False."""
         self.found = Followed()
         self._wanted = wanted
         self._is_wanted: dict[str, bool] = {}
@@ -128,7 +132,7 @@ class Follower:
         self._processes: dict[int, int] = {}
 
     def follow(self, calls: Iterable[Call]) -> Followed:
-        """The reads of all calls, in the order in which they began; the calls come in that of their `moment`."""
+        """Return the reads of all calls, sorted by start time; the calls must be sorted by their `moment`."""
         for call in calls:
             self._step(call)
         self.found.reads.sort()
@@ -139,7 +143,7 @@ class Follower:
         table = self._tables.setdefault(call.thread, _Table())
         name = call.name
         if name == "connect":
-            # Most connections are non-blocking, and return the error EINPROGRESS.
+            # Most connections are non-blocking, so `connect` returns the error EINPROGRESS.
             self._connect(call)
         elif name in _FORKS:
             self._fork(call, table)
@@ -157,7 +161,7 @@ class Follower:
                 change(self, call, table)
 
     def _file(self, table: _Table, argument: str) -> tuple[int, OpenFile | None]:
-        """The open file of a descriptor; one that was opened before the trace began has an unknown position."""
+        """Return the open file of a descriptor. If it was opened before the trace started, its position is unknown."""
         number, path = descriptor(argument)
         known = table.files.get(number)
         if path is None:
@@ -182,7 +186,7 @@ class Follower:
         process = self._processes.get(call.thread, call.thread)
         texts = re.findall(r'"((?:[^"\\]|\\.)*)"', " ".join(call.arguments[:2]))
         self.found.programs[process] = texts[0] if texts else ""
-        # The new program has a table of its own.
+        # The new program gets its own descriptor table.
         own = table.copy()
         for number in own.closes:
             own.files.pop(number, None)
@@ -230,7 +234,7 @@ class Follower:
             file.position = call.value
 
     def _write(self, call: Call, table: _Table) -> None:
-        """Moves the position, as a write does too."""
+        """Advance the position, since writes move it like reads."""
         _, file = self._file(table, call.arguments[0])
         if file is not None and file.position is not None:
             file.position += max(call.value, 0)
@@ -243,11 +247,15 @@ class Follower:
         got = max(call.value, 0)
         at = {"pread64": 3, "preadv": 3, "preadv2": 3}.get(call.name)
         offset = int(call.arguments[at]) if at is not None and len(call.arguments) > at else file.position
-        # preadv2 with the offset -1 reads at the current position.
+        # With the offset -1, preadv2 reads at the current position.
         if offset == -1:
             offset = file.position
             at = None
-        size = _requested(call, got)
+        if call.name in ("read", "pread64"):
+            size = int(call.arguments[2])
+        else:
+            lengths = re.findall(r"iov_len=(\d+)", call.arguments[1])
+            size = sum(int(length) for length in lengths) or got
         if at is None and file.position is not None:
             file.position += got
         self._add(call, number, file.path, offset, size, got)
@@ -273,7 +281,7 @@ class Follower:
             self._add(call, number, file.path, int(call.arguments[5], 0), int(call.arguments[1]), 0)
 
     def _connect(self, call: Call) -> None:
-        """Records the server of a connection, if it may serve files."""
+        """Record the server of a connection, unless the port is one of ``_NO_FILES``."""
         found = _SERVER.search(" ".join(call.arguments[1:]))
         if found is not None and int(found[1]) not in _NO_FILES:
             host = found[2] if ":" not in found[2] else f"[{found[2]}]"
@@ -284,7 +292,10 @@ class Follower:
                 self._sockets[socket[1]] = server
 
     def _receive(self, call: Call) -> None:
-        """Counts the bytes from a server. An open socket has a number of its own in all processes."""
+        """Add the received bytes to the total of their server.
+
+        The kernel's inode number identifies an open socket in all processes.
+        """
         socket = _SOCKET.search(call.arguments[0]) if call.arguments else None
         server = self._sockets.get(socket[1]) if socket is not None else None
         if server is not None:
@@ -322,7 +333,7 @@ _CHANGES: dict[str, Callable[[Follower, Call, _Table], None]] = {
 
 @dataclass
 class OpenFile:
-    """An open file: its path, and where the next read begins; None where that is not known."""
+    """An open file with its path and position; the position is None if unknown."""
 
     path: str
     position: int | None
@@ -330,7 +341,7 @@ class OpenFile:
 
 @dataclass
 class _Table:
-    """The descriptors of a process, and those that close when it starts another program."""
+    """A process's descriptors, and which descriptors are closed on exec."""
 
     files: dict[int, OpenFile] = field(default_factory=dict)
     closes: set[int] = field(default_factory=set)
@@ -344,11 +355,3 @@ def _mark(table: _Table, number: int, *, closes: bool) -> None:
         table.closes.add(number)
     else:
         table.closes.discard(number)
-
-
-def _requested(call: Call, got: int) -> int:
-    """Bytes that a read requested."""
-    if call.name in ("read", "pread64"):
-        return int(call.arguments[2])
-    lengths = re.findall(r"iov_len=(\d+)", call.arguments[1])
-    return sum(int(length) for length in lengths) or got

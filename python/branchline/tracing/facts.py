@@ -1,5 +1,5 @@
-"""The summary of a trace: totals; rows by kind of piece, file, branch, event, size and activity; and its main facts as
-sentences.
+"""The summary of a trace: totals, one table each by kind of piece, file, branch, event, request size and activity, and
+sentences on the main facts.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass
 from branchline.base.quantities import count, counted, duration, percent, significant, size
 from branchline.tracing.trace import TracedJob
 
-#: Least shares of bytes read again, of unwanted bytes, and of calls for up to ``SMALL_BYTES`` that get a sentence.
+#: Thresholds for sentences. AGAIN_SHARE: fraction of bytes that were read again. UNWANTED_SHARE: fraction of unused
+#: bytes. SMALL_SHARE: fraction of calls that received at most SMALL_BYTES.
 AGAIN_SHARE, UNWANTED_SHARE, SMALL_BYTES, SMALL_SHARE = 0.02, 0.1, 4096, 0.5
-#: Branches that the sentence on those with most calls names.
+#: Maximum number of branches named in the sentence on the branches with most calls.
 NAMED_BRANCHES = 3
 
 
@@ -20,30 +21,32 @@ NAMED_BRANCHES = 3
 
 @dataclass(frozen=True)
 class Summary:
-    """A trace in numbers, and its job."""
+    """The statistics of a trace, and its job."""
 
     job: TracedJob
-    totals: Totals
+    totals: RequestTotals
     kinds: list[KindRow]
-    files: list[FileRow]
-    branches: list[BranchRow]
+    files: list[FileReads]
+    branches: list[BranchReads]
     events: list[EventRow]
     sizes: list[SizeRow]
     spans: list[SpanRow]
 
     def as_json(self) -> dict[str, object]:
-        """All of it as plain numbers, texts and lists."""
+        """Return the summary as JSON-compatible values."""
         plain = asdict(self)
         del plain["job"]
         return {"about": self.job.to_json(), **plain}
 
 
 @dataclass(frozen=True)
-class Totals:
-    """Sums over all requests; ``seeks`` counts reads that do not begin where the read before them in the file ended.
+class RequestTotals:
+    """Totals over all requests.
 
-    ``again_bytes`` were read before, ``unwanted_bytes`` were not used. ``in_flight_mean`` is the mean number of
-    requests at a time, while there is any.
+    - ``seeks``: number of reads that do not start where the previous read of the file ended.
+    - ``again_bytes``: bytes that an earlier request had already read.
+    - ``unwanted_bytes``: bytes that were read but not used.
+    - ``in_flight_mean``: mean number of concurrent requests while at least one request is in flight.
     """
 
     read_calls: int
@@ -67,7 +70,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class KindRow:
-    """Reads of one kind of piece of files, such as baskets or streamer infos."""
+    """Reads of one kind of piece of a file, such as baskets or streamer infos."""
 
     what: str
     read_calls: int
@@ -76,8 +79,8 @@ class KindRow:
 
 
 @dataclass(frozen=True)
-class FileRow:
-    """Reads of one file. ``size_bytes`` is None if the trace does not have it."""
+class FileReads:
+    """Reads of one file. ``size_bytes`` is the file size, None if the trace does not contain the size."""
 
     file: str
     size_bytes: int | None
@@ -93,8 +96,8 @@ class FileRow:
 
 
 @dataclass(frozen=True)
-class BranchRow:
-    """Reads of the baskets of one branch, in all files."""
+class BranchReads:
+    """Reads of the baskets of one branch, over all files."""
 
     tree: str
     branch: str
@@ -108,7 +111,7 @@ class BranchRow:
 
 @dataclass(frozen=True)
 class EventRow:
-    """Calls and bytes of each event of a file, and those before the first."""
+    """Read calls and bytes for each event of a file. The ``opening_`` fields are the totals before the first event."""
 
     file: str
     opening_calls: int
@@ -119,7 +122,7 @@ class EventRow:
 
 @dataclass(frozen=True)
 class SizeRow:
-    """Requests that got at most ``up_to_bytes``, and more than half of that."""
+    """Requests that received more than half of ``up_to_bytes`` and at most ``up_to_bytes``."""
 
     up_to_bytes: int
     read_calls: int
@@ -128,7 +131,7 @@ class SizeRow:
 
 @dataclass(frozen=True)
 class SpanRow:
-    """How often, and how long, threads did one activity."""
+    """Number of times that threads performed an activity, and its total duration."""
 
     what: str
     count: int
@@ -139,7 +142,7 @@ class SpanRow:
 
 
 def headline(found: Summary) -> list[str]:
-    """The number of reads and bytes, and those for baskets."""
+    """Return sentences on the number of reads and bytes, in total and for baskets."""
     totals = found.totals
     if not totals.read_calls:
         if totals.mapped_calls:
@@ -154,18 +157,18 @@ def headline(found: Summary) -> list[str]:
         return [f"{first}."]
     data = (
         f"{counted(totals.basket_read_calls, 'call')} of these for baskets and pages, which got "
-        f"{count(totals.basket_read_bytes)} bytes; the others read headers, metadata of files and trees"
+        f"{count(totals.basket_read_bytes)} bytes; the others read headers and the metadata of files and trees"
     )
     return [f"{first}.", f"{data}."]
 
 
 def remarks(found: Summary) -> list[str]:
-    """Remarks on seeks, bytes read again or not used, small requests, the branches that make the calls."""
+    """Return sentences on seeks, repeated or unused bytes, small requests, and the branches with most calls."""
     totals = found.totals
     calls, read = totals.read_calls, totals.read_bytes
     if not calls:
         return []
-    found_remarks = ["No seeks: in each file every read began where the one before it ended."]
+    found_remarks = ["No seeks: every read started where the previous read of its file ended."]
     if totals.seeks:
         found_remarks = [
             f"{counted(totals.seeks, 'seek')} ({count(totals.seeks_back)} backwards) over "
@@ -178,7 +181,7 @@ def remarks(found: Summary) -> list[str]:
     if totals.unwanted_bytes > UNWANTED_SHARE * read:
         found_remarks.append(
             f"{size(totals.unwanted_bytes)}, {percent(totals.unwanted_bytes, read)} of the bytes read, were not used: "
-            f"they lie between wanted ranges, or in baskets that were not used or not read completely."
+            f"they are gaps between requested ranges, or belong to baskets that were not used or not read completely."
         )
     small = sum(row.read_calls for row in found.sizes if row.up_to_bytes <= SMALL_BYTES)
     if small > SMALL_SHARE * calls:
@@ -187,7 +190,7 @@ def remarks(found: Summary) -> list[str]:
 
 
 def _busiest(found: Summary) -> list[str]:
-    """The branches with half of the calls, if these are few."""
+    """Return a sentence that names the branches with half of the basket calls; empty if it takes many branches."""
     ordered = sorted(found.branches, key=lambda row: -row.read_calls)
     total = sum(row.read_calls for row in ordered)
     gathered = 0

@@ -1,7 +1,7 @@
-"""The map of a ROOT file: header, directories, records of trees, every basket and page, and free space.
+"""Maps ROOT files: header, directories, tree records, every basket and page, and free space.
 
-`with_parts` lays the requests of a trace on such maps: which branch and basket, or which other piece of its file, each
-byte of a request hit.
+`with_parts` applies these maps to the requests of a trace. For each byte of a request, it finds the branch and basket,
+or the kind of piece if the byte is outside baskets.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from branchline.errors import BranchlineError
 from branchline.reading.layout.file_layout import extents_of
 from branchline.reading.trees.file import File
 from branchline.reading.trees.tree import Tree
-from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Group, Numbers, Trace, codes, numbers
+from branchline.tracing.trace import FILE, PART, REQUEST, Codes, Numbers, RowGroup, Trace, codes, numbers
 
-#: Kinds of pieces.
+#: Kinds of pieces that a file map distinguishes.
 HEADER, DIRECTORY, KEYS, STREAMER_INFOS, FREE_LIST = "header", "directory", "keys", "streamer infos", "free list"
 TREE, BASKET, PAGE, OBJECT, FREE, GAP = "tree", "basket", "page", "object", "free", "gap"
 METADATA = "RNTuple metadata"
-#: Parts of a request beyond the mapped end of a file, or at an unknown offset.
+#: Kind of the parts of a request that are beyond the end of the map, or at an unknown offset.
 UNKNOWN = "unknown"
 MAGIC = b"root"
-#: Size of the header that ROOT writes.
+#: Size of the header that ROOT writes, in bytes.
 HEADER_BYTES = 100
-#: Where the first record begins at the latest: ROOT writes 100.
+#: Maximum valid offset of the first record in bytes; in ROOT's own files, the offset is 100.
 BEGIN_MAX = 1 << 16
-#: Most records of a file that are walked; of a file with more only the trees are mapped.
+#: Maximum number of records that are scanned; for a file with more, only the trees are mapped.
 RECORDS_MAX = 5_000_000
-#: Bytes of the shortest record, and of the numbers of the longest key.
+#: MINIMUM: minimum size of a record in bytes. KEY_SIZE: minimum number of bytes needed to parse a key.
 MINIMUM, KEY_SIZE = 18, 38
 _NOT_ZERO = re.compile(rb"[^\0]")
 _DIRECTORIES = frozenset({"TDirectory", "TDirectoryFile"})
@@ -46,9 +46,10 @@ _NTUPLES = frozenset({"ROOT::RNTuple", "ROOT::Experimental::RNTuple"})
 
 @dataclass
 class FileMap:
-    """Pieces of a file in its order, without overlaps. ``tree`` and ``branch`` are numbers into ``names``; -1 is none.
+    """Pieces of a file, sorted by offset, without overlaps.
 
-    ``what`` is a number into ``whats``, the kinds of pieces. Of an object, ``tree`` is its name and class.
+    ``tree`` and ``branch`` are indices into ``names``; -1 if the piece has none. ``what`` is an index into ``whats``,
+    the kinds of pieces. For an object, ``tree`` refers to the object's name and class.
     """
 
     path: str
@@ -68,26 +69,49 @@ class FileMap:
         return len(self.offset)
 
     def rows_of(self, what: str) -> Numbers:
-        """The numbers of the pieces of one kind."""
+        """Return the indices of the pieces of one kind."""
         return np.nonzero(self.what == self.whats.index(what))[0] if what in self.whats else np.empty(0, "i8")
 
 
 def map_file(path: str) -> FileMap:
-    """The map of a file. The bytes of what cannot be read are gaps.
+    """Return the map of a file, in which bytes that cannot be interpreted are gaps.
 
-    A local file is walked from record to record; of one elsewhere only the baskets and pages of its trees are named.
+    A local file is scanned record by record; for a remote file, only the baskets and pages of its trees are mapped.
     """
     size, pieces = _of_trees(path)
     if "://" not in path:
         size = Path(path).stat().st_size
-        pieces = _with_records(pieces, list(records(Path(path), sorted(piece.offset for piece in pieces))), path)
+        found = list(records(Path(path), sorted(piece.offset for piece in pieces)))
+        # Pieces found through a tree take precedence over the scanned records.
+        special = _special(Path(path))
+        by_offset = {piece.offset: piece for piece in pieces}
+        starts = np.array(sorted(by_offset), "i8")
+        # Paths of directories, by the offset of the directory's record.
+        folders: dict[int, str] = {}
+        for one in found:
+            if one.class_name in _DIRECTORIES and one.offset not in folders:
+                parent = folders.get(one.directory, "")
+                folders[one.offset] = f"{parent}{one.name}/"
+        whole = list(pieces)
+        for number, record in enumerate(found):
+            own = by_offset.get(record.offset)
+            if own is not None and own.size == record.size:
+                continue
+            named = _named(record, special, folders, is_first=number == 1)
+            low, high = np.searchsorted(starts, (record.offset, record.offset + record.size))
+            at = record.offset
+            for start in starts[low:high].tolist():
+                whole.append(_cut_piece(named, at, start))
+                at = max(at, start + by_offset[start].size)
+            whole.append(_cut_piece(named, at, record.offset + record.size))
+        pieces = [piece for piece in whole if piece.size > 0]
     elif pieces:
         pieces.append(_Piece(0, HEADER_BYTES, HEADER))
     return _assembled(path, size, pieces)
 
 
 def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
-    """The map of a file that is not opened: its header and these baskets; the rest are gaps."""
+    """Return a map of the header and of ``baskets`` without opening the file; all other bytes are gaps."""
     pieces = [
         _Piece(one.offset, one.size, one.what, one.tree, one.branch, one.basket, one.entry_start, one.entry_stop)
         for one in {one.offset: one for one in baskets}.values()
@@ -97,7 +121,7 @@ def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
 
 @dataclass(frozen=True)
 class Named:
-    """A basket whose extent is known from a trace."""
+    """A basket whose position is known from a trace."""
 
     tree: str
     branch: str
@@ -110,13 +134,13 @@ class Named:
 
 
 def is_root_file(path: str) -> bool:
-    """True for a local file that begins as ROOT files do."""
+    """Return whether a local file starts with a valid ROOT header."""
     try:
         with Path(path).open("rb") as file:
             head = file.read(12)
     except OSError:
         return False
-    # Other files begin with these letters too, such as a list of users.
+    # A text file may also start with the letters "root", for example a list of users.
     begin = struct.unpack(">i", head[8:])[0] if len(head) == 12 else 0
     return head[:4] == MAGIC and head[4] == 0 and 0 < begin <= BEGIN_MAX
 
@@ -134,7 +158,7 @@ class _Piece:
 
 
 def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
-    """The pieces in the order of the file, with gaps between them; of two at one offset the first is kept."""
+    """Sort the pieces by offset and fill the gaps; of several pieces at the same offset, the first is kept."""
     laid: list[_Piece] = []
     at = 0
     for piece in sorted(pieces, key=lambda piece: piece.offset):
@@ -165,7 +189,7 @@ def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
 
 
 def _of_trees(path: str) -> tuple[int, list[_Piece]]:
-    """The size of a file, and the baskets and pages of its trees; nothing of one that cannot be opened."""
+    """Return the file size and the baskets and pages of all trees; (0, []) if the file cannot be opened."""
     try:
         file = File(path)
     except BranchlineError:
@@ -174,7 +198,7 @@ def _of_trees(path: str) -> tuple[int, list[_Piece]]:
 
 
 def _of_tree(file: File, name: str) -> list[_Piece]:
-    """The baskets or pages of a tree; none of one that cannot be read."""
+    """Return the baskets or pages of a tree; empty if the tree cannot be read."""
     try:
         tree: Tree = file.tree(name)
         found = extents_of(tree)
@@ -195,8 +219,8 @@ def _of_tree(file: File, name: str) -> list[_Piece]:
 
 
 @dataclass(frozen=True)
-class Record:
-    """A record of the file, from its key: TFile::Map of ROOT lists the same."""
+class KeyRecord:
+    """A record of a file as described by its key. ROOT's TFile::Map prints the same fields."""
 
     offset: int
     size: int
@@ -206,11 +230,11 @@ class Record:
     directory: int
 
 
-def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
-    """The records of a local file, from the first to the last; free space is one without a class.
+def records(path: Path, marks: Sequence[int] = ()) -> Iterator[KeyRecord]:
+    """Yield the records of a local file in order of offset; free space is a record without a class.
 
-    Where a record makes no sense, the walk goes on at the next one after zeros, which some writers leave between, or
-    at the next of ``marks``, in their order, where other sources say that a record begins.
+    Some writers leave zeros between records: the scan then continues at the next record after the zeros. After any
+    other invalid record, the scan continues at the next of ``marks``, the sorted offsets of known records.
     """
     with path.open("rb") as file:
         try:
@@ -221,17 +245,17 @@ def records(path: Path, marks: Sequence[int] = ()) -> Iterator[Record]:
             yield from _records(content, marks)
 
 
-def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[Record]:
+def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[KeyRecord]:
     begin = struct.unpack_from(">i", content, 8)[0] if len(content) > MINIMUM and content[:4] == MAGIC else 0
     if not 0 < begin <= BEGIN_MAX:
         return
-    yield Record(0, begin, HEADER, "", "", -1)
+    yield KeyRecord(0, begin, HEADER, "", "", -1)
     at, count = begin, 0
     while at <= len(content) - MINIMUM and count < RECORDS_MAX:
         count += 1
         size = struct.unpack_from(">i", content, at)[0]
         if size < 0:
-            yield Record(at, -size, "", "", "", -1)
+            yield KeyRecord(at, -size, "", "", "", -1)
             at -= size
             continue
         record = _record(content, at, size) if MINIMUM <= size <= len(content) - at else None
@@ -249,7 +273,10 @@ def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[Record]:
 
 
 def _behind_zeros(content: mmap.mmap, at: int) -> int | None:
-    """Where the record begins that follows zeros; its own size may begin with some of them."""
+    """Return the offset of the next record after zeros, or None.
+
+    The search allows for zeros that belong to the record, as the leading bytes of its size.
+    """
     found = _NOT_ZERO.search(content, at)
     if found is None:
         return None
@@ -262,8 +289,8 @@ def _behind_zeros(content: mmap.mmap, at: int) -> int | None:
     return None
 
 
-def _record(content: mmap.mmap, at: int, size: int) -> Record | None:
-    """The record that begins here; None if its key does not fit into it."""
+def _record(content: mmap.mmap, at: int, size: int) -> KeyRecord | None:
+    """Return the record at offset ``at``; None if its key is longer than the record."""
     if at + KEY_SIZE > len(content):
         return None
     version = struct.unpack_from(">h", content, at + 4)[0]
@@ -281,11 +308,11 @@ def _record(content: mmap.mmap, at: int, size: int) -> Record | None:
             return None
         texts.append(content[begin : begin + length].decode("utf-8", "replace"))
         begin += length
-    return Record(at, size, texts[0], texts[1], texts[2], directory)
+    return KeyRecord(at, size, texts[0], texts[1], texts[2], directory)
 
 
 def _special(path: Path) -> dict[int, str]:
-    """Records that the header names: the list of free space, and of streamer infos."""
+    """Return the offsets of the free list and the streamer infos from the file header, with their kinds."""
     with path.open("rb") as file:
         head = file.read(64)
     if len(head) < 61:
@@ -297,43 +324,12 @@ def _special(path: Path) -> dict[int, str]:
     return {free: FREE_LIST, infos: STREAMER_INFOS}
 
 
-def _with_records(pieces: list[_Piece], found: list[Record], path: str) -> list[_Piece]:
-    """The pieces of trees, and all other records."""
-    special = _special(Path(path))
-    by_offset = {piece.offset: piece for piece in pieces}
-    starts = np.array(sorted(by_offset), "i8")
-    folders = _folders(found)
-    whole = list(pieces)
-    for number, record in enumerate(found):
-        own = by_offset.get(record.offset)
-        if own is not None and own.size == record.size:
-            continue
-        named = _named(record, special, folders, is_first=number == 1)
-        low, high = np.searchsorted(starts, (record.offset, record.offset + record.size))
-        at = record.offset
-        for start in starts[low:high].tolist():
-            whole.append(_cut_piece(named, at, start))
-            at = max(at, start + by_offset[start].size)
-        whole.append(_cut_piece(named, at, record.offset + record.size))
-    return [piece for piece in whole if piece.size > 0]
-
-
 def _cut_piece(piece: _Piece, start: int, stop: int) -> _Piece:
     return _Piece(start, stop - start, piece.what, piece.tree, piece.branch)
 
 
-def _folders(found: list[Record]) -> dict[int, str]:
-    """The paths of directories by the offsets of their records."""
-    paths: dict[int, str] = {}
-    for record in found:
-        if record.class_name in _DIRECTORIES and record.offset not in paths:
-            parent = paths.get(record.directory, "")
-            paths[record.offset] = f"{parent}{record.name}/"
-    return paths
-
-
-def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
-    """The piece of a record that is no basket of a known tree."""
+def _named(record: KeyRecord, special: dict[int, str], folders: dict[int, str], *, is_first: bool) -> _Piece:
+    """Return the piece for a record that is not a basket of a known tree."""
     at, size = record.offset, record.size
     path = folders.get(record.directory, "") + record.name
     if at == 0:
@@ -345,7 +341,7 @@ def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, 
     if is_first:
         return _Piece(at, size, DIRECTORY)
     if record.class_name == "TBasket":
-        # Of an older version of a tree, or of a branch whose extents are not known.
+        # The basket belongs to an older version of a tree, or to a branch whose baskets are unknown.
         return _Piece(at, size, BASKET, record.title, record.name)
     if record.class_name == "TFile":
         return _Piece(at, size, KEYS)
@@ -358,25 +354,25 @@ def _named(record: Record, special: dict[int, str], folders: dict[int, str], *, 
     return _Piece(at, size, OBJECT, f"{path} ({record.class_name})")
 
 
-# --- parts of requests ------------------------------------------------------------------------------------------------
+# --- request parts ----------------------------------------------------------------------------------------------------
 
 
 def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = None) -> Trace:
-    """The same trace with a row for each piece of a file that a request hit, and a row for each file.
+    """Return the trace with a row for each file, and a row (part) for each piece of a file that a request hit.
 
-    ``ranges`` has the ranges of requests for several of them: a row of request, offset and length for each.
-    The parts of a request have as many bytes as it got. Calls that mapped a file into memory read nothing themselves
-    and have no parts.
+    ``ranges`` has a row for each range of a multi-range request: request ID, offset and length. The parts of a request
+    add up to the bytes that the request received. Calls that mapped a file into memory have no parts, since the call
+    itself reads nothing.
     """
     requests = trace.rows_of(REQUEST)
     file_codes, paths = codes(requests, "file")
     offset, got = numbers(requests, "offset"), numbers(requests, "got_bytes", 0)
     number = numbers(requests, "request")
-    groups: list[Group] = []
+    groups: list[RowGroup] = []
     for one in maps:
         if one.path not in paths:
             continue
-        groups.append(Group(kind=FILE, file=[one.path], size_bytes=[one.size_bytes]))
+        groups.append(RowGroup(kind=FILE, file=[one.path], size_bytes=[one.size_bytes]))
         rows = np.nonzero((file_codes == paths.index(one.path)) & (got > 0))[0]
         pieces = np.stack([number[rows], offset[rows], got[rows]])
         if ranges is not None and len(ranges):
@@ -387,14 +383,14 @@ def with_parts(trace: Trace, maps: Iterable[FileMap], ranges: Numbers | None = N
     return trace.with_rows(*groups) if groups else trace
 
 
-def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list[Group]:
-    """The parts of some requests of one file."""
+def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list[RowGroup]:
+    """Return the parts of the given requests, which all read the file of the map ``one``."""
     groups = []
     known = offset >= 0
     if not known.all():
         lost = number[~known]
         groups.append(
-            Group(
+            RowGroup(
                 kind=PART,
                 request=lost,
                 file=_same(one.path, len(lost)),
@@ -407,7 +403,7 @@ def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list
     begin = np.maximum(offset[which], one.offset[piece])
     stop = np.minimum((offset + got)[which], (one.offset + one.size)[piece])
     groups.append(
-        Group(
+        RowGroup(
             kind=PART,
             request=number[which],
             file=_same(one.path, len(which)),
@@ -427,7 +423,7 @@ def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list
     if late.any():
         count = int(late.sum())
         groups.append(
-            Group(
+            RowGroup(
                 kind=PART,
                 request=number[late],
                 file=_same(one.path, count),
@@ -440,7 +436,7 @@ def _parts(one: FileMap, number: Numbers, offset: Numbers, got: Numbers) -> list
 
 
 def overlaps(one: FileMap, offset: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
-    """Pairs of a range and a piece of the file that it touches, by their numbers."""
+    """Return all pairs of a range and an overlapping piece, as an array of range indices and one of piece indices."""
     low = np.searchsorted(one.offset + one.size, offset, side="right")
     high = np.searchsorted(one.offset, offset + size, side="left")
     counts = np.maximum(high - low, 0)
@@ -454,6 +450,6 @@ def _same(text: str, count: int) -> Codes:
 
 
 def files_read(trace: Trace) -> list[str]:
-    """The files of requests, in the order of their first requests."""
+    """Return the files that were requested, ordered by first request."""
     column = trace.rows_of(REQUEST)["file"]
     return [path for path in pc.unique(column.cast(pa.string())).to_pylist() if path is not None]

@@ -1,4 +1,4 @@
-"""The journals of requests, one for each process of a job, as a trace."""
+"""Reads the request journals of all processes of a job as a trace."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from branchline.tracing.file_map import (
     map_of,
     with_parts,
 )
-from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Group, Numbers, Trace, TracedJob
+from branchline.tracing.trace import EXTENT, REQUEST, SPAN, Codes, Numbers, RowGroup, Trace, TracedJob
 
 JOB_FILE = "about.json"
-#: The end of the name of a file that says why a journal lacks records; see crates/trace/src/journal/writer.rs.
+#: Suffix of the file that says why a journal is incomplete; see crates/trace/src/journal/writer.rs.
 INCOMPLETE = ".incomplete"
-#: The head of a journal: these bytes, the process, the time; and the head of a block: a letter, the thread, its bytes.
+#: Journal format. _HEAD is the journal header: magic, process ID, time. _BLOCK is the block header: record letter,
+#: thread ID, size of the records in bytes.
 _MAGIC, _HEAD, _BLOCK = b"BLJOURN2", struct.Struct("<8sIQ"), struct.Struct("<B3xII")
-#: Numbers of four bytes in a record of each letter, and of eight after these; see crates/trace/src/journal/records.rs.
+#: Record layout by letter: number of 4-byte integers, and number of the 8-byte integers after them; see
+#: crates/trace/src/journal/records.rs.
 _RECORDS = {"R": (8, 7), "P": (1, 2), "U": (4, 7), "G": (5, 5), "W": (2, 2)}
-#: Columns that hold numbers of texts. The last two columns are thread and process, except for ranges.
+#: Columns that contain string IDs, by record letter.
 _TEXTS = {"R": slice(1, 6), "P": slice(0), "U": slice(0, 3), "G": slice(0, 3), "W": slice(0, 2)}
-#: The column that has the latest time.
+#: Index of the column with the latest time, by record letter.
 _LATEST = {"R": 14, "U": 8, "G": 9, "W": 3}
 
 
 @dataclass
 class _Names:
-    """Texts of all journals, each with one number."""
+    """The strings of all journals, each with one ID for all of them."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -47,7 +49,7 @@ class _Names:
         return self.numbers.setdefault(text, len(self.numbers))
 
     def codes(self, column: Numbers) -> Codes:
-        """A column with these numbers; an empty text is none."""
+        """Convert a column of string IDs; empty strings become missing values."""
         texts = list(self.numbers)
         empty = self.numbers.get("", -2)
         return Codes(np.where(column == empty, -1, column), texts)
@@ -58,8 +60,10 @@ class _Names:
 
 @dataclass
 class _Read:
-    """The records of all journals by their letter: a row for each record, with thread and process after its own
-    numbers. Texts are numbers of ``names``.
+    """The records of all journals by letter.
+
+    Each record is a row: the record's integers, then the thread and the process. Strings are stored as IDs in
+    ``names``.
     """
 
     names: _Names = field(default_factory=_Names)
@@ -67,17 +71,22 @@ class _Read:
     last: int = 0
 
     def table(self, letter: str) -> Numbers:
-        """All records of a letter."""
+        """Return all records with this letter."""
         return np.concatenate([np.empty((0, sum(_RECORDS[letter]) + 2), "i8"), *self.tables[letter]])
 
 
 def read_journals(folder: Path) -> Trace:
-    """The trace from the journals in a folder, also of a job that was killed. Raises MissingFileError, BadFileError."""
+    """Read the journals in a folder; the job may have been killed. Raises MissingFileError, BadFileError."""
     journals = sorted(folder.glob("*.journal"))
     job_path = folder / JOB_FILE
     if not job_path.is_file():
-        raise MissingFileError(f"there is no trace in {folder}", path=str(folder))
-    job = _job(job_path)
+        raise MissingFileError(f"no trace found in {folder}", path=str(folder))
+    try:
+        job = TracedJob.from_json(json.loads(job_path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, AttributeError) as error:
+        # The file is truncated if the disk was full, or if the job was killed while writing the file.
+        what = f"{job_path} is damaged: it does not describe the traced job ({error})"
+        raise BadFileError(what, path=str(job_path), hint="the trace cannot be recovered; record it again") from None
     read = _Read()
     for path in journals:
         _read_one(path, read)
@@ -91,30 +100,20 @@ def read_journals(folder: Path) -> Trace:
     return with_parts(trace, _maps(trace, read), read.table("P")[:, :3])
 
 
-def _job(path: Path) -> TracedJob:
-    """The job that a folder of journals is of. Raises BadFileError."""
-    try:
-        return TracedJob.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, AttributeError) as error:
-        # A job that is killed while it writes this file, or a full disk, leaves it cut.
-        what = f"{path} is damaged: it does not describe the traced job ({error})"
-        raise BadFileError(what, path=str(path), hint="the trace cannot be recovered; record it again") from None
-
-
 def _lost(path: Path) -> str:
-    """The note on a process that could not write all records."""
+    """Return a note for the user that a process could not write all records."""
     process = path.name.split(".")[0]
-    reason = path.read_text(errors="replace") or "there was no room for them"
+    reason = path.read_text(errors="replace") or "the disk was full"
     return f"Process {process} could not record all of its requests: {reason}."
 
 
 def _read_one(path: Path, read: _Read) -> None:
-    """Adds the records of one journal; the last block may be cut, and its last record."""
+    """Add the records of one journal to ``read``. The journal's last block may be truncated."""
     content = path.read_bytes()
     if len(content) < _HEAD.size and _MAGIC.startswith(content[: len(_MAGIC)]):
-        return  # the process was killed while it wrote the head
+        return  # The process was killed while writing the header.
     if content[: len(_MAGIC)] != _MAGIC:
-        raise BadFileError(f"{path} is no journal of requests", path=str(path))
+        raise BadFileError(f"{path} is not a request journal", path=str(path))
     _, process, _ = _HEAD.unpack_from(content)
     own: dict[int, int] = {}
     found: dict[str, list[Numbers]] = {letter: [] for letter in _RECORDS}
@@ -128,9 +127,21 @@ def _read_one(path: Path, read: _Read) -> None:
     for letter, table in tables.items():
         texts = table[:, _TEXTS[letter]]
         if texts.size and texts.max() >= len(renumbered):
-            raise BadFileError(f"{path} is damaged: it has numbers of texts that it lacks", path=str(path))
+            raise BadFileError(f"{path} is damaged: it refers to texts that it does not contain", path=str(path))
         table[:, _TEXTS[letter]] = renumbered[texts]
-    _number(tables, sum(len(one) for one in read.tables["R"]))
+    # Number the requests of this journal after the requests of previous journals.
+    base = sum(len(one) for one in read.tables["R"])
+    if "R" in tables:
+        requests = tables["R"] = tables["R"][np.argsort(tables["R"][:, 0], kind="stable")]
+        if "P" in tables:
+            # Ranges are written before their request, so a killed process may leave ranges without a request.
+            place = np.searchsorted(requests[:, 0], tables["P"][:, 0])
+            known = requests[np.minimum(place, len(requests) - 1), 0] == tables["P"][:, 0]
+            tables["P"] = tables["P"][known]
+            tables["P"][:, 0] = base + place[known]
+        requests[:, 0] = base + np.arange(len(requests))
+    else:
+        tables.pop("P", None)
     for letter, table in tables.items():
         if letter in _LATEST:
             read.last = max(read.last, int(table[:, _LATEST[letter]].max(initial=0)))
@@ -138,20 +149,20 @@ def _read_one(path: Path, read: _Read) -> None:
 
 
 def _blocks(content: bytes, path: Path) -> Iterator[tuple[str, int, memoryview]]:
-    """Letter, thread and records of each complete block."""
+    """Yield the letter, thread and records of each block."""
     at, whole = _HEAD.size, memoryview(content)
     while at + _BLOCK.size <= len(content):
         number, thread, length = _BLOCK.unpack_from(content, at)
         letter = chr(number)
         if letter not in _RECORDS and letter != "N":
-            raise BadFileError(f"{path} is damaged: there is no block at byte {at}", path=str(path))
+            raise BadFileError(f"{path} is damaged: invalid block at byte {at}", path=str(path))
         at += _BLOCK.size
         yield letter, thread, whole[at : at + length]
         at += length
 
 
 def _texts(block: memoryview) -> Iterator[tuple[int, str]]:
-    """The texts of a block with their numbers."""
+    """Yield the ID and text of each string in a block."""
     at = 0
     while at + 8 <= len(block):
         number, length = struct.unpack_from("<II", block, at)
@@ -163,7 +174,7 @@ def _texts(block: memoryview) -> Iterator[tuple[int, str]]:
 
 
 def _rows(letter: str, block: memoryview, thread: int, process: int) -> Numbers:
-    """The complete records of a block."""
+    """Return the records of a block, without a truncated last record."""
     small, large = _RECORDS[letter]
     form = np.dtype([("small", "<u4", (small,)), ("large", "<u8", (large,))])
     records = np.frombuffer(block, form, len(block) // form.itemsize)
@@ -173,29 +184,14 @@ def _rows(letter: str, block: memoryview, thread: int, process: int) -> Numbers:
     return rows
 
 
-def _number(tables: dict[str, Numbers], base: int) -> None:
-    """Renumbers the requests of a journal from ``base`` on, in their order."""
-    if "R" in tables:
-        requests = tables["R"] = tables["R"][np.argsort(tables["R"][:, 0], kind="stable")]
-        if "P" in tables:
-            # Ranges are written before their request, which may be missing for the last ones.
-            place = np.searchsorted(requests[:, 0], tables["P"][:, 0])
-            known = requests[np.minimum(place, len(requests) - 1), 0] == tables["P"][:, 0]
-            tables["P"] = tables["P"][known]
-            tables["P"][:, 0] = base + place[known]
-        requests[:, 0] = base + np.arange(len(requests))
-    else:
-        tables.pop("P", None)
-
-
-def _requests(read: _Read, start: int, job: TracedJob) -> list[Group]:
+def _requests(read: _Read, start: int, job: TracedJob) -> list[RowGroup]:
     table = read.table("R")
     if not len(table):
         return []
     (number, file, store, what, outcome, wagon, connection, attempt, offset, requested, got,
      queued, sent, first, last, thread, process) = table.T  # fmt: skip
     return [
-        Group(
+        RowGroup(
             kind=REQUEST,
             request=number,
             job=Codes(np.zeros(len(number), "i8"), [job.command]),
@@ -219,15 +215,15 @@ def _requests(read: _Read, start: int, job: TracedJob) -> list[Group]:
     ]
 
 
-def _uses(read: _Read, start: int) -> list[Group]:
-    """The baskets that were used, and the time for decompressing and decoding them."""
+def _uses(read: _Read, start: int) -> list[RowGroup]:
+    """Return the used baskets, and the time spent decompressing and decoding them."""
     table = read.table("U")
     if not len(table):
         return []
     file, tree, branch, basket, first, behind, offset, size, end, decompress, decode, thread, process = table.T
-    # Journals do not hold the offsets of pages of an RNTuple here.
+    # Records of RNTuples have no offset here; the offsets of their pages are in the records of `_pages`.
     offset, size = np.where(size > 0, offset, -1), np.where(size > 0, size, -1)
-    used = Group(
+    used = RowGroup(
         kind=EXTENT,
         file=read.names.codes(file),
         tree=read.names.codes(tree),
@@ -251,15 +247,15 @@ def _uses(read: _Read, start: int) -> list[Group]:
     ]
 
 
-def _pages(read: _Read, start: int) -> list[Group]:
-    """The pages of RNTuples that were used; their time is recorded with their cluster."""
+def _pages(read: _Read, start: int) -> list[RowGroup]:
+    """Return the used pages of RNTuples. Pages have no duration: the time is recorded for the whole cluster."""
     table = read.table("G")
     if not len(table):
         return []
     file, tree, branch, column, cluster, first, behind, offset, size, end, thread, process = table.T
     end = np.maximum(end - start, 0)
     return [
-        Group(
+        RowGroup(
             kind=EXTENT,
             what=Codes(np.zeros(len(file), "i8"), [PAGE]),
             file=read.names.codes(file),
@@ -279,13 +275,13 @@ def _pages(read: _Read, start: int) -> list[Group]:
     ]
 
 
-def _waits(read: _Read, start: int) -> list[Group]:
+def _waits(read: _Read, start: int) -> list[RowGroup]:
     table = read.table("W")
     if not len(table):
         return []
     what, wagon, begin, end, thread, process = table.T
     return [
-        Group(
+        RowGroup(
             kind=SPAN,
             what=read.names.codes(what),
             wagon=read.names.codes(wagon),
@@ -298,7 +294,10 @@ def _waits(read: _Read, start: int) -> list[Group]:
 
 
 def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
-    """The maps of the files that were read: local files are walked, of others the used baskets are known."""
+    """Return the maps of the files that were read.
+
+    Local files are scanned; the map of a remote file contains only the baskets in the trace.
+    """
     uses = trace.rows_of(EXTENT)
     named: dict[str, list[Named]] = {}
     columns = ("file", "tree", "branch", "basket", "entry_start", "entry_stop", "offset", "size_bytes", "what")
@@ -306,7 +305,11 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
         for file, *place, what in zip(*(uses[name].to_pylist() for name in columns), strict=True):
             if place[-2] is not None:
                 named.setdefault(file, []).append(replace(Named(*place), what=what or BASKET))
-    ends = _ends(read)
+    # For each file, the largest end offset of its requests.
+    table, texts = read.table("R"), list(read.names.numbers)
+    ends: dict[str, int] = {}
+    for number, offset, requested in table[:, (1, 8, 9)].tolist():
+        ends[texts[number]] = max(ends.get(texts[number], 0), offset + requested)
     for path in files_read(trace):
         local = path.removeprefix("file://")
         if is_root_file(local):
@@ -314,12 +317,3 @@ def _maps(trace: Trace, read: _Read) -> Iterable[FileMap]:
             yield FileMap(path, *(getattr(found, name) for name in list(found.__dataclass_fields__)[1:]))
         else:
             yield map_of(path, ends.get(path, 0), named.get(path, []))
-
-
-def _ends(read: _Read) -> dict[str, int]:
-    """How far each file was read."""
-    table, texts = read.table("R"), list(read.names.numbers)
-    ends: dict[str, int] = {}
-    for file, offset, requested in table[:, (1, 8, 9)].tolist():
-        ends[texts[file]] = max(ends.get(texts[file], 0), offset + requested)
-    return ends

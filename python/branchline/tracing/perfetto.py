@@ -1,10 +1,12 @@
-"""A trace in the JSON of Chrome's trace viewer, which ui.perfetto.dev opens.
+"""Exports a trace in the JSON format of Chrome's trace viewer, for ui.perfetto.dev.
 
-https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU: an event of phase "X" is a slice of a
-thread, with its begin (ts) and length (dur) in microseconds; "M" names processes and threads. Slices of a thread lie in
-each other or apart: a thread with several requests in flight has further lanes, as threads with names of their own.
+The format is described in https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. An event of
+phase "X" is a slice of a thread, with start (ts) and duration (dur) in microseconds. An event of phase "M" names a
+process or a thread.
+Slices of a thread must be nested or disjoint, so concurrent requests of a thread are put on additional tracks, which
+are threads with their own names.
 
-Traces have millions of slices: they are made column by column, a block of them at a time.
+Traces may have millions of slices, so events are formatted in columns, one block at a time.
 """
 
 from __future__ import annotations
@@ -21,23 +23,23 @@ import pyarrow.compute as pc
 from branchline.base.whole_files import whole_file
 from branchline.tracing.trace import EXTENT, PART, REQUEST, SPAN, Numbers, Trace, codes, numbers
 
-#: Columns that are shown when a slice is chosen.
+#: Columns that Perfetto shows when a slice is selected, by kind of row.
 _SHOWN = {
     REQUEST: ("file", "offset", "size_bytes", "got_bytes", "store", "connection", "attempt", "outcome", "wagon"),
     EXTENT: ("file", "branch", "basket", "wagon"),
     SPAN: ("file", "branch", "basket", "wagon"),
 }
-#: Names in the title of a slice; the others are counted.
+#: Maximum number of names in the title of a slice; the title ends with the number of omitted names.
 _NAMES_MAX = 3
-#: Difference between the numbers of a thread's tracks, the rows in which Perfetto draws it. Linux's numbers are below.
+#: Added to a thread ID for each additional track of the thread. Larger than any Linux thread ID, so IDs are unique.
 _LANE = 1 << 23
-#: Slices that are formatted at a time.
+#: Number of slices formatted at a time.
 _BLOCK = 100_000
 _THOUSANDTHS = pa.array([f".{number:03d}" for number in range(1000)])
 
 
 def write_perfetto(trace: Trace, path: Path) -> None:
-    """Writes the file, which gets its name when it is complete. Raises StorageError."""
+    """Write the trace to a JSON file, which appears at ``path`` only when complete. Raises StorageError."""
     with whole_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","otherData":')
         json.dump({key: str(value) for key, value in trace.job.to_json().items()}, file)
@@ -49,14 +51,14 @@ def write_perfetto(trace: Trace, path: Path) -> None:
 
 @dataclass(frozen=True)
 class _Kind:
-    """The slices of one kind, and the function that formats some of them."""
+    """The slices of one kind, and the function that formats them."""
 
     rows: pa.Table
     texts: Callable[[pa.Table], pa.Array]
 
 
 def _events(trace: Trace) -> Iterator[str]:
-    """Pieces of the text of all events."""
+    """Yield the JSON text of all events, a block of events at a time."""
     hits = _Hits(trace)
     kinds = [
         _Kind(trace.rows_of(REQUEST), hits.texts),
@@ -91,14 +93,15 @@ def _events(trace: Trace) -> Iterator[str]:
 
 
 def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """For each slice the first track of its thread in which it overlaps no other, or lies inside of one. They come
-    as they begin, and of those that begin together the longest first.
+    """Assign each slice to the first track of its thread where it is nested in, or disjoint from, the earlier slices.
+
+    Slices must be sorted by start time, and by decreasing length if they start at the same time.
     """
     opened: dict[tuple[int, int], list[list[int]]] = {}
     found = []
     columns = (column.tolist() for column in (process, thread, begin, end))
     for own_process, own_thread, own_begin, own_end in zip(*columns, strict=True):
-        # For each track the ends of the slices that are open in it, the outermost first.
+        # For each track, the end times of the open slices, outermost slice first.
         lanes = opened.setdefault((own_process, own_thread), [])
         for number, ends in enumerate(lanes):
             while ends and ends[-1] <= own_begin:
@@ -114,8 +117,9 @@ def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> N
 
 
 def _names(trace: Trace, process: Numbers, thread: Numbers, lane: Numbers) -> Iterator[str]:
-    """The events that name processes, and threads with their tracks."""
-    jobs = dict(zip(numbers(trace.rows_of(REQUEST), "process", 0).tolist(), _texts(trace, "job"), strict=True))
+    """Yield the events that name processes, threads and their tracks."""
+    texts: list[str | None] = trace.rows_of(REQUEST)["job"].to_pylist()
+    jobs = dict(zip(numbers(trace.rows_of(REQUEST), "process", 0).tolist(), texts, strict=True))
     named = set()
     for own_process, own_thread, own_lane in np.unique(np.stack([process, thread, lane], axis=1), axis=0).tolist():
         if own_process not in named:
@@ -125,26 +129,20 @@ def _names(trace: Trace, process: Numbers, thread: Numbers, lane: Numbers) -> It
         yield _name("thread_name", own_process, own_thread + own_lane * _LANE, f"thread {own_thread}{behind}")
 
 
-def _texts(trace: Trace, column: str) -> list[str | None]:
-    """A column of all requests."""
-    found: list[str | None] = trace.rows_of(REQUEST)[column].to_pylist()
-    return found
-
-
 def _name(what: str, process: int, thread: int, name: str | None) -> str:
     event = {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name or ""}}
     return json.dumps(event, separators=(",", ":"))
 
 
 def _escaped(table: pa.Table, name: str) -> pa.Array:
-    """A column of texts as they are within the quotes of JSON; null where there is none."""
+    """Return a string column, escaped for JSON; missing values are null."""
     column, texts = codes(table, name)
     inner = pa.array([json.dumps(text)[1:-1] for text in texts], pa.string())
     return inner.take(pa.array(column, mask=column < 0))
 
 
 def _joined(*parts: pa.Array | Numbers | str) -> pa.Array:
-    """Texts, each made of parts one after the other: columns of texts or numbers, and the same text for all."""
+    """Concatenate string or number columns row by row; a Python string is repeated in every row."""
     columns = [
         pa.array(part).cast(pa.string()) if isinstance(part, np.ndarray) else pa.scalar(part)
         if isinstance(part, str) else part
@@ -158,12 +156,12 @@ def _microseconds(nanoseconds: Numbers) -> pa.Array:
 
 
 def _behind(mark: str, *parts: pa.Array | Numbers | str) -> pa.Array:
-    """A mark followed by the parts; empty where a part is null."""
+    """Concatenate a prefix and the parts row by row; the result is empty in rows where a part is null."""
     return pc.fill_null(_joined(mark, *parts), "")
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """The shown columns of each row as members of a JSON object, each after a comma, without nulls."""
+    """Format the columns ``names`` of each row as members of a JSON object, each with a leading comma; skip nulls."""
     members = []
     for name in names:
         if pa.types.is_dictionary(table.schema.field(name).type):
@@ -174,7 +172,7 @@ def _shown(table: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def _texts_of(kind: str) -> Callable[[pa.Table], pa.Array]:
-    """The function that formats the ends of the events of a kind without parts."""
+    """Return a function that formats the name, category and arguments of extent or span events."""
 
     def texts(table: pa.Table) -> pa.Array:
         what, branch = _escaped(table, "what"), _escaped(table, "branch")
@@ -186,7 +184,7 @@ def _texts_of(kind: str) -> Callable[[pa.Table], pa.Array]:
 
 
 def _part_names(parts: pa.Table) -> pa.Array:
-    """Branch and basket of each part, or the kind of the piece."""
+    """Return the branch and basket of each part; for parts outside baskets, the kind of piece and the tree."""
     what, branch = _escaped(parts, "what"), _escaped(parts, "branch")
     basket = _behind(" ", what, " ", parts["basket"].combine_chunks().cast(pa.string()))
     others = _joined(what, _behind(" ", _escaped(parts, "tree")))
@@ -194,7 +192,7 @@ def _part_names(parts: pa.Table) -> pa.Array:
 
 
 class _Hits:
-    """The pieces that each request hit, as `branch basket 3`, in the order of the file."""
+    """The pieces hit by each request, as `branch basket 3`, in the order of the file."""
 
     def __init__(self, trace: Trace) -> None:
         parts = trace.rows_of(PART)
@@ -202,18 +200,16 @@ class _Hits:
         self._request = numbers(parts, "request")[order]
         self._parts = parts.select(["what", "branch", "basket", "tree"]).take(pa.array(order))
 
-    def _hit(self, requests: Numbers) -> pa.Array:
-        """The names of the parts of some requests: a list for each."""
+    def texts(self, table: pa.Table) -> pa.Array:
+        """Format the name, category and arguments of request events."""
+        # Collect the names of the parts of each request in a list.
+        requests = numbers(table, "request")
         first = np.searchsorted(self._request, requests, "left")
         counts = np.searchsorted(self._request, requests, "right") - first
         offsets = np.concatenate([[0], np.cumsum(counts)])
         places = np.repeat(first - offsets[:-1], counts) + np.arange(offsets[-1])
         names = _part_names(self._parts.take(pa.array(places))) if len(places) else pa.array([], pa.string())
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
-
-    def texts(self, table: pa.Table) -> pa.Array:
-        """The ends of the events of some requests."""
-        hit = self._hit(numbers(table, "request"))
+        hit = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), names)
         many = pc.list_value_length(hit).to_numpy(zero_copy_only=False)
         what = _escaped(table, "what")
         titles = pc.binary_join(pc.list_slice(hit, 0, _NAMES_MAX), ", ")

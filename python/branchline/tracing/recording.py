@@ -1,4 +1,4 @@
-"""`--trace`: records every request of all processes of a job as a trace."""
+"""`--trace`: records all requests of all processes of a job as a trace."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from io import FileIO
 from pathlib import Path
 
 from branchline import _core
+from branchline.base.environment import TRACE
 from branchline.base.whole_files import failed_writing
 from branchline.errors import MissingFileError, OptionError
 from branchline.tracing.journals import INCOMPLETE, JOB_FILE, read_journals
 from branchline.tracing.trace import UNFINISHED, Trace, TracedJob, check_replaceable
 
-#: The environment variable with the folder in which processes record their requests.
-VARIABLE = "BRANCHLINE_TRACE"
-#: Tries to take a folder that other jobs remove at the same moment.
+#: Name of the environment variable that contains the folder in which processes record their requests.
+VARIABLE = TRACE
+#: Maximum number of attempts to lock a folder that other jobs remove at the same time.
 CLAIMS_MAX = 20
 
 
 @contextmanager
 def recording(path: Path, command: str) -> Iterator[None]:
-    """Records every request inside, by this process and by those that it starts, and writes the trace at the end.
+    """Record all requests in the context, by this process and its child processes, and write the trace at the end.
 
-    Until then requests are collected in a folder next to it, which `recover` reads if the job is killed.
-    Raises OptionError if something is recorded already, StorageError if the folder cannot be written to.
+    Until then, requests are collected in a folder next to the trace, which `recover` reads if the job is killed.
+    Raises OptionError if a trace is already being recorded, StorageError if the folder cannot be written to.
     """
     if _core.trace_is_on() or os.environ.get(VARIABLE):
-        raise OptionError("a trace is being recorded already", hint="end it before you begin another one")
+        raise OptionError("a trace is already being recorded", hint="end it before starting another one")
     started = time.time_ns()
     job = TracedJob(command, "branchline", socket.gethostname(), started)
     check_replaceable(path)
@@ -54,9 +55,10 @@ def recording(path: Path, command: str) -> Iterator[None]:
 
 @contextmanager
 def _held(path: Path, job: TracedJob) -> Iterator[Path]:
-    """A folder without journals that no other job may use until the end. What a killed job left in it is removed.
+    """Create and lock an empty folder for journals, and remove the files that a killed job left in the folder.
 
-    Raises OptionError if another job records there, or the folder is no such folder, StorageError if there is no room.
+    Raises OptionError if another job records in the folder, or if the folder contains something other than journals,
+    and StorageError if the disk is full.
     """
     folder = path.with_name(path.name + UNFINISHED)
     if folder.is_file():
@@ -72,22 +74,22 @@ def _held(path: Path, job: TracedJob) -> Iterator[Path]:
                 file.write(json.dumps(job.to_json()).encode())
             yield folder
         finally:
-            # Journals that could not be written as a trace stay, so that they can be recovered.
+            # If the trace could not be written, keep the journals for `recover`.
             if _is_at(file, folder) and not any(folder.glob("*.journal")):
                 _remove(folder)
 
 
 def _claimed(folder: Path, *, makes: bool) -> FileIO:
-    """The locked file that describes the job of a folder; ``makes`` creates it if there is none.
+    """Lock and return the file that describes the job of a folder. With ``makes``, create the file if necessary.
 
-    Raises OptionError if a running job holds it, or the folder is not one for traces.
+    Raises OptionError if a running job holds the lock, or if the folder contains something other than journals.
     """
     in_use = OptionError(
-        f"a job that still runs records its requests in {folder}",
-        hint="wait until it has ended, or name another file for the trace",
+        f"a running job records its requests in {folder}",
+        hint="wait until it has ended, or choose another file for the trace",
     )
     why = in_use
-    # Another job may end between any two of these steps and remove its folder: then all steps are repeated.
+    # Another job may remove the folder at any point of the loop body, so each attempt repeats all steps.
     for _ in range(CLAIMS_MAX):
         try:
             if makes:
@@ -110,22 +112,23 @@ def _claimed(folder: Path, *, makes: bool) -> FileIO:
 
 
 def _foreign(folder: Path) -> OptionError:
-    return OptionError(f"{folder} is not what a trace left", hint="remove it, or name another file for the trace")
+    hint = "remove it, or choose another file for the trace"
+    return OptionError(f"{folder} is not a folder with request journals", hint=hint)
 
 
 def _is_free(file: FileIO) -> bool:
-    """Locks a file. False if another has done so."""
+    """Lock a file; returns False if it is already locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # Some file systems have no locks; then the file counts as free.
+        pass  # Some file systems do not support locks; treat the file as unlocked.
     return True
 
 
 def _is_at(file: FileIO, folder: Path) -> bool:
-    """Whether a file is still the one that describes the job of the folder."""
+    """Return whether an open file is still the folder's job description, and was not removed or replaced."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), (folder / JOB_FILE).stat())
     except OSError:
@@ -133,21 +136,24 @@ def _is_at(file: FileIO, folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """Removes a folder that we hold. It is renamed first, so that another job may create it again at once."""
+    """Remove a folder that this process has locked.
+
+    The folder is renamed first, so that another job can create a new one immediately.
+    """
     going = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
     folder.rename(going)
     shutil.rmtree(going, ignore_errors=True)
 
 
 def recover(path: Path) -> Trace:
-    """Writes the trace of a killed job from its journals. Raises MissingFileError if there are none."""
+    """Write the trace of a killed job from its journals. Raises MissingFileError if there are no journals."""
     folder = path.with_name(path.name + UNFINISHED)
     if not folder.is_dir():
-        what = f"no killed job left requests for a trace {path}"
+        what = f"no journals of a killed job found for the trace {path}"
         raise MissingFileError(what, path=str(path), hint=f"they would be in the folder {folder}")
     check_replaceable(path)
     with _claimed(folder, makes=False):
-        return _finish(folder, path, notes=("The job did not end: its last moments may be missing.",))
+        return _finish(folder, path, notes=("The job was killed: its last moments may be missing.",))
 
 
 def _finish(folder: Path, path: Path, notes: tuple[str, ...] = (), wall_ns: int | None = None) -> Trace:

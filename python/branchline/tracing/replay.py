@@ -1,4 +1,7 @@
-"""Replay of a trace: the same requests, or the same baskets with a new plan, at another storage or read otherwise."""
+"""Replays a trace on another storage system or with other options.
+
+Either the recorded requests are sent again, or the recorded baskets are read again with a new plan.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from itertools import groupby
 import numpy as np
 
 from branchline import _core
+from branchline.base.quantities import NS_PER_S
 from branchline.errors import OptionError
 from branchline.reading.access import Access, ByteRange
 from branchline.reading.sources import Source
@@ -22,8 +26,10 @@ from branchline.tracing.trace_summary import Parts, Requests, unwanted
 
 @dataclass(frozen=True)
 class Replayed:
-    """The time and reads of a replay, and those of the original. ``seconds`` is from the first request to the last
-    answer; the original's without the time in which no request was in flight.
+    """Duration, calls and bytes of a replay, compared with the original.
+
+    ``seconds`` is the time from the first request to the last response. ``original_seconds`` excludes the periods
+    without a request in flight.
     """
 
     how: str
@@ -37,19 +43,19 @@ class Replayed:
     left_out: int
 
     def as_json(self) -> dict[str, object]:
-        """All of it as numbers and texts."""
+        """Return all fields as numbers and strings."""
         return asdict(self)
 
 
 def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
-    """Requests the same ranges in the same order, each thread as soon as it has the answer before, at another place.
+    """Send the requests of a trace again in their order; each thread sends the next request after the response.
 
-    ``on`` is where the files are now: see `moved`. Requests that got nothing, and those whose place is not known, are
-    left out and counted. Raises OptionError, StorageError, and MissingFileError.
+    ``on`` is the new location of the files: see `moved`. Requests without a result, or at an unknown offset, are
+    skipped and counted in ``left_out``. Raises OptionError, StorageError, and MissingFileError.
     """
     played, left_out = _played(trace)
     if not played:
-        raise OptionError("the trace has no requests that can be played again")
+        raise OptionError("the trace has no requests that can be replayed")
     files = sorted({path for one in played for path, _ in one})
     stores = {path: _core.Store(moved(path, on), access) for path in files}
 
@@ -71,27 +77,27 @@ def replay_requests(trace: Trace, on: str | None, access: Access) -> Replayed:
 
 
 def _within(store: _core.Store, ranges: Sequence[ByteRange]) -> list[ByteRange]:
-    """The ranges up to the end of the file. Raises OptionError for one that begins behind it."""
+    """Clip the ranges to the file size. Raises OptionError for a range that starts after the end of the file."""
     size = store.size_bytes
     for one in ranges:
         if one.offset > size:
-            what = f"{store.path} has {size} bytes, and the trace has a request at byte {one.offset}"
-            raise OptionError(what, hint="it is not the file that was traced; name its place with --on")
+            what = f"{store.path} has {size} bytes, but the trace has a request at byte {one.offset}"
+            raise OptionError(what, hint="it is not the file that was traced; give its location with --on")
     return [ByteRange(one.offset, min(one.length, size - one.offset)) for one in ranges]
 
 
 def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
-    """Reads the branches and entries of the trace again, as ``access`` plans it, decodes and drops them.
+    """Read the branches and entries of the trace again as planned by ``access``, and discard the decoded values.
 
-    If the trace records which baskets were used, these are read; else those that were read completely.
-    Raises OptionError, and what reading raises.
+    If the trace records which baskets were used, the used baskets are read; otherwise the baskets that were read
+    completely. Raises OptionError and read errors.
     """
     wanted = _wanted(trace)
     if not wanted:
-        raise OptionError("the trace has no baskets that can be read again")
+        raise OptionError("the trace has no baskets that can be replayed")
     calls = read = 0
     begin = time.perf_counter()
-    # Files with the same branches are read as one dataset, so that the next one is opened ahead.
+    # Files with equal branches are read as one dataset, since a dataset opens its next file in advance.
     for (tree, branches), group in groupby(wanted, key=lambda one: (one[1], one[2])):
         sources = [Source(moved(path, on), tree, start, stop) for path, _, _, start, stop in group]
         with ChunkStream(sources, list(branches), access=access) as stream:
@@ -102,27 +108,30 @@ def replay_baskets(trace: Trace, on: str | None, access: Access) -> Replayed:
         read += sum(one.bytes_read for one in files)
     seconds = time.perf_counter() - begin
     paths = [moved(path, on) for path, *_ in wanted]
-    return _replayed(trace, f"the same baskets with --access {access.mode}", paths, seconds, calls, read, 0)
+    return _replayed(trace, f"the same baskets with {access.words}", paths, seconds, calls, read, 0)
 
 
 def moved(path: str, on: str | None) -> str:
-    """The present location of a file: the old one; its name in a directory or at a URL; or, for ``OLD=NEW``, the path
-    with a new beginning. Raises OptionError for a path that does not begin with OLD.
+    """Return the new location of a file.
+
+    Without ``on``, the location is unchanged. If ``on`` is a directory or a URL, it is joined with the file's name. If
+    ``on`` has the form ``OLD=NEW``, the prefix OLD of the path is replaced with NEW; raises OptionError for a path that
+    does not start with OLD.
     """
     if on is None:
         return path
     old, is_pair, new = on.partition("=")
-    # An equals sign after a question mark belongs to the query of a URL.
+    # An equals sign after a question mark is part of a URL's query.
     if not is_pair or "?" in old:
         place, mark, query = on.partition("?")
         return f"{place.rstrip('/')}/{path.rpartition('/')[2]}{mark}{query}"
     if not path.startswith(old):
-        raise OptionError(f"{path} does not begin with {old}", hint="give OLD=NEW for the beginnings of all files")
+        raise OptionError(f"{path} does not start with {old}", hint="give OLD=NEW with a common prefix of all files")
     return new + path[len(old) :]
 
 
 def _played(trace: Trace) -> tuple[list[list[tuple[str, list[ByteRange]]]], int]:
-    """For each thread of the original its requests in their order: file and ranges; and how many are left out."""
+    """Return each thread's requests in order (as a file and its ranges), and the number of skipped requests."""
     ranges: dict[int, list[list[int]]] = {}
     parts = trace.rows_of(PART).select(["request", "offset", "size_bytes"]).to_pylist()
     for row in parts:
@@ -147,7 +156,7 @@ def _played(trace: Trace) -> tuple[list[list[tuple[str, list[ByteRange]]]], int]
 
 
 def _wanted(trace: Trace) -> list[tuple[str, str, tuple[str, ...], int, int]]:
-    """For each file and tree, in the order of the first request: branches, and the entries from first to last."""
+    """Return the branches and the range of entries for each file and tree, in the order of their first requests."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     first = {path: number for number, path in enumerate(requests.files)}
@@ -180,7 +189,7 @@ def _replayed(
         seconds=seconds,
         read_calls=calls,
         read_bytes=read,
-        original_seconds=original.busy_ns() / 1e9,
+        original_seconds=original.busy_ns() / NS_PER_S,
         original_calls=len(original),
         original_bytes=int(original.got.sum()),
         left_out=left_out,

@@ -1,4 +1,4 @@
-"""`branchline trace run`: any program under strace, and its reads of ROOT files as a trace."""
+"""`branchline trace run`: runs any program under strace, and returns its reads of ROOT files as a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from branchline.base.quantities import counted, size
 from branchline.errors import BranchlineError, OptionError
 from branchline.reading.locations import shown_command
-from branchline.tracing.descriptors import Followed, Follower, Reads
+from branchline.tracing.descriptors import Followed, Follower, ReadTable
 from branchline.tracing.file_map import is_root_file, map_file, with_parts
 from branchline.tracing.strace_lines import CALLS, OPTIONS, read_calls, threads_cut
 from branchline.tracing.trace import (
@@ -27,32 +27,31 @@ from branchline.tracing.trace import (
     OK,
     REQUEST,
     Codes,
-    Group,
-    Numbers,
+    RowGroup,
     Trace,
     TracedJob,
 )
 
 _PREFIX = "calls"
-#: Most servers that a note names.
+#: Maximum number of servers named in a note.
 SERVERS_NAMED = 3
-#: The first version of strace that writes times in nanoseconds.
+#: First version of strace that writes times in nanoseconds.
 STRACE_MIN = (5, 6)
-#: It says its version at once, unless its file system does not answer.
+#: Timeout of `strace --version` in seconds; the command only hangs if its file system does not respond.
 STRACE_ANSWER_S = 30.0
 
 
 def follow(command: Sequence[str], *, seccomp: bool = True, begin: Callable[[], None] = lambda: None) -> Trace:
-    """Runs a command to its end under strace, and gives the reads of ROOT files by it and by all that it started.
+    """Run a command under strace until it ends, and return the reads of ROOT files by it and its child processes.
 
-    What the command prints goes where it would go without. Ctrl-C reaches the command alone, and what it read until
-    then is kept. ``seccomp`` stops the program only at the calls that are followed, and not at every one. ``begin`` is
-    called just before the command runs. Raises OptionError where there is no strace or no such command.
+    The command's output is not redirected. Ctrl-C stops only the command; the trace keeps all reads until then.
+    With ``seccomp``, strace interrupts the program only at traced calls instead of at every call. ``begin`` is called
+    just before the command starts. Raises OptionError if strace or the command does not exist.
     """
     strace = _strace()
     program = shutil.which(command[0])
     if program is None:
-        raise OptionError(f"there is no command {command[0]}", hint="give the command after --")
+        raise OptionError(f"command not found: {command[0]}", hint="give the command after --")
     with tempfile.TemporaryDirectory(prefix="branchline-trace-") as folder:
         output = Path(folder) / _PREFIX
         options = [*OPTIONS, *(["--seccomp-bpf"] if seccomp else [])]
@@ -63,24 +62,30 @@ def follow(command: Sequence[str], *, seccomp: bool = True, begin: Callable[[], 
         if not any(Path(folder).iterdir()):
             raise BranchlineError(
                 f"strace could not follow {command[0]}: see its message above",
-                hint="following a program needs the right to trace it (ptrace), which containers may withhold",
+                hint="tracing a program needs the right to use ptrace, which containers may withhold",
             )
         followed = Follower(_is_followed).follow(read_calls(Path(folder), _PREFIX))
-        notes = _cut(threads_cut(Path(folder), _PREFIX), Path(folder))
+        notes = []
+        threads = threads_cut(Path(folder), _PREFIX)
+        if threads:
+            notes.append(
+                f"The last calls of {counted(threads, 'thread')} are missing: strace was killed, or the disk of "
+                f"{Path(folder).parent} was full. TMPDIR chooses another folder."
+            )
     return _as_trace(followed, command, started, ended, code, notes)
 
 
 def _strace() -> str:
     found = shutil.which("strace")
     if found is None:
-        raise OptionError("there is no strace on this machine", hint="install it: apt-get install strace")
+        raise OptionError("strace is not installed", hint="install it: apt-get install strace")
     try:
         output = subprocess.run(  # noqa: S603 - the strace of this machine
             [found, "--version"], capture_output=True, text=True, timeout=STRACE_ANSWER_S, check=False
         ).stdout
     except subprocess.TimeoutExpired:
-        what = f"strace did not say its version within {STRACE_ANSWER_S:.0f} s"
-        raise OptionError(what, path=found, hint="does the file system answer on which it is?", retry=True) from None
+        what = f"strace --version did not answer within {STRACE_ANSWER_S:.0f} s"
+        raise OptionError(what, path=found, hint="check that its file system responds", retry=True) from None
     numbers = output.split("version ")[-1].split()[0].split(".") if "version " in output else []
     version = tuple(int(one) for one in numbers[:2] if one.isdigit())
     if version < STRACE_MIN:
@@ -89,8 +94,11 @@ def _strace() -> str:
 
 
 def _run(line: list[str]) -> int:
-    """Runs strace with our own input and output; gives its exit code, 128 + the signal for a command that one ended."""
-    # A handler, since the command would inherit an ignored signal; it has to receive Ctrl-C.
+    """Run strace with inherited input and output.
+
+    Returns the exit code; if signal N killed the command, it is 128 + N.
+    """
+    # Use a handler instead of SIG_IGN: child processes inherit SIG_IGN, but the command must receive Ctrl-C.
     before = signal.signal(signal.SIGINT, _leave_to_the_command)
     try:
         code = subprocess.Popen(line).wait()  # noqa: S603 - the command is the user's own
@@ -100,16 +108,16 @@ def _run(line: list[str]) -> int:
 
 
 def _leave_to_the_command(*_: object) -> None:
-    """Does nothing: Ctrl-C goes to all processes of the terminal, and strace ends when the command does."""
+    """Ignore Ctrl-C in this process: the command receives it too, and strace ends when the command ends."""
 
 
 def _is_followed(path: str) -> bool:
-    """Whether reads of a file are kept; a program reads many more other files than ROOT files."""
+    """Return whether to trace the reads of a file; most files that programs read are not ROOT files."""
     return path.endswith(".root") or is_root_file(path)
 
 
 def _readable(text: str) -> str:
-    """A name as text: bytes that are no UTF-8, which names of files may have, are written as escapes."""
+    """Return a file name as a valid string: bytes that are not UTF-8 are replaced with escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -131,20 +139,25 @@ def _as_trace(
     store = f"local:{socket.gethostname()}"
     groups = [_requests(reads, followed, started, store)] if len(reads) else []
     trace = Trace.of(groups, job)
-    # Branchline opens no files whose names are not UTF-8.
+    # Branchline cannot open files whose names are not UTF-8.
     maps = [map_file(path) for path in sorted(kept) if _readable(path) == path and os.path.exists(path)]
     return with_parts(trace, maps)
 
 
-def _requests(reads: Reads, followed: Followed, started: int, store: str) -> Group:
-    """The reads as rows of requests."""
+def _requests(reads: ReadTable, followed: Followed, started: int, store: str) -> RowGroup:
+    """Convert the reads to request rows."""
     begin = np.maximum(reads.column("begin_ns") - started, 0)
     paths = reads.codes("path")
-    return Group(
+    process = reads.column("process")
+    processes, number = np.unique(process, return_inverse=True)
+    texts = [_readable(followed.programs.get(one, "")) for one in processes.tolist()]
+    known = np.array([bool(text) for text in texts])
+    job = Codes(np.where(known[number], number, -1), texts)
+    return RowGroup(
         kind=REQUEST,
         request=np.arange(len(reads)),
-        job=_programs(reads.column("process"), followed.programs),
-        process=reads.column("process"),
+        job=job,
+        process=process,
         thread=reads.column("thread"),
         what=reads.codes("name"),
         file=Codes(paths.indices, [_readable(text) for text in paths.texts]),
@@ -161,17 +174,9 @@ def _requests(reads: Reads, followed: Followed, started: int, store: str) -> Gro
     )
 
 
-def _programs(process: Numbers, programs: dict[int, str]) -> Codes:
-    """The program of each process."""
-    processes, number = np.unique(process, return_inverse=True)
-    texts = [_readable(programs.get(one, "")) for one in processes.tolist()]
-    known = np.array([bool(text) for text in texts])
-    return Codes(np.where(known[number], number, -1), texts)
-
-
-def _outcomes(reads: Reads) -> Codes:
+def _outcomes(reads: ReadTable) -> Codes:
     errors, names = reads.codes("error"), reads.codes("name")
-    # Only a read that must not wait ends so, as RWF_NOWAIT of preadv2(2) has it.
+    # EAGAIN occurs only for reads with RWF_NOWAIT (preadv2(2)) that find nothing in the page cache.
     causes = [NOT_CACHED if one == "EAGAIN" else one for one in errors.texts]
     texts = [*causes, OK, END_OF_FILE, MAPPED]
     well, behind, mapped = range(len(errors.texts), len(texts))
@@ -181,72 +186,64 @@ def _outcomes(reads: Reads) -> Codes:
     return Codes(np.where(errors.indices >= 0, errors.indices, found), texts)
 
 
-def _notes(followed: Followed, reads: Reads) -> list[str]:
-    """Notes on reads that strace does not see."""
+def _notes(followed: Followed, reads: ReadTable) -> list[str]:
+    """Return notes on reads that strace cannot observe."""
     if not len(reads) and not followed.rings:
         return []
-    notes = ["What a program does with the bytes that it read is not seen: a basket counts as used when it was read."]
+    notes = ["It is unknown what a program does with the bytes it reads: a basket counts as used if it was read."]
     if followed.rings:
         notes.append(
-            f"The program made {counted(followed.rings, 'io_uring')}: what is read through them is not seen by strace "
-            f"and is missing here."
+            f"The program created {counted(followed.rings, 'io_uring')}: strace cannot see reads through them, so "
+            f"they are missing here."
         )
     names = reads.codes("name")
     mapped = reads.column("size_bytes")[names.indices == names.texts.index("mmap")] if "mmap" in names.texts else []
     if len(mapped):
         whole = int(np.sum(mapped))
         notes.append(
-            f"Files were mapped into memory {counted(len(mapped), 'time')}, {size(whole)} in all: what of them was "
-            f"touched is not seen by strace, and no bytes are counted for it. To count them let the program read "
-            f"instead: uproot does with handler=uproot.source.file.MultithreadedFileSource."
+            f"Files were mapped into memory {counted(len(mapped), 'time')}, {size(whole)} in total: strace cannot see "
+            f"which of these bytes were accessed, so none are counted. To count them, make the program read "
+            f"instead: uproot does so with handler=uproot.source.file.MultithreadedFileSource."
         )
     lost = int(np.sum(reads.column("offset") < 0))
     if lost:
         notes.append(
-            f"Of {counted(lost, 'read')} the place in the file is not known: the descriptor came from outside the "
-            f"programs that were followed."
+            f"The offset of {counted(lost, 'read')} is unknown: the file descriptor was inherited from outside the "
+            f"traced programs."
         )
     return notes
 
 
-def _cut(threads: int, folder: Path) -> list[str]:
-    """Notes on calls that strace could not write."""
-    if not threads:
-        return []
-    return [
-        f"The last calls of {counted(threads, 'thread')} are missing: strace was ended, or found no room for what it "
-        f"saw in {folder.parent}, for which TMPDIR names another folder."
-    ]
-
-
 def _changed(paths: Sequence[str], started: int) -> list[str]:
-    """Notes on files that changed during the run."""
+    """Return notes on files that changed during the run."""
     notes = []
     for path in paths:
         if _readable(path) != path:
-            notes.append(f"The name of {path} is no UTF-8: what was hit in it is not known. Follow it by another name.")
+            notes.append(
+                f"The name of {path} is not UTF-8: its branches and baskets are unknown. Trace it by another name."
+            )
             continue
         try:
             is_new = os.stat(path).st_ctime_ns > started
         except OSError:
-            notes.append(f"{path} was removed: its branches and baskets are not known.")
+            notes.append(f"{path} was removed: its branches and baskets are unknown.")
             continue
         if is_new:
-            notes.append(f"{path} was written or replaced during the run: hits are named by its present content.")
+            notes.append(f"{path} was modified or replaced during the run: hits are named by its current content.")
     return notes
 
 
 def _elsewhere(followed: Followed) -> list[str]:
-    """A note on servers from which the program may have read files."""
+    """Return a note that names the servers from which the program may have read files."""
     if not followed.servers:
         return []
     most = sorted(followed.servers.items(), key=lambda item: -item[1])
-    named = ", ".join(f"{server} ({size(got)} came)" for server, got in most[:SERVERS_NAMED])
+    named = ", ".join(f"{server} ({size(got)} received)" for server, got in most[:SERVERS_NAMED])
     if most[SERVERS_NAMED:]:
         others = sum(got for _, got in most[SERVERS_NAMED:])
         named += f" and {len(most) - SERVERS_NAMED} more ({size(others)})"
     return [
-        f"The program connected to {named}: which files and baskets these bytes are of is not seen by strace, and they "
-        f"are missing here. If it reads files of a server, follow it with local copies of some; --trace of Branchline "
-        f"records any storage."
+        f"The program connected to {named}: strace cannot see which files and baskets these bytes belong to, so they "
+        f"are missing here. If the program reads files from a server, trace it with local copies of some; --trace of "
+        f"Branchline records any storage."
     ]

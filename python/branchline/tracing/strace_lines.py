@@ -1,4 +1,4 @@
-"""Lines that strace writes, one file for each thread, as calls with their arguments and times."""
+"""Parses the output of strace, one file per thread, into calls with their arguments and times."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.quantities import NS_PER_S
 from branchline.errors import BadFileError
 
-#: The calls that are followed; a question mark is for calls that some machines lack.
+#: System calls to trace. A question mark tells strace to ignore the call on machines without it.
 CALLS = (
     "?open", "openat", "?openat2", "?creat", "read", "pread64", "readv", "preadv", "preadv2", "lseek", "mmap",
     "close", "?close_range", "dup", "?dup2", "dup3", "fcntl", "clone", "?clone3", "?fork", "?vfork", "execve",
     "?execveat", "?io_uring_setup", "sendfile", "?copy_file_range", "splice", "write",
     "connect", "?recv", "recvfrom", "recvmsg",
 )  # fmt: skip
-#: Options of strace: a file for each thread, which ends with the exit of the thread; paths of descriptors, no data,
-#: times in nanoseconds.
+#: Options of strace. They select one file per thread (-ff), paths of descriptors (-y), no data (-s 0), and times in
+#: nanoseconds.
 OPTIONS = (
     "-ff", "-q", "-y", "-s", "0", "--absolute-timestamps=format:unix,precision:ns", "--syscall-times=ns",
     "--signal=none",
@@ -26,7 +27,7 @@ OPTIONS = (
 
 OPENS = frozenset({"open", "openat", "openat2", "creat"})
 COUNT_AT_END = OPENS | {"dup", "dup2", "dup3", "fcntl"}
-#: Files of threads that are open at a time.
+#: Maximum number of strace files (one per thread) that are open at a time.
 STREAMED_MAX = 500
 
 _CALL = re.compile(r"(\d+)\.(\d{9}) (\w+)\((.*)\) += (.+)$", re.DOTALL)
@@ -39,7 +40,7 @@ _LETTERS = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 
 @dataclass(frozen=True)
 class Call:
-    """A system call by a thread. ``result`` is None where it has none, as when the thread was killed in it."""
+    """A system call of a thread. ``result`` is None if the call did not return, for example in a killed thread."""
 
     thread: int
     name: str
@@ -51,26 +52,26 @@ class Call:
 
     @property
     def value(self) -> int:
-        """The number that the call returned; -1 for an error."""
+        """The number returned by the call; -1 for an error."""
         number = _DESCRIPTOR.match(self.result or "")
         return int(number[1]) if number else -1
 
 
 def read_calls(folder: Path, prefix: str) -> Iterator[Call]:
-    """The calls in all files of a trace, in the order in which they count: see `moment`.
+    """Yield the calls in all files, sorted by `moment`.
 
-    Those of a thread are in their order already, one after another. Of the files of threads, which together may be far
-    larger than memory, a line each is held.
+    The files may be far larger than memory together. They are merged with one line of each file in memory, since the
+    calls of each thread are already sorted.
     """
     paths = sorted(folder.glob(f"{prefix}.*"), key=lambda path: path.stat().st_size)
     few = len(paths) - STREAMED_MAX
-    # A process may not open as many files as a program has threads: the smallest are held whole.
+    # If the program has more threads than the limit on open files, the smallest files are read into memory.
     whole = [iter(list(_calls_of(path))) for path in paths[: max(few, 0)]]
     return heapq.merge(*whole, *map(_calls_of, paths[max(few, 0) :]), key=moment)
 
 
 def threads_cut(folder: Path, prefix: str) -> int:
-    """The number of threads with missing calls: strace ends the file of a complete thread with a line on its exit."""
+    """Return the number of threads with missing calls: their files do not end with a line on the thread's exit."""
     cut = 0
     for path in folder.glob(f"{prefix}.*"):
         with path.open("rb") as lines:
@@ -80,12 +81,12 @@ def threads_cut(folder: Path, prefix: str) -> int:
 
 
 def moment(call: Call) -> tuple[int, int]:
-    """The time at which a call takes effect: its end if it changes descriptors, else its beginning."""
+    """Return the sort key of a call: its end time if it creates a descriptor, otherwise its start time."""
     return (call.end_ns if call.name in COUNT_AT_END else call.begin_ns, call.begin_ns)
 
 
 def _calls_of(path: Path) -> Iterator[Call]:
-    """The calls of one thread."""
+    """Yield the calls of one thread."""
     thread = int(path.suffix[1:])
     with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as lines:
         for line in lines:
@@ -95,20 +96,20 @@ def _calls_of(path: Path) -> Iterator[Call]:
 
 
 def parse(thread: int, line: str) -> Call | None:
-    """The call of a line; None for other lines and unfinished calls. Raises BadFileError."""
+    """Parse a line of strace's output. Returns None for unfinished calls and other lines. Raises BadFileError."""
     found = _CALL.match(line)
     if found is None:
         if line.endswith(("+++", "---")) or "<unfinished" in line or not line.strip() or not line[:1].isdigit():
             return None
-        # strace was stopped in the middle of its last line.
+        # strace was stopped while writing this line.
         if ") = " not in line:
             return None
-        raise BadFileError(f"strace wrote a line that is not understood: {line[:200]!r}")
+        raise BadFileError(f"cannot parse a line of strace's output: {line[:200]!r}")
     seconds, nanoseconds, name, arguments, rest = found.groups()
-    begin = int(seconds) * 10**9 + int(nanoseconds)
+    begin = int(seconds) * NS_PER_S + int(nanoseconds)
     spent = _SPENT.match(rest)
     assert spent is not None
-    took = int(spent[2]) * 10**9 + int(spent[3]) if spent[2] else 0
+    took = int(spent[2]) * NS_PER_S + int(spent[3]) if spent[2] else 0
     result = spent[1]
     if result.startswith("?"):
         return Call(thread, name, split_arguments(arguments), begin, begin + took, None, None)
@@ -117,14 +118,16 @@ def parse(thread: int, line: str) -> Call | None:
 
 
 def split_arguments(text: str) -> list[str]:
-    """The arguments of a call; commas within texts, paths, lists and structures do not separate them."""
+    """Split the arguments of a call at commas, except within strings, paths, lists and structs."""
     if not any(mark in text for mark in '"<[{'):
         return text.split(", ") if text else []
     parts, start, depth, index = [], 0, 0, 0
     while index < len(text):
         letter = text[index]
         if letter == '"':
-            index = _end_of_text(text, index)
+            index += 1
+            while index < len(text) and text[index] != '"':
+                index += 2 if text[index] == "\\" else 1
         elif letter == "<":
             index = _end_of_path(text, index)
         elif letter in "[{":
@@ -139,15 +142,8 @@ def split_arguments(text: str) -> list[str]:
     return parts
 
 
-def _end_of_text(text: str, start: int) -> int:
-    index = start + 1
-    while index < len(text) and text[index] != '"':
-        index += 2 if text[index] == "\\" else 1
-    return index
-
-
 def _end_of_path(text: str, start: int) -> int:
-    """Where the path of a descriptor ends: strace writes a `>` in it as an escape. `<<` is a shift, as in 1<<3."""
+    """Return the end of a descriptor's path. strace escapes `>` in paths; `<<` is a shift operator, as in 1<<3."""
     if text.startswith("<<", start):
         return start + 1
     end = text.find(">", start)
@@ -155,7 +151,7 @@ def _end_of_path(text: str, start: int) -> int:
 
 
 def descriptor(argument: str) -> tuple[int, str | None]:
-    """``3</data/a.root>`` as number and path; the path is None where it leads to no file."""
+    """Parse ``3</data/a.root>`` into a descriptor and a path; the path is None if the descriptor is not a file."""
     found = _DESCRIPTOR.match(argument)
     if found is None:
         return -1, None
@@ -164,7 +160,7 @@ def descriptor(argument: str) -> tuple[int, str | None]:
 
 
 def unescaped(text: str) -> str:
-    """A path as it is, from what strace writes of it."""
+    """Decode a path as written by strace."""
     if "\\" not in text:
         return text
 
@@ -179,5 +175,5 @@ def unescaped(text: str) -> str:
 
 
 def flags(call: Call) -> set[str]:
-    """The flags among a call's arguments: O_RDONLY, CLONE_FILES, ..."""
+    """Return the flags among a call's arguments: O_RDONLY, CLONE_FILES, ..."""
     return {flag for argument in call.arguments for flag in re.findall(r"\b[A-Z][A-Z0-9_]+\b", argument)}

@@ -1,4 +1,4 @@
-"""Compares two traces, in numbers, sentences and pictures."""
+"""Compares two traces in tables, sentences and plots."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 
 from branchline.base.quantities import count, duration, significant, size
 from branchline.base.whole_files import write_whole
-from branchline.tracing.facts import BranchRow, FileRow, KindRow
+from branchline.tracing.facts import BranchReads, FileReads, KindRow
 from branchline.tracing.trace import Trace, TracedJob
-from branchline.tracing.trace_page import Cell, PageTable, data_text, environment
+from branchline.tracing.trace_page import PageTable, TableCell, data_text, environment
 from branchline.tracing.trace_summary import summarise
 
 Shown = Callable[[float], str]
 
-#: Totals that are compared: the name in the summary, the label, and the function that formats a value.
+#: Totals to compare, each with its field name in RequestTotals, its label, and a function that formats the value.
 TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("read_calls", "read calls", count),
     ("read_bytes", "bytes read", size),
@@ -31,9 +31,10 @@ TOTALS: tuple[tuple[str, str, Shown], ...] = (
     ("in_flight_mean", "requests at a time", significant),
     ("wall_s", "wall time", duration),
 )
-#: The least relative change that gets a sentence; times vary from run to run and have to differ by more.
+#: Minimum relative change of a total to be described in a sentence. Times vary between runs, so the threshold for
+#: times (CHANGED_TIME) is higher.
 CHANGED, CHANGED_TIME = 0.005, 0.1
-#: Numbers of the totals that have a sentence.
+#: Names of the totals whose changes are described in sentences.
 _WITH_SENTENCE = (
     "read_calls",
     "read_bytes",
@@ -49,7 +50,7 @@ _TIMES = ("reading_s", "wall_s", "in_flight_mean")
 
 @dataclass(frozen=True)
 class ValueChange:
-    """A value in two traces; ``factor`` is second / first, None if the first is 0."""
+    """A value in two traces; ``factor`` is ``second / first``, or None if ``first`` is 0."""
 
     first: float
     second: float
@@ -57,13 +58,13 @@ class ValueChange:
 
     @classmethod
     def of(cls, first: float, second: float) -> ValueChange:
-        """The change between two numbers."""
+        """Return the change between two numbers."""
         return cls(first, second, second / first if first else None)
 
 
 @dataclass(frozen=True)
 class TotalChange:
-    """The change of one of the totals; ``name`` is its name in the summary."""
+    """The change of a total; ``name`` is the total's field name in the summary."""
 
     name: str
     label: str
@@ -72,7 +73,7 @@ class TotalChange:
 
 @dataclass(frozen=True)
 class RowChange:
-    """The change of the reads of a kind of piece, of a file or of a branch; ``tree`` is that of a branch."""
+    """The change in reads for one kind of piece, one file or one branch; ``tree`` is set only for a branch."""
 
     name: str
     tree: str
@@ -81,8 +82,8 @@ class RowChange:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Two traces compared, with their jobs."""
+class TraceComparison:
+    """The comparison of two traces, with their jobs."""
 
     jobs: tuple[TracedJob, TracedJob]
     totals: list[TotalChange]
@@ -91,18 +92,18 @@ class Comparison:
     branches: list[RowChange]
 
     def as_json(self) -> dict[str, object]:
-        """All of it as plain numbers, texts and lists, with the sentences."""
+        """Return the comparison and its sentences as JSON-compatible values."""
         return {**asdict(self), "sentences": sentences(self)}
 
 
-def compare(first: Trace, second: Trace) -> Comparison:
-    """Compares two traces.
+def compare(first: Trace, second: Trace) -> TraceComparison:
+    """Compare two traces.
 
-    Files with the same name are compared, also if their folders differ; so are branches with the same tree and name.
+    Files are matched by name, ignoring their folders, and branches by tree and name.
     """
     one, two = summarise(first), summarise(second)
     totals = ((name, label, getattr(one.totals, name), getattr(two.totals, name)) for name, label, _ in TOTALS)
-    return Comparison(
+    return TraceComparison(
         jobs=(one.job, two.job),
         totals=[TotalChange(name, label, ValueChange.of(*values)) for name, label, *values in totals],
         kinds=_changes(one.kinds, two.kinds, lambda row: (row.what, "")),
@@ -111,11 +112,11 @@ def compare(first: Trace, second: Trace) -> Comparison:
     )
 
 
-Row = TypeVar("Row", KindRow, FileRow, BranchRow)
+Row = TypeVar("Row", KindRow, FileReads, BranchReads)
 
 
 def _changes(first: Sequence[Row], second: Sequence[Row], name_of: Callable[[Row], tuple[str, str]]) -> list[RowChange]:
-    """Rows of both by their names and trees, those first that changed most in bytes and calls."""
+    """Return the change for each name and tree, sorted by the change in bytes and calls, largest first."""
     sides: list[dict[tuple[str, str], tuple[int, int]]] = [{}, {}]
     for side, rows in zip(sides, (first, second), strict=True):
         for row in rows:
@@ -132,25 +133,34 @@ def _distance(change: ValueChange) -> float:
     return abs(change.second - change.first)
 
 
-def sentences(found: Comparison) -> list[str]:
-    """The changes as sentences; one sentence names what stayed the same."""
+def sentences(found: TraceComparison) -> list[str]:
+    """Return sentences on the changes; one sentence lists the totals that did not change."""
     shown = {name: show for name, _, show in TOTALS}
     changed, same = [], []
     for row in found.totals:
         if row.name not in _WITH_SENTENCE:
             continue
-        if not _differs(row.change, CHANGED_TIME if row.name in _TIMES else CHANGED):
+        one, two = row.change.first, row.change.second
+        least = CHANGED_TIME if row.name in _TIMES else CHANGED
+        if not abs(two - one) > least * max(abs(one), abs(two)):
             same.append(row.label)
             continue
-        changed.append(f"{_capital(row.label)}: {_in_words(row.change, shown[row.name])}.")
+        label = row.label[0].upper() + row.label[1:]
+        changed.append(f"{label}: {_in_words(row.change, shown[row.name])}.")
     if same:
         changed.append(f"The same in both: {', '.join(same)}.")
-    return changed + _about_branches(found.branches)
-
-
-def _differs(change: ValueChange, least: float) -> bool:
-    one, two = change.first, change.second
-    return bool(abs(two - one) > least * max(abs(one), abs(two)))
+    # Find the branches that only one of the two traces read.
+    rows = found.branches
+    only = {
+        "first": [row.name for row in rows if row.read_bytes.first and not row.read_bytes.second],
+        "second": [row.name for row in rows if row.read_bytes.second and not row.read_bytes.first],
+    }
+    return changed + [
+        f"Branches that only the {which} read: {', '.join(names[:3])}"
+        f"{f' and {count(len(names) - 3)} more' if names[3:] else ''}."
+        for which, names in only.items()
+        if names
+    ]
 
 
 def _in_words(change: ValueChange, show: Shown) -> str:
@@ -173,46 +183,16 @@ def _percent(share: float) -> str:
     return f"{significant(100 * share, 2)} %"
 
 
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _about_branches(rows: list[RowChange]) -> list[str]:
-    """Branches that only one of the two read."""
-    only = {
-        "first": [row.name for row in rows if row.read_bytes.first and not row.read_bytes.second],
-        "second": [row.name for row in rows if row.read_bytes.second and not row.read_bytes.first],
-    }
-    return [
-        f"Branches that only the {which} read: {', '.join(names[:3])}"
-        f"{f' and {count(len(names) - 3)} more' if names[3:] else ''}."
-        for which, names in only.items()
-        if names
-    ]
-
-
 def write_comparison(first: Trace, second: Trace, path: Path) -> None:
-    """Writes a page with both traces. Their pictures are linked: zooming one zooms the other."""
+    """Write a page with the plots of both traces. The plots are linked: zooming one also zooms the other."""
     found = compare(first, second)
     commands = [job.command for job in found.jobs]
-    content = {
-        "title": f"{commands[0]} and {commands[1]}",
-        "commands": commands,
-        "sentences": sentences(found),
-        "notes": list(dict.fromkeys((*first.notes, *second.notes))),
-        "tables": _tables(found),
-        "data": [data_text(one, summarise(one)) for one in (first, second)],
-    }
-    write_whole(path, environment().get_template("diff.html").render(content).encode("utf-8"))
-
-
-def _tables(found: Comparison) -> list[PageTable]:
     shown = {name: show for name, _, show in TOTALS}
     totals = [
         [
-            Cell(row.label),
-            Cell(shown[row.name](row.change.first), row.change.first),
-            Cell(shown[row.name](row.change.second), row.change.second),
+            TableCell(row.label),
+            TableCell(shown[row.name](row.change.first), row.change.first),
+            TableCell(shown[row.name](row.change.second), row.change.second),
             _factor(row.change),
         ]
         for row in found.totals
@@ -224,21 +204,29 @@ def _tables(found: Comparison) -> list[PageTable]:
         ("branches", "Branches, the most changed first", ("branch", "tree"), found.branches),
     ):
         heads = (*keys, "calls, first", "second", "bytes, first", "second", "second / first")
-        cells = [[*(Cell(text) for text in (row.name, row.tree)[: len(keys)]), *_pair(row)] for row in rows]
+        cells = [[*(TableCell(text) for text in (row.name, row.tree)[: len(keys)]), *_pair(row)] for row in rows]
         tables.append(PageTable.of(name, title, heads, cells))
-    return tables
+    content = {
+        "title": f"{commands[0]} and {commands[1]}",
+        "commands": commands,
+        "sentences": sentences(found),
+        "notes": list(dict.fromkeys((*first.notes, *second.notes))),
+        "tables": tables,
+        "data": [data_text(one, summarise(one)) for one in (first, second)],
+    }
+    write_whole(path, environment().get_template("diff.html").render(content).encode("utf-8"))
 
 
-def _pair(row: RowChange) -> list[Cell]:
+def _pair(row: RowChange) -> list[TableCell]:
     calls, read = row.read_calls, row.read_bytes
     return [
-        Cell(count(calls.first), calls.first),
-        Cell(count(calls.second), calls.second),
-        Cell(size(read.first), read.first),
-        Cell(size(read.second), read.second),
+        TableCell(count(calls.first), calls.first),
+        TableCell(count(calls.second), calls.second),
+        TableCell(size(read.first), read.first),
+        TableCell(size(read.second), read.second),
         _factor(read),
     ]
 
 
-def _factor(change: ValueChange) -> Cell:
-    return Cell("-", 0) if change.factor is None else Cell(significant(change.factor, 3), change.factor)
+def _factor(change: ValueChange) -> TableCell:
+    return TableCell("-", 0) if change.factor is None else TableCell(significant(change.factor, 3), change.factor)

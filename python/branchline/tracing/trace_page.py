@@ -1,7 +1,7 @@
-"""trace.html: a trace in one file without network, with pictures that zoom down to one basket.
+"""Writes trace.html: a page that works without network access, with plots that zoom in to single baskets.
 
-The data of the pictures are columns, small enough for millions of rows in one page (`packed`). Of very many spans and
-requests the strips below the picture need no more than what was done in each moment, and get that.
+The plots' data are stored in packed columns (`packed`), compact enough for millions of rows in one page. If there are
+too many spans or requests, the strips below the plot show sums per time interval instead.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from branchline.base.quantities import count, duration, percent, significant, size
+from branchline.base import palette
+from branchline.base.quantities import NS_PER_S, count, duration, percent, significant, size
 from branchline.base.texts import printable
 from branchline.base.whole_files import write_whole
-from branchline.tracing.facts import BranchRow, FileRow, SizeRow, Summary, Totals, headline, remarks
+from branchline.tracing.facts import BranchReads, FileReads, RequestTotals, SizeRow, Summary, headline, remarks
 from branchline.tracing.trace import FILE, SPAN, Numbers, Trace, codes, numbers
 from branchline.tracing.trace_summary import Parts, Requests, summarise
 
-#: Rows of a table.
+#: Maximum number of rows in a table.
 TABLE_ROWS_MAX = 1000
-#: Most parts that are drawn: those with most bytes.
+#: Maximum number of parts in the plot. If a trace has more, the largest parts are drawn.
 PARTS_MAX = 2_000_000
-#: Branches with a colour of their own.
+#: Maximum number of branches with their own colour in the plot.
 COLOURED = 8
-#: With more spans or requests than this, the strips show sums for this many intervals of time.
+#: ROWS_MAX: maximum number of spans or requests that the strips show individually. Above it, they show sums for MOMENTS
+#: time intervals.
 ROWS_MAX, MOMENTS = 100_000, 20_000
-#: Most bars of events; of more events, neighbours are joined.
+#: Maximum number of bars in the plot of events. If a file has more events, neighbouring events are joined.
 BARS_MAX = 400
-#: Times are multiples of a power of ten of nanoseconds, this many of which are the whole time at most.
+#: Maximum number of ticks on the time axis. The length of a tick in nanoseconds is a power of ten.
 TICKS_MAX = 1_000_000_000
-#: Columns of whole numbers by their names, each ``packed``.
+#: Integer columns by name, each encoded by `packed`.
 Columns = dict[str, str]
 
 
 def write_page(trace: Trace, path: Path) -> None:
-    """Writes the page. Raises StorageError."""
+    """Write the page. Raises StorageError."""
     found = summarise(trace)
     content = {
         "title": f"Trace of {trace.job.command}",
@@ -57,8 +59,8 @@ def write_page(trace: Trace, path: Path) -> None:
     write_whole(path, environment().get_template("trace.html").render(content).encode("utf-8"))
 
 
-def facts(totals: Totals) -> list[tuple[str, str]]:
-    """The numbers at the top of the page, each with its label."""
+def facts(totals: RequestTotals) -> list[tuple[str, str]]:
+    """Return the values at the top of the page, each with its label."""
     return [
         (count(totals.read_calls), "read calls"),
         (size(totals.read_bytes), "read"),
@@ -73,45 +75,43 @@ def facts(totals: Totals) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table of a page: its ``name`` for styles, the heads of its columns, the rows that are shown, and how many more
-    there are.
-    """
+    """A table of a page. ``name`` is used in style sheets; ``left_out`` is the number of omitted rows."""
 
     name: str
     title: str
     heads: tuple[str, ...]
-    rows: list[list[Cell]]
+    rows: list[list[TableCell]]
     left_out: int
 
     @classmethod
-    def of(cls, name: str, title: str, heads: tuple[str, ...], rows: list[list[Cell]]) -> PageTable:
-        """A table of at most ``TABLE_ROWS_MAX`` of these rows."""
+    def of(cls, name: str, title: str, heads: tuple[str, ...], rows: list[list[TableCell]]) -> PageTable:
+        """Create a table from the first ``TABLE_ROWS_MAX`` of the rows."""
         return cls(name, title, heads, rows[:TABLE_ROWS_MAX], max(len(rows) - TABLE_ROWS_MAX, 0))
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A cell of a table: its text, and the number that it is sorted by."""
+class TableCell:
+    """A table cell: its text, and the value by which the table is sorted."""
 
     text: str
     value: float | None = None
 
 
 def tables(found: Summary) -> list[PageTable]:
-    """The tables of files, of kinds of pieces, and of branches."""
+    """Return the tables of files, kinds of pieces, and branches."""
     read = ("calls", "bytes", "read again", "not used")
     files = [
-        [Cell(row.file), _bytes(row.size_bytes), *_read(row), _part(row), _count(row.basket_read_calls),
+        [TableCell(row.file), _bytes(row.size_bytes), *_read(row), _part(row), _count(row.basket_read_calls),
          _bytes(row.basket_read_bytes), _count(row.seeks), _seconds(row.reading_s)]
         for row in found.files
     ]  # fmt: skip
     kinds = [
-        [Cell(row.what), _count(row.read_calls), _bytes(row.read_bytes),
+        [TableCell(row.what), _count(row.read_calls), _bytes(row.read_bytes),
          _bytes(row.read_bytes - row.distinct_bytes)]
         for row in found.kinds
     ]  # fmt: skip
     branches = [
-        [Cell(row.branch), Cell(row.tree), *_read(row), _count(row.baskets), _seconds(row.reading_s)]
+        [TableCell(row.branch), TableCell(row.tree), *_read(row), _count(row.baskets), _seconds(row.reading_s)]
         for row in found.branches
     ]
     return [
@@ -122,38 +122,38 @@ def tables(found: Summary) -> list[PageTable]:
     ]  # fmt: skip
 
 
-def _read(row: FileRow | BranchRow) -> list[Cell]:
+def _read(row: FileReads | BranchReads) -> list[TableCell]:
     again = row.read_bytes - row.distinct_bytes
     return [_count(row.read_calls), _bytes(row.read_bytes), _bytes(again), _bytes(row.unwanted_bytes)]
 
 
-def _part(row: FileRow) -> Cell:
+def _part(row: FileReads) -> TableCell:
     whole = row.size_bytes or 0
-    return Cell(percent(row.distinct_bytes, whole), row.distinct_bytes / whole if whole else 0)
+    return TableCell(percent(row.distinct_bytes, whole), row.distinct_bytes / whole if whole else 0)
 
 
-def _count(value: int) -> Cell:
-    return Cell(count(value), value)
+def _count(value: int) -> TableCell:
+    return TableCell(count(value), value)
 
 
-def _bytes(value: int | None) -> Cell:
-    return Cell("-", 0) if value is None else Cell(size(value), value)
+def _bytes(value: int | None) -> TableCell:
+    return TableCell("-", 0) if value is None else TableCell(size(value), value)
 
 
-def _seconds(value: float) -> Cell:
-    return Cell(duration(value), value)
+def _seconds(value: float) -> TableCell:
+    return TableCell(duration(value), value)
 
 
 def data_text(trace: Trace, found: Summary) -> Markup:
-    """The data of the pictures, as JSON that is safe in a page."""
+    """Return the plots' data as JSON that is safe to embed in HTML."""
     text = json.dumps(asdict(picture_data(trace, found)), separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - nothing in it ends the element
+    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704 - it cannot close the element
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """The templates, in which every text is escaped unless it is marked."""
-    return jinja2.Environment(
+    """Return the template environment, which escapes all text unless it is marked as safe."""
+    found = jinja2.Environment(
         loader=jinja2.PackageLoader("branchline.tracing", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -161,14 +161,16 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals["palette"] = palette
+    return found
 
 
-# --- the data of the pictures -----------------------------------------------------------------------------------------
+# --- plot data --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PictureData:
-    """What the script of the page draws from. ``wall`` and ``tick`` are seconds; times in columns are ticks."""
+    """Input of the page's script. ``wall`` and ``tick`` are in seconds; times in columns are in ticks."""
 
     wall: float
     tick: float
@@ -186,7 +188,7 @@ class PictureData:
 
 @dataclass(frozen=True)
 class DrawnFile:
-    """A file of the trace, and its size in bytes as far as it is known."""
+    """A file of the trace. ``size`` is the file size, or the end of the last read if the file size is unknown."""
 
     name: str
     size: int
@@ -194,7 +196,7 @@ class DrawnFile:
 
 @dataclass(frozen=True)
 class DrawnEvents:
-    """Calls and bytes of the events of a file, by its number; ``joined`` neighbours are one bar."""
+    """Calls and bytes per event of a file; ``file`` is the file's index. Each bar is the sum of ``joined`` events."""
 
     file: int
     joined: int
@@ -203,7 +205,7 @@ class DrawnEvents:
 
 
 def picture_data(trace: Trace, found: Summary) -> PictureData:
-    """The parts of all requests with their times, the requests with their jumps, the spans, sizes and events."""
+    """Return the data for all plots: request parts with their times, requests, seeks, spans, sizes and events."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     names: dict[str, int] = {}
@@ -211,10 +213,10 @@ def picture_data(trace: Trace, found: Summary) -> PictureData:
     chosen = np.sort(chosen[parts.offset[chosen] >= 0])
     order = np.argsort(requests.number)
     row = order[np.searchsorted(requests.number[order], parts.request[chosen])] if len(chosen) else chosen
-    # Neighbours in time differ little.
+    # Sort by time: neighbouring values then differ little, so they compress well.
     by_time = np.argsort(row, kind="stable")
     chosen, row = chosen[by_time], row[by_time]
-    # Time begins with the first read: what a program does before, such as loading libraries, would fill the picture.
+    # The time axis starts at the first read; otherwise startup, such as loading libraries, would fill the plot.
     start = int(requests.sent.min(initial=np.iinfo("i8").max)) if len(requests) else 0
     clock = _Clock(start, int(requests.last.max(initial=start)))
     ranked = [one.branch for one in found.branches[:COLOURED] if one.branch]
@@ -229,11 +231,24 @@ def picture_data(trace: Trace, found: Summary) -> PictureData:
         "tree": _renamed(parts.tree[chosen], parts.trees, names), "rank": ranks, "basket": parts.basket[chosen],
         "first": parts.entry_start[chosen], "behind": parts.entry_stop[chosen], "request": parts.request[chosen],
     }  # fmt: skip
-    spans, spanned = _spans(trace, clock)
+    span_rows = trace.rows_of(SPAN)
+    what, whats = codes(span_rows, "what")
+    used = np.unique(what[what >= 0])
+    renumbered = np.searchsorted(used, what) if len(used) else what
+    spans = _lanes(clock, numbers(span_rows, "sent_ns", 0), numbers(span_rows, "last_byte_ns", 0), renumbered)
+    spanned = [whats[one] for one in used.tolist()]
+    rows = trace.rows_of(FILE)
+    known = dict(zip(rows["file"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True))
+    reached = np.zeros(len(requests.files) + 1, "i8")
+    np.maximum.at(reached, requests.file, requests.offset + requests.got)
+    drawn = [
+        DrawnFile(printable(path), max(known.get(path) or 0, int(reached[number])))
+        for number, path in enumerate(requests.files)
+    ]
     return PictureData(
-        wall=(clock.end - start) / 1e9,
-        tick=clock.tick_ns / 1e9,
-        files=_files(trace, requests),
+        wall=(clock.end - start) / NS_PER_S,
+        tick=clock.tick_ns / NS_PER_S,
+        files=drawn,
         names=[printable(name) for name in names],
         whats=parts.whats,
         ranked=ranked,
@@ -247,7 +262,7 @@ def picture_data(trace: Trace, found: Summary) -> PictureData:
 
 
 class _Clock:
-    """Times since the start of the picture, in ticks."""
+    """Converts times to ticks since the start of the plot."""
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, max(end, start)
@@ -260,11 +275,13 @@ class _Clock:
 
 
 def packed(column: Numbers) -> str:
-    """A column of whole numbers as text: the differences between neighbours, as bytes of equal weight together,
-    deflated, in base64. Most differences are small or the same again, which leaves a byte or two of each.
+    """Encode an integer column as a string.
+
+    The differences between neighbours are grouped by byte significance, deflated, and encoded in base64. Most
+    differences are small or repeated, and take only a byte or two.
     """
     steps = np.diff(np.asarray(column, "<i8"), prepend=0)
-    # The lowest bit is the sign, so that small numbers of both signs have small bytes.
+    # Zigzag encoding stores the sign in the lowest bit, so that small negative numbers also have few nonzero bytes.
     folded = (steps << 1) ^ (steps >> 63)
     planes = np.ascontiguousarray(folded.astype("<u8").view("u1").reshape(-1, 8).T)
     used = int(np.flatnonzero(np.any(planes, axis=1)).max(initial=-1)) + 1
@@ -274,8 +291,9 @@ def packed(column: Numbers) -> str:
 def _lanes(
     clock: _Clock, begin: Numbers, end: Numbers, kind: Numbers, counted: npt.NDArray[np.bool_] | None = None
 ) -> Columns:
-    """Times of a kind each, with what is counted at their beginning. Of very many rows they are joined to moments: how
-    long of each was filled how often, and how many were counted in it.
+    """Return the start, duration, kind and count of each row.
+
+    Above ``ROWS_MAX`` rows, return the total duration and count of each kind per time interval instead.
     """
     counts = np.zeros(len(begin), "i8") if counted is None else counted.astype("i8")
     if len(begin) <= ROWS_MAX:
@@ -298,7 +316,7 @@ def _lanes(
 
 
 def _filled(begin: Numbers, end: Numbers, at: Numbers) -> Numbers:
-    """How much of all intervals lies before each of some moments, taken together."""
+    """Return, for each time in ``at``, the total duration of all intervals up to this time."""
 
     def before(times: Numbers) -> Numbers:
         ordered = np.sort(times)
@@ -310,7 +328,7 @@ def _filled(begin: Numbers, end: Numbers, at: Numbers) -> Numbers:
 
 
 def _events(found: Summary, files: list[str]) -> list[DrawnEvents]:
-    """Calls and bytes of the events of each file; many events are taken together."""
+    """Return the calls and bytes per event of each file. Above ``BARS_MAX`` events, neighbouring events are joined."""
     number = {path: place for place, path in enumerate(files)}
     rows = []
     for one in found.events:
@@ -321,32 +339,12 @@ def _events(found: Summary, files: list[str]) -> list[DrawnEvents]:
 
 
 def _sums_of(column: list[int], joined: int) -> list[int]:
-    """The sums of this many neighbours each."""
+    """Return the sum of each group of ``joined`` neighbouring values."""
     return [int(one) for one in np.add.reduceat(column, np.arange(0, len(column), joined))] if column else []
 
 
-def _files(trace: Trace, requests: Requests) -> list[DrawnFile]:
-    rows = trace.rows_of(FILE)
-    known = dict(zip(rows["file"].to_pylist(), rows["size_bytes"].to_pylist(), strict=True))
-    reached = np.zeros(len(requests.files) + 1, "i8")
-    np.maximum.at(reached, requests.file, requests.offset + requests.got)
-    return [
-        DrawnFile(printable(path), max(known.get(path) or 0, int(reached[number])))
-        for number, path in enumerate(requests.files)
-    ]
-
-
-def _spans(trace: Trace, clock: _Clock) -> tuple[Columns, list[str]]:
-    rows = trace.rows_of(SPAN)
-    what, whats = codes(rows, "what")
-    used = np.unique(what[what >= 0])
-    renumbered = np.searchsorted(used, what) if len(used) else what
-    spans = _lanes(clock, numbers(rows, "sent_ns", 0), numbers(rows, "last_byte_ns", 0), renumbered)
-    return spans, [whats[one] for one in used.tolist()]
-
-
 def _renamed(indices: Numbers, texts: list[str], names: dict[str, int]) -> Numbers:
-    """Numbers into one list of names for all columns; -1 stays."""
+    """Convert indices into ``texts`` to the indices that ``names`` assigns to the same strings; -1 stays -1."""
     used = np.unique(indices[indices >= 0])
     renumbered = np.full(len(texts) + 1, -1, "i8")
     for one in used.tolist():

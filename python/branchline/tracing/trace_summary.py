@@ -1,4 +1,4 @@
-"""A trace in numbers: calls and bytes by piece of file, by file, branch and event; sizes, seeks, repeated reads."""
+"""Summarises a trace: calls and bytes by kind of piece, file, branch and event; request sizes, seeks and rereads."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from branchline.base.quantities import NS_PER_S
 from branchline.tracing.facts import (
-    BranchRow,
+    BranchReads,
     EventRow,
-    FileRow,
+    FileReads,
     KindRow,
+    RequestTotals,
     SizeRow,
     SpanRow,
     Summary,
-    Totals,
 )
 from branchline.tracing.file_map import BASKET, FREE, GAP, PAGE
 from branchline.tracing.trace import (
@@ -34,15 +35,15 @@ from branchline.tracing.trace import (
     numbers,
 )
 
-#: Directories with a tree for each event, as ALICE's simulation writes them.
+#: Directories with a tree for each event, as written by ALICE's simulation.
 EVENT_DIRECTORY = re.compile(r"(?:^|/)Event(\d+)/")
-#: Kinds of pieces of a file that have no content.
+#: Kinds of pieces without content.
 NOTHING = (GAP, FREE)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The requests of a trace as columns, in the order in which they were sent."""
+    """The requests of a trace as columns, sorted by send time."""
 
     number: Numbers
     file: Numbers
@@ -57,8 +58,9 @@ class Requests:
 
     @classmethod
     def of(cls, trace: Trace) -> Requests:
-        """The requests of a trace. Mapping a file into memory is none, nor is a read that found no page cache: the one
-        that follows it is counted.
+        """Return the requests of a trace, without memory mappings and without reads that missed the page cache.
+
+        A read that missed the page cache is followed by a second read, which is counted.
         """
         return trace.once("requests", lambda: cls._of(trace))
 
@@ -84,7 +86,7 @@ class Requests:
         return len(self.number)
 
     def jumps(self) -> Numbers:
-        """Bytes from the end of the previous read in the same file to the start of this one; 0 for the first."""
+        """Return the distance of each read from the end of the file's previous read in bytes; 0 for the first read."""
         jumps = np.zeros(len(self), "i8")
         for one in range(len(self.files)):
             rows = np.nonzero((self.file == one) & (self.offset >= 0))[0]
@@ -92,12 +94,20 @@ class Requests:
         return jumps
 
     def busy_ns(self) -> int:
-        """Time in which at least one request was in flight."""
-        return _covered(self.sent, self.last - self.sent)
+        """Return the total time during which at least one request was in flight, in nanoseconds."""
+        # This is the length of the union of all requests' time intervals.
+        begin = self.sent
+        length = self.last - self.sent
+        order = np.argsort(begin, kind="stable")
+        ends = (begin + length)[order]
+        if not len(ends):
+            return 0
+        before = np.append(np.iinfo("i8").min, np.maximum.accumulate(ends)[:-1])
+        return int(np.maximum(ends - np.maximum(before, begin[order]), 0).sum())
 
 
 def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
-    """The end of each request in bytes; a request for several ranges ends with the last of these."""
+    """Return the end offset of each request; if it has several ranges, the end of the last one."""
     parts = trace.rows_of(PART)
     request, offset = numbers(parts, "request"), numbers(parts, "offset")
     if not len(request):
@@ -110,9 +120,10 @@ def _ends(trace: Trace, number: Numbers, end: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of requests as columns: one part for each piece of a file that a request touched.
+    """The request parts as columns: one part for each piece of a file that a request hit.
 
-    ``fresh`` are the bytes of a part that no part at a smaller offset has. Their sum is the number of different bytes.
+    ``fresh`` is the number of bytes of a part that no part at a smaller offset covers, so the sum of ``fresh`` is the
+    number of distinct bytes.
     """
 
     request: Numbers
@@ -130,13 +141,13 @@ class Parts:
     size: Numbers
     extent: Numbers
     fresh: Numbers
-    #: Results that are computed once: the first part of each request, and a number for each piece of a file.
+    #: Cache for the result of `first_parts`.
     kept: dict[str, Numbers] = field(default_factory=dict)
     extents: list[tuple[Numbers, int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, trace: Trace, files: list[str]) -> Parts:
-        """The parts of a trace, with the same numbers of files as the requests."""
+        """Return the parts of a trace. File indices refer to ``files``, the list of `Requests`."""
         return trace.once("parts", lambda: cls._of(trace, files))
 
     @classmethod
@@ -146,51 +157,60 @@ class Parts:
         known = {path: number for number, path in enumerate(files)}
         renumbered = np.array([known.get(path, -1) for path in own_files] + [-1], "i8")[file]
         offset, size = numbers(rows, "offset"), numbers(rows, "size_bytes", 0)
+        # In order of offset, count the bytes of each part that are after the end of all earlier parts.
+        fresh = np.where(offset < 0, size, 0)
+        for one in np.unique(renumbered):
+            own = np.nonzero((renumbered == one) & (offset >= 0))[0]
+            own = own[np.argsort(offset[own], kind="stable")]
+            ends = (offset + size)[own]
+            before = np.append(0, np.maximum.accumulate(ends)[:-1]) if len(own) else ends
+            fresh[own] = np.maximum(ends - np.maximum(before, offset[own]), 0)
         return cls(
             numbers(rows, "request"), renumbered, *codes(rows, "what"), *codes(rows, "tree"), *codes(rows, "branch"),
             numbers(rows, "basket"), numbers(rows, "entry_start"), numbers(rows, "entry_stop"), offset, size,
-            numbers(rows, "extent_bytes"), _fresh(renumbered, offset, size),
+            numbers(rows, "extent_bytes"), fresh,
         )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.request)
 
     def is_any(self, *words: str) -> npt.NDArray[np.bool_]:
-        """Which parts are of these kinds."""
+        """Return a mask of the parts whose kind is one of ``words``."""
         return np.isin(self.what, [self.whats.index(word) for word in words if word in self.whats])
 
 
-def _fresh(file: Numbers, offset: Numbers, size: Numbers) -> Numbers:
-    """For each part its bytes after the end of all parts before it, in the order of the file."""
-    fresh = np.where(offset < 0, size, 0)
-    for one in np.unique(file):
-        rows = np.nonzero((file == one) & (offset >= 0))[0]
-        rows = rows[np.argsort(offset[rows], kind="stable")]
-        ends = (offset + size)[rows]
-        before = np.append(0, np.maximum.accumulate(ends)[:-1]) if len(rows) else ends
-        fresh[rows] = np.maximum(ends - np.maximum(before, offset[rows]), 0)
-    return fresh
-
-
-def _covered(begin: Numbers, length: Numbers) -> int:
-    """The length of the union of intervals."""
-    order = np.argsort(begin, kind="stable")
-    ends = (begin + length)[order]
-    if not len(ends):
-        return 0
-    before = np.append(np.iinfo("i8").min, np.maximum.accumulate(ends)[:-1])
-    return int(np.maximum(ends - np.maximum(before, begin[order]), 0).sum())
-
-
 def summarise(trace: Trace) -> Summary:
-    """All values that tables and pages show of a trace."""
+    """Compute all values that the tables and pages of a trace show."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     wasted = unwanted(trace, parts)
     jumps = requests.jumps()
+    busy = requests.busy_ns()
+    took = int((requests.last - requests.sent).sum())
+    calls, bytes_read = basket_reads(requests, parts)
+    outcome, outcomes = codes(trace.rows_of(REQUEST), "outcome")
+    ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
     return Summary(
         job=trace.job,
-        totals=_totals(trace, requests, parts, wasted, jumps),
+        totals=RequestTotals(
+            read_calls=len(requests),
+            requested_bytes=int(requests.requested.sum()),
+            read_bytes=int(requests.got.sum()),
+            distinct_bytes=int(parts.fresh.sum()),
+            again_bytes=int(requests.got.sum() - parts.fresh.sum()),
+            unwanted_bytes=int(parts.fresh[wasted].sum()),
+            basket_read_calls=calls,
+            basket_read_bytes=bytes_read,
+            files=len({int(one) for one in requests.file}),
+            seeks=int(np.count_nonzero(jumps)),
+            seeks_back=int(np.count_nonzero(jumps < 0)),
+            seek_bytes=int(np.abs(jumps).sum()),
+            wall_s=trace.job.wall_ns / NS_PER_S,
+            reading_s=busy / NS_PER_S,
+            in_flight_mean=took / busy if busy else 0.0,
+            mapped_calls=ended.get(MAPPED, 0),
+            failed_calls=sum(count for one, count in ended.items() if one not in NO_FAILURES),
+        ),
         kinds=by_kind(requests, parts),
         files=by_file(trace, requests, parts, wasted, jumps),
         branches=by_branch(requests, parts, wasted),
@@ -200,59 +220,31 @@ def summarise(trace: Trace) -> Summary:
     )
 
 
-def _totals(trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers) -> Totals:
-    busy = requests.busy_ns()
-    took = int((requests.last - requests.sent).sum())
-    calls, bytes_read = basket_reads(requests, parts)
-    outcome, outcomes = codes(trace.rows_of(REQUEST), "outcome")
-    ended = dict(zip(outcomes, np.bincount(outcome[outcome >= 0], minlength=len(outcomes)).tolist(), strict=True))
-    return Totals(
-        read_calls=len(requests),
-        requested_bytes=int(requests.requested.sum()),
-        read_bytes=int(requests.got.sum()),
-        distinct_bytes=int(parts.fresh.sum()),
-        again_bytes=int(requests.got.sum() - parts.fresh.sum()),
-        unwanted_bytes=int(parts.fresh[wasted].sum()),
-        basket_read_calls=calls,
-        basket_read_bytes=bytes_read,
-        files=len({int(one) for one in requests.file}),
-        seeks=int(np.count_nonzero(jumps)),
-        seeks_back=int(np.count_nonzero(jumps < 0)),
-        seek_bytes=int(np.abs(jumps).sum()),
-        wall_s=trace.job.wall_ns / 1e9,
-        reading_s=busy / 1e9,
-        in_flight_mean=took / busy if busy else 0.0,
-        mapped_calls=ended.get(MAPPED, 0),
-        failed_calls=sum(count for one, count in ended.items() if one not in NO_FAILURES),
-    )
-
-
 def first_parts(requests: Requests, parts: Parts) -> Numbers:
-    """For each request the part with its first byte, by which the request is counted; -1 for none."""
+    """Return the index of the part with the first byte of each request; -1 for a request without parts.
+
+    This part determines the kind and branch under which the request is counted.
+    """
     if "first" not in parts.kept:
-        parts.kept["first"] = _first_parts(requests, parts)
+        first = np.full(len(requests), -1, "i8")
+        order = np.lexsort((parts.offset, parts.request))
+        number, place = np.unique(parts.request[order], return_index=True)
+        sorted_numbers = np.argsort(requests.number)
+        at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], number)] if len(number) else number
+        first[at] = order[place]
+        parts.kept["first"] = first
     return parts.kept["first"]
 
 
-def _first_parts(requests: Requests, parts: Parts) -> Numbers:
-    first = np.full(len(requests), -1, "i8")
-    order = np.lexsort((parts.offset, parts.request))
-    number, place = np.unique(parts.request[order], return_index=True)
-    sorted_numbers = np.argsort(requests.number)
-    at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], number)] if len(number) else number
-    first[at] = order[place]
-    return first
-
-
 def basket_reads(requests: Requests, parts: Parts) -> tuple[int, int]:
-    """The number and bytes of read calls that begin with a basket or page: those after the opening of a file."""
+    """Return the number of read calls that start in a basket or page, and the bytes that they received."""
     first = first_parts(requests, parts)
     is_data = np.append(parts.is_any(BASKET, PAGE), False)[first]
     return int(is_data.sum()), int(requests.got[is_data].sum())
 
 
 def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
-    """Calls by the kind of piece of their first byte, and bytes by the kind of piece of each."""
+    """Count calls and bytes by kind of piece. A call counts for the kind of the piece that contains its first byte."""
     first = first_parts(requests, parts)
     what = np.append(parts.what, -1)[first]
     return sorted(
@@ -271,8 +263,9 @@ def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
 
 
 def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
-    """Parts that were not used: gaps, and baskets that were never read completely. If the trace records which extents
-    were used, all others are unused.
+    """Return a mask of the parts that were not used: gaps, and baskets that were never read completely.
+
+    If the trace records which extents were used, every other basket or page counts as unused.
     """
     is_data = parts.is_any(BASKET, PAGE)
     wasted = parts.is_any(*NOTHING)
@@ -289,29 +282,33 @@ def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
 
 
 def _used(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
-    """Whether the extent of each part was used."""
+    """Return a mask of the parts whose basket or page was used."""
     used, rows = trace.rows_of(EXTENT), trace.rows_of(PART)
     offset = numbers(used, "offset")
     file = _common(codes(rows, "file"), codes(used, "file"))
     branch = _common(codes(rows, "branch"), codes(used, "branch"))
     placed = offset >= 0
-    is_used = _is_among((file[0], _begins(parts)), (file[1][placed], offset[placed]))
+    # The offset of a piece is the smallest offset of its parts.
+    key, count = _extents(parts)
+    begin = np.full(max(count, 1), np.iinfo("i8").max)
+    np.minimum.at(begin, key, parts.offset)
+    is_used = _is_among((file[0], begin[key]), (file[1][placed], offset[placed]))
     what, whats = codes(used, "what")
     if PAGE in whats and (what == whats.index(PAGE)).any():
         return is_used
-    # A basket within the record of the tree has no offset; the other baskets of its branch count as used with it.
+    # A basket that is embedded in the tree's record has no offset; all baskets of its branch then count as used.
     return is_used | _is_among((file[0], branch[0]), (file[1][~placed], branch[1][~placed]))
 
 
 def _common(one: tuple[Numbers, list[str]], other: tuple[Numbers, list[str]]) -> tuple[Numbers, Numbers]:
-    """Two columns of texts as numbers of one common list."""
+    """Convert two string columns to indices into one common list of strings."""
     places = {text: number for number, text in enumerate(one[1])}
     renumbered = [places.setdefault(text, len(places)) for text in other[1]]
     return one[0], np.array([*renumbered, -1], "i8")[other[0]]
 
 
 def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -> npt.NDArray[np.bool_]:
-    """Whether each pair of numbers is among the others."""
+    """Return a mask of the ``pairs`` that occur in ``others``."""
     if not len(others[0]):
         return np.zeros(len(pairs[0]), bool)
     key, _ = _numbered(*(np.concatenate(columns) for columns in zip(pairs, others, strict=True)))
@@ -319,16 +316,8 @@ def _is_among(pairs: tuple[Numbers, Numbers], others: tuple[Numbers, Numbers]) -
     return found
 
 
-def _begins(parts: Parts) -> Numbers:
-    """The offset of the piece of each part: the least offset of all parts of this piece."""
-    key, count = _extents(parts)
-    begin = np.full(max(count, 1), np.iinfo("i8").max)
-    np.minimum.at(begin, key, parts.offset)
-    return begin[key]
-
-
 def _extents(parts: Parts) -> tuple[Numbers, int]:
-    """A number for each piece of a file, the same for all parts of it."""
+    """Return, for each part, the ID of its piece of a file, and the number of pieces."""
     if not len(parts):
         return parts.request, 0
     if not parts.extents:
@@ -337,7 +326,7 @@ def _extents(parts: Parts) -> tuple[Numbers, int]:
 
 
 def _numbered(*columns: Numbers) -> tuple[Numbers, int]:
-    """A number for each row, the same for rows that are equal in all columns, and how many numbers there are."""
+    """Return an ID for each row, and the number of distinct IDs. Rows that agree in all columns get equal IDs."""
     key, count = np.zeros(len(columns[0]), "i8"), 1
     for column in columns:
         own, values_count = _ranked(column)
@@ -346,7 +335,10 @@ def _numbered(*columns: Numbers) -> tuple[Numbers, int]:
 
 
 def _ranked(column: Numbers) -> tuple[Numbers, int]:
-    """A number for each value, and the number of values. Small values are counted, not sorted."""
+    """Return the rank of each value among the distinct values, and the number of distinct values.
+
+    If the values have a small range, a lookup table is used instead of sorting.
+    """
     low, high = int(column.min(initial=0)), int(column.max(initial=0))
     if high - low > max(4 * len(column), 1 << 16):
         values, own = np.unique(column, return_inverse=True)
@@ -358,7 +350,7 @@ def _ranked(column: Numbers) -> tuple[Numbers, int]:
 
 
 def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:
-    """For each of ``count`` keys, the number of different values of its rows."""
+    """Return the number of distinct values of ``other`` for each of ``count`` keys."""
     pair, pairs_count = _numbered(key, other)
     owner = np.zeros(pairs_count, "i8")
     owner[pair] = key
@@ -367,8 +359,8 @@ def _distinct(key: Numbers, other: Numbers, count: int) -> Numbers:
 
 def by_file(
     trace: Trace, requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_], jumps: Numbers
-) -> list[FileRow]:
-    """A row for each file, in the order of their first reads."""
+) -> list[FileReads]:
+    """Return a row for each file, in the order of first reads."""
     rows_of_files = trace.rows_of(FILE)
     sizes = dict(zip(rows_of_files["file"].to_pylist(), rows_of_files["size_bytes"].to_pylist(), strict=True))
     first = first_parts(requests, parts)
@@ -378,7 +370,7 @@ def by_file(
     for number in requests.file[np.sort(order)]:
         mine, hit = requests.file == number, parts.file == number
         rows.append(
-            FileRow(
+            FileReads(
                 file=requests.files[number],
                 size_bytes=sizes.get(requests.files[number]),
                 read_calls=int(mine.sum()),
@@ -389,23 +381,24 @@ def by_file(
                 basket_read_bytes=int(requests.got[mine & is_data].sum()),
                 seeks=int(np.count_nonzero(jumps[mine])),
                 seeks_back=int(np.count_nonzero(jumps[mine] < 0)),
-                reading_s=float((requests.last - requests.sent)[mine].sum()) / 1e9,
+                reading_s=float((requests.last - requests.sent)[mine].sum()) / NS_PER_S,
             )
         )
     return rows
 
 
-def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -> list[BranchRow]:
-    """A row for each branch that was hit, the one with most bytes first; files are taken together.
+def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -> list[BranchReads]:
+    """Return a row for each branch over all files, the one with most bytes first.
 
-    A request that hit several branches counts for each, with its time shared by their bytes.
+    A request that hit several branches counts for each branch; its time is divided among the branches in proportion to
+    their bytes.
     """
     data = np.nonzero(parts.is_any(BASKET, PAGE))[0]
     if not len(data):
         return []
     sorted_numbers = np.argsort(requests.number)
     at = sorted_numbers[np.searchsorted(requests.number[sorted_numbers], parts.request[data])]
-    seconds = (requests.last - requests.sent)[at] / 1e9 * parts.size[data] / np.maximum(requests.got[at], 1)
+    seconds = (requests.last - requests.sent)[at] / NS_PER_S * parts.size[data] / np.maximum(requests.got[at], 1)
     key, count = _numbered(parts.tree[data], parts.branch[data])
     pairs = np.zeros((2, count), "i8")
     pairs[:, key] = parts.tree[data], parts.branch[data]
@@ -419,7 +412,7 @@ def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -
     }
     spent = np.bincount(key, seconds, count)
     rows = [
-        BranchRow(
+        BranchReads(
             tree=parts.trees[tree] if tree >= 0 else "",
             branch=parts.branches[branch] if branch >= 0 else "",
             **{name: int(column[row]) for name, column in columns.items()},
@@ -431,8 +424,9 @@ def by_branch(requests: Requests, parts: Parts, wasted: npt.NDArray[np.bool_]) -
 
 
 def events_of(requests: Requests, parts: Parts) -> Numbers:
-    """The event that each request was for: the first entry of its baskets, or the number in ``Event12/TreeK``; -1 for a
-    request that does not begin with a basket, as one for a file's header.
+    """Return the event of each request: the first entry of the request's baskets, or the number in ``Event12/TreeK``.
+
+    The event is -1 for a request that does not start in a basket, for example a request for a file header.
     """
     entry = parts.entry_start.copy()
     numbered = [EVENT_DIRECTORY.search(name) for name in parts.trees]
@@ -449,7 +443,7 @@ def events_of(requests: Requests, parts: Parts) -> Numbers:
 
 
 def by_event(requests: Requests, parts: Parts) -> list[EventRow]:
-    """For each file the calls and bytes of each event, and those before the first."""
+    """Return the calls and bytes per event of each file, and the calls and bytes before the first event."""
     event = events_of(requests, parts)
     rows = []
     for number in np.unique(requests.file):
@@ -469,7 +463,7 @@ def by_event(requests: Requests, parts: Parts) -> list[EventRow]:
 
 
 def by_size(requests: Requests) -> list[SizeRow]:
-    """Requests by the power of two that is not less than the bytes they got."""
+    """Group requests by received bytes, rounded up to a power of two."""
     power = np.ceil(np.log2(np.maximum(requests.got, 1))).astype("i8")
     return [
         SizeRow(
@@ -482,14 +476,14 @@ def by_size(requests: Requests) -> list[SizeRow]:
 
 
 def spans(trace: Trace) -> list[SpanRow]:
-    """Seconds of each activity of threads, if the trace has them."""
+    """Return the count and total duration of each thread activity that the trace records."""
     rows = trace.rows_of(SPAN)
     if not rows.num_rows:
         return []
     what, whats = codes(rows, "what")
     took = numbers(rows, "last_byte_ns", 0) - numbers(rows, "sent_ns", 0)
     return [
-        SpanRow(what=word, count=int((what == number).sum()), seconds=float(took[what == number].sum()) / 1e9)
+        SpanRow(what=word, count=int((what == number).sum()), seconds=float(took[what == number].sum()) / NS_PER_S)
         for number, word in enumerate(whats)
         if (what == number).any()
     ]

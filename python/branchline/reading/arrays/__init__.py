@@ -1,1 +1,1 @@
-"""Columns of the engine as awkward, NumPy, Arrow and pandas arrays, without a copy."""
+"""Zero-copy conversion of the engine's columns to awkward, NumPy, Arrow and pandas."""

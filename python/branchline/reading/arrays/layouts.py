@@ -1,11 +1,12 @@
-"""Awkward layouts: made of the engine's columns, freed of needless options, and built by fast constructors.
+"""Awkward layouts: created from the engine's columns, simplified, and built by fast constructors.
 
-A layout shares the arrays of its column (`branchline._core.Column`); nothing is copied. Formats such as Parquet declare
-almost every column nullable: ``whole`` removes the options without missing values.
+A layout shares the arrays of its column (`branchline._core.Column`) without a copy. Formats such as Parquet declare
+almost every column as nullable; ``whole`` removes the option type if no value is missing.
 
-Awkward's constructors check their arguments, which takes 23 microseconds for a list of numbers: for a file of 484
-branches as long as decompressing it. The engine has checked them already, so ``lists_of`` and the like set the same
-attributes directly. Where a version of awkward has other attributes, they call its constructors.
+Awkward's constructors validate their arguments, which takes 23 microseconds for a list of numbers. For a file with 484
+branches, validation takes as long as decompression. The engine has already validated all columns, so ``lists_of`` and
+similar functions set the attributes directly. They fall back to awkward's constructors if the installed awkward version
+uses different attributes.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from numpy.typing import NDArray
 from branchline._core import Column
 from branchline.reading.arrays import vectors
 
-# Layouts are given their backend: finding it out for every column takes time.
+# Pass the backend explicitly: determining it for every column is slow.
 BACKEND = ak.contents.NumpyArray(np.empty(0)).backend
 _NPLIKE = BACKEND.nplike
 
-# What awkward shall know of a layout, such as that it is text.
+# Type of a layout's awkward parameters, for example the marker for strings.
 Parameters = dict[str, str] | None
 TEXT = {"__array__": "string"}
 CHARACTERS = {"__array__": "char"}
@@ -33,14 +34,14 @@ CHARACTERS = {"__array__": "char"}
 
 @dataclass(frozen=True)
 class LaidColumn:
-    """A column that is a layout already, as one of a Parquet file."""
+    """A column that is already a layout, such as a column of a Parquet file."""
 
     layout: ak.contents.Content
 
 
 def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
-    """The awkward layout of a column."""
-    # The most frequent kinds are first, and without patterns: wide trees have tens of thousands of columns.
+    """Convert a column to an awkward layout."""
+    # The most frequent kinds come first, without pattern matching: wide trees have tens of thousands of columns.
     if isinstance(column, Column.List):
         return lists_of(index_of(column.offsets), layout_of(column.content))
     if isinstance(column, Column.Flat):
@@ -51,7 +52,7 @@ def layout_of(column: Column | LaidColumn) -> ak.contents.Content:
 
 
 def _other_layout_of(column: Column | LaidColumn) -> ak.contents.Content:
-    """The layout of a column that is neither numbers nor lists."""
+    """Convert a column that is neither numbers nor lists."""
     match column:
         case Column.Text(offsets, letters):
             return lists_of(index_of(offsets), numbers_of(letters, CHARACTERS), TEXT)
@@ -69,7 +70,7 @@ def _other_layout_of(column: Column | LaidColumn) -> ak.contents.Content:
             return layout
         case Column.Tuple(contents, count):
             return ak.contents.RecordArray([layout_of(one) for one in contents], None, length=count)
-    raise TypeError(f"{type(column).__name__} is no column")
+    raise TypeError(f"{type(column).__name__} is not a column")
 
 
 def _option(valid: NDArray[np.uint8], content: ak.contents.Content) -> ak.contents.Content:
@@ -82,7 +83,7 @@ def _option(valid: NDArray[np.uint8], content: ak.contents.Content) -> ak.conten
 
 
 def _union(given: NDArray[np.uint8], alternatives: list[ak.contents.Content]) -> ak.contents.Content:
-    """A variant of variants has all their alternatives: awkward has no unions right within unions."""
+    """Convert a union. Nested unions are flattened, because awkward does not allow a union directly inside a union."""
     outer = given.view("i1")
     tags, index = np.empty(len(outer), dtype="i1"), np.empty(len(outer), dtype="i8")
     contents: list[ak.contents.Content] = []
@@ -102,7 +103,7 @@ def _union(given: NDArray[np.uint8], alternatives: list[ak.contents.Content]) ->
 
 
 def _regular(column: Column) -> ak.contents.Content:
-    """Fixed arrays of numbers stay one block of NumPy; others are regular lists."""
+    """Convert fixed-size arrays: arrays of numbers to multidimensional NumPy arrays, other arrays to regular lists."""
     shape: list[int] = []
     while isinstance(column, Column.Regular):
         shape.append(column.size)
@@ -116,19 +117,19 @@ def _regular(column: Column) -> ak.contents.Content:
 
 
 def record_of_columns(columns: Mapping[str, Column | LaidColumn], entries_count: int) -> ak.contents.RecordArray:
-    """The layout of several columns together."""
+    """Combine several columns into a record layout."""
     contents = [layout_of(column) for column in columns.values()]
     return record_of(contents, list(columns), entries_count)
 
 
 def whole(layout: ak.contents.Content) -> ak.contents.Content:
-    """The same without options of which nothing is missing."""
+    """Remove the option types of a layout where no value is missing."""
     if not misses(layout):
         return layout
     return ak.transform(_without_option, ak.to_packed(layout, highlevel=False), highlevel=False)
 
 
-def _without_option(layout: ak.contents.Content, **_: Any) -> ak.contents.Content | None:
+def _without_option(layout: ak.contents.Content, **_: object) -> ak.contents.Content | None:
     if layout.is_union:
         return layout
     if not layout.is_option:
@@ -140,7 +141,7 @@ def _without_option(layout: ak.contents.Content, **_: Any) -> ak.contents.Conten
 
 
 def whole_form(form: ak.forms.Form) -> ak.forms.Form:
-    """The form of `whole` values."""
+    """The form of a layout after ``whole``."""
     if form.is_option:
         return whole_form(form.content)
     if form.is_record:
@@ -149,7 +150,7 @@ def whole_form(form: ak.forms.Form) -> ak.forms.Form:
 
 
 def misses(layout: ak.contents.Content) -> bool:
-    """Whether values of a layout may be missing."""
+    """Whether the layout contains option types."""
     if layout.is_record or layout.is_union:
         return any(misses(one) for one in layout.contents)
     is_end = layout.is_numpy or layout.is_unknown
@@ -157,7 +158,7 @@ def misses(layout: ak.contents.Content) -> bool:
 
 
 def misses_lists_of_records(layout: ak.contents.Content) -> bool:
-    """Whether lists of records are missing, which become empty ones where they are written."""
+    """Whether a layout contains missing lists of records. The lists are later written as empty lists."""
     if layout.is_record or layout.is_union:
         return any(misses_lists_of_records(one) for one in layout.contents)
     if layout.is_numpy or layout.is_unknown:
@@ -168,17 +169,17 @@ def misses_lists_of_records(layout: ak.contents.Content) -> bool:
 
 
 def is_list(layout: ak.contents.Content) -> bool:
-    """Whether values are lists of any lengths, and no texts."""
+    """Whether the values are variable-length lists other than strings."""
     return bool(layout.is_list and not layout.is_regular and layout.parameter("__array__") is None)
 
 
 def holds_records(layout: ak.contents.Content) -> bool:
-    """Whether values are records, or lists of them."""
+    """Whether the values are records, or nested lists of records."""
     return bool(layout.is_record or ((layout.is_option or layout.is_list) and holds_records(layout.content)))
 
 
 def filled_with_empty(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
-    """Lists of objects, with an empty list for each missing one: a null pointer to a collection."""
+    """Replace missing lists of objects (null pointers to collections) with empty lists."""
     there = np.asarray(layout.mask_as_bool(valid_when=True))
     given = layout.project().to_ListOffsetArray64(True)
     counts = np.zeros(len(there), dtype="i8")
@@ -188,29 +189,29 @@ def filled_with_empty(layout: ak.contents.Content) -> ak.contents.ListOffsetArra
 
 
 def with_missing_members(layout: ak.contents.Content) -> ak.contents.RecordArray:
-    """Records of which no one is missing, but all members of those that are: what reads a member gets the same."""
+    """Move the option type from records to their members, which does not change the values of a member."""
     records, index = layout.content, layout.to_IndexedOptionArray64().index
     members = [ak.contents.IndexedOptionArray.simplified(index, one[: len(records)]) for one in records.contents]
     return ak.contents.RecordArray(members, records.fields, len(layout))
 
 
-def _index(offsets: np.ndarray[Any, Any]) -> ak.index.Index64:
+def _index(offsets: np.ndarray) -> ak.index.Index64:
     made = ak.index.Index64.__new__(ak.index.Index64)
     made._nplike, made._metadata, made._data = _NPLIKE, None, offsets
     return made
 
 
-def _checked_index(offsets: np.ndarray[Any, Any]) -> ak.index.Index64:
+def _checked_index(offsets: np.ndarray) -> ak.index.Index64:
     return ak.index.Index64(offsets, nplike=_NPLIKE)
 
 
-def _numbers(values: np.ndarray[Any, Any], parameters: Parameters = None) -> ak.contents.NumpyArray:
+def _numbers(values: np.ndarray, parameters: Parameters = None) -> ak.contents.NumpyArray:
     made = ak.contents.NumpyArray.__new__(ak.contents.NumpyArray)
     made._data, made._parameters, made._backend = values, parameters, BACKEND
     return made
 
 
-def _checked_numbers(values: np.ndarray[Any, Any], parameters: Parameters = None) -> ak.contents.NumpyArray:
+def _checked_numbers(values: np.ndarray, parameters: Parameters = None) -> ak.contents.NumpyArray:
     return ak.contents.NumpyArray(values, parameters=parameters, backend=BACKEND)
 
 
@@ -254,7 +255,7 @@ def _checked_record(
 
 
 def _array(record: ak.contents.RecordArray) -> ak.Array:
-    # Awkward sets each attribute by a method, and looks for behaviors, which records without parameters do not have.
+    # Set attributes directly. Awkward's constructor also looks up behaviors, which only records with parameters have.
     if record.parameters:
         return ak.Array(record)
     made = ak.Array.__new__(ak.Array)
@@ -262,34 +263,32 @@ def _array(record: ak.contents.RecordArray) -> ak.Array:
     return made
 
 
-def _names_of(layout: Any) -> dict[str, object]:
-    """The attributes of a layout; of values that cannot be compared only that they are there."""
+def _names_of(layout: object) -> dict[str, object]:
+    """Return a layout's attributes for a comparison: types in place of values, except for None and the backend."""
     return {name: value if value is None or value is BACKEND else type(value) for name, value in vars(layout).items()}
 
 
-def faster(fast: Callable[..., Any], checked: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """The fast function if what it makes of the arguments has the attributes of what the constructor gives, else
-    the one that calls the constructor.
-    """
+def faster(fast: Callable[..., object], checked: Callable[..., object], *arguments: object) -> Callable[..., Any]:
+    """Return the constructor ``fast`` if its result has the same attributes as with ``checked``, else ``checked``."""
     return fast if _names_of(fast(*arguments)) == _names_of(checked(*arguments)) else checked
 
 
-# Arguments with which the fast functions are compared to the constructors.
+# Arguments for comparing each fast constructor with its checked counterpart.
 _OFFSETS, _VALUES = np.zeros(1, dtype="i8"), np.empty(0)
 _INDEX, _NUMBERS = _checked_index(_OFFSETS), _checked_numbers(_VALUES)
 
-# Offsets of 64 bits, in an array of one dimension.
+# Function that creates an index from a 1-dimensional int64 array.
 index_of = faster(_index, _checked_index, _OFFSETS)
-# Numbers, in an array of any shape.
+# Function that creates a layout of numbers from an array of any shape.
 numbers_of = faster(_numbers, _checked_numbers, _VALUES)
-# Lists, of an index with one number more than there are lists, and the content.
+# Function that creates lists from an index of offsets (number of lists + 1) and a content.
 lists_of = faster(_lists, _checked_lists, _INDEX, _NUMBERS)
-# Values of which some are missing, of their places in a content that is neither of options nor a union; -1 for missing.
+# Function that creates nullable values from an index (-1: missing) and a content (no option type or union).
 options_of = faster(_options, _checked_options, _INDEX, _NUMBERS)
-# A record, of a list of contents that are at least as long, a list of their names, and the length.
+# Function that creates records from a list of contents, a list of names, and the number of records.
 record_of = faster(_record, _checked_record, [_NUMBERS], ["x"], 0)
 
 _RECORD = record_of([_NUMBERS], ["x"], 0)
 _ATTRIBUTES = vars(ak.Array(_RECORD)).copy()
-# An array of a record.
+# Function that creates an array from a record layout.
 array_of_record = faster(_array, ak.Array, _RECORD)

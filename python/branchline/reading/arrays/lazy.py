@@ -1,10 +1,10 @@
-"""Awkward arrays whose columns are read at the first use of a value."""
+"""Awkward arrays whose columns are read on first access."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import awkward as ak
 import numpy as np
@@ -14,7 +14,7 @@ from branchline.reading.arrays.nesting import Group, elements_of
 
 BUFFER_KEY = "{form_key}/{attribute}"
 ReadColumn = Callable[[str], ak.contents.Content]
-#: What is told of each buffer when it is wanted: the path of its branch, and its name.
+#: Callback for each accessed buffer; gets the branch path and the buffer key.
 Note = Callable[[str, str], None]
 
 
@@ -25,18 +25,24 @@ def lazy_array(
     column: ReadColumn,
     note: Note | None = None,
 ) -> ak.Array:
-    """A record array of branches and groups, of which a branch is read when one of its values is wanted.
+    """Return a record array of branches and groups that reads each branch on first access.
 
-    ``empty`` gives the layout of a branch without entries, which has its type, ``column`` that of its entries; it is
-    called once for a branch. ``note`` is called with the branch and the name of each buffer that is wanted.
+    ``empty`` returns a branch's layout with zero entries, which defines the type. ``column`` reads the entries of a
+    branch, and is called once per branch. ``note`` is called with the branch path and the key of each accessed buffer.
     """
     return LazyRecord(fields, empty).array(entries_count, column, note=note)
 
 
-class LazyRecord:
-    """The form of a record array of branches and groups, computed once for all chunks of trees with the same branches.
+class AccessLog(Protocol):
+    """Collects the branch path and the key of each buffer that a virtual array accessed."""
 
-    ``record_name`` is awkward's name for what has these fields.
+    def append(self, accessed: tuple[str, str], /) -> None: ...
+
+
+class LazyRecord:
+    """The form of a record array of branches and groups. It is shared by all chunks of trees with equal branches.
+
+    ``record_name`` is the name of the awkward record type.
     """
 
     def __init__(self, fields: Mapping[str, str | Group], empty: ReadColumn, record_name: str | None = None) -> None:
@@ -46,9 +52,11 @@ class LazyRecord:
         form = self._group(Group(dict(fields)), "@events")
         self._form = form.copy(parameters={"__record__": record_name}) if record_name else form
 
-    def array(self, entries_count: int, column: ReadColumn, *, note: Note | None = None, **options: Any) -> ak.Array:
-        """The entries of which ``column`` gives the layouts of branches. ``options`` are those of ``ak.from_buffers``:
-        ``behavior`` and ``attrs``. What a branch holds of another type raises BranchlineError when it is wanted.
+    def array(self, entries_count: int, column: ReadColumn, *, note: Note | None = None, **options: object) -> ak.Array:
+        """Return an array of entries, whose branches are read by ``column`` on first access.
+
+        ``options`` (``behavior``, ``attrs``) are passed to ``ak.from_buffers``. Accessing a branch raises
+        BranchlineError if its type differs from the form.
         """
         container: dict[str, Callable[[], Any]] = {}
         for branch in self._branches:
@@ -60,7 +68,7 @@ class LazyRecord:
         return ak.from_buffers(self._form, entries_count, container, buffer_key=BUFFER_KEY, **options)
 
     def _group(self, group: Group, key: str) -> ak.forms.Form:
-        """The form of a group."""
+        """Return the form of a group."""
         if group.counter is None:
             return ak.forms.RecordForm(*self._members(group, key, is_inside=False), form_key=key)
         self._counters[BUFFER_KEY.format(form_key=key, attribute="offsets")] = group.counter
@@ -90,7 +98,7 @@ def _offsets(column: ReadColumn, counter: str, key: str, note: Note | None) -> A
 
 
 class _Branch:
-    """The form of a branch, or ``is_inside`` a collection that of its elements, and the keys of its buffers."""
+    """The form and the buffer keys of a branch, or of the branch's elements if ``is_inside`` a collection."""
 
     def __init__(self, path: str, empty: ak.contents.Content, *, is_inside: bool) -> None:
         self.path = path
@@ -99,7 +107,7 @@ class _Branch:
         self.keys = list(buffers)
 
     def keyed(self, layout: ak.contents.Content) -> tuple[ak.forms.Form, dict[str, Any]]:
-        """The form of a column, and its buffers under names that hold the branch's."""
+        """Return the form and the buffers of a column. The buffers' keys start with the branch path."""
         if self._is_inside:
             lists = elements_of(self.path, layout)
             layout = lists.content[: lists.offsets[-1]]
@@ -111,7 +119,7 @@ class _Branch:
 
 
 class _Buffers:
-    """The buffers of one branch of a chunk, read when the first of them is wanted."""
+    """The buffers of one branch of a chunk, read on first access."""
 
     def __init__(self, branch: _Branch, column: ReadColumn, note: Note | None = None) -> None:
         self._branch = branch
@@ -126,13 +134,13 @@ class _Buffers:
             form, self._held = self._branch.keyed(self._column(self._branch.path))
             if form != self._branch.form:
                 known = self._branch.form.type
-                what = f"branch {self._branch.path} holds {form.type} here and {known} in the files before"
-                raise BranchlineError(what, hint="run over files of one kind at a time")
+                what = f"branch {self._branch.path} has type {form.type}, but type {known} in previous files"
+                raise BranchlineError(what, hint="process files with different types separately")
         return self._held[key]
 
 
 def without_blocks(layout: ak.contents.Content) -> ak.contents.Content:
-    """The same with regular lists in place of blocks of several dimensions, whose data awkward reads at once."""
+    """Convert multidimensional NumPy layouts to regular lists, because awkward reads NumPy data eagerly."""
     if layout.is_numpy:
         return layout.to_RegularArray() if layout.inner_shape else layout
     if layout.is_record or layout.is_union:

@@ -1,17 +1,16 @@
-"""Which branches a tree has, and which belong together as records: members of objects, elements of collections, names
-with a common prefix.
+"""The branches of a tree, and how they combine into records.
 
-The `Shape` of a tree is its metadata: its `Outline`, which is the branches and their parents, their types and groups.
-A Group is made of
+The `Shape` of a tree is its metadata: the hierarchy of branches (its `Outline`), their types, and their groups. A Group
+is a record that is formed from one of these:
 
-- a branch with branches below it: ``Tracks`` of ``Tracks/Tracks.fP[5]`` has a member ``fP``;
-- branches whose elements the same branch counts and whose names begin alike: ``Muon_pt`` and ``Muon_eta``, counted by
+- a branch with sub-branches: ``Tracks`` with ``Tracks/Tracks.fP[5]`` has a member ``fP``;
+- branches with the same counter and a common prefix: ``Muon_pt`` and ``Muon_eta``, counted by
   ``nMuon``, are members ``pt`` and ``eta`` of ``Muon``, as in NanoAOD;
-- two or more other branches whose names begin alike up to the first ``_`` or ``.``: ``MET_pt`` and ``MET_phi``.
+- two or more other branches with a common prefix up to the first ``_`` or ``.``: ``MET_pt`` and ``MET_phi``.
 
-In the first case and the second all members have the same number of elements in an event, and come as one list of
-records; the branch that counts them is not a field of its own then. All this follows from the names and counters of the
-branches alone and never from values, so that every chunk of every file of a kind has the same fields.
+In the first two cases, all members have the same number of elements in an event. They become one list of records, and
+the counter is not a separate field. Groups depend only on branch names and counters, never on values, so every chunk of
+every file of a dataset has the same fields.
 """
 
 from __future__ import annotations
@@ -32,21 +31,20 @@ from branchline.reading.arrays.libraries import common_prefix
 if TYPE_CHECKING:
     from branchline import _core
 
-# Kinds of branches that are left out where no branches are named.
+# Kinds of branches that are omitted unless they are requested by name.
 LEFT_OUT = ("unreadable", "short")
-# Sets of branches whose groups are cached: the files of a dataset have the same branches.
+# Maximum number of branch sets whose groups are cached. The files of a dataset usually share one set of branches.
 PLANS_KEPT = 16
-# Characters between the name of a group and that of a member.
+# Characters that separate the group's name from the member's name in a branch name.
 SEPARATORS = "_."
-# Prefix of the collections that ROOT's importer of TTrees (RNTupleImporter) makes in RNTuples.
+# Prefix of the collections that RNTupleImporter, ROOT's importer of TTrees into RNTuples, creates.
 IMPORTED = "_collection"
 
 
 class Shape:
-    """Metadata of a tree, looked up once for all its chunks, and only when they are wanted: its branches, their types,
-    and which belong together.
+    """The metadata of a tree: its branches, their types, and their groups.
 
-    ``core`` is the engine's handle on the tree.
+    The metadata is loaded lazily and shared by all chunks of the tree. ``core`` is the engine's handle of the tree.
     """
 
     def __init__(self, core: _core.Tree) -> None:
@@ -56,26 +54,26 @@ class Shape:
 
     @cached_property
     def outline(self) -> Outline:
-        """Which branches there are, and which are below which."""
+        """The hierarchy of the branches."""
         return Outline(self.core)
 
     @cached_property
     def readable(self) -> list[str]:
-        """Paths of the branches that can be read."""
+        """Paths of the readable branches."""
         return self.core.readable()
 
     @cached_property
     def readable_set(self) -> frozenset[str]:
-        """The same, to look into."""
+        """Paths of the readable branches, as a set."""
         return frozenset(self.readable)
 
     @cached_property
     def groups(self) -> dict[str, str | Group]:
-        """All that can be read, as groups and single branches by their names."""
+        """All readable branches, as groups and single branches by name."""
         return groups_of(self.outline, self.readable)
 
     def group(self, name: str) -> Group | None:
-        """The branches that belong together under a name; None if it stands for one branch, or for nothing."""
+        """The group with this name; None if the name refers to a single branch or does not exist."""
         alone = self.outline.index_by_path.get(name)
         if alone is not None and not self.outline.children(alone):
             return None
@@ -83,7 +81,7 @@ class Shape:
         return group if isinstance(group, Group) else None
 
     def find(self, name: str) -> str:
-        """The path of the branch that a name means. Raises NoSuchKeyError."""
+        """Resolve a name to the path of a branch. Raises NoSuchKeyError."""
         return self.facts_of(self.core.find(name)).path
 
     @property
@@ -92,34 +90,36 @@ class Shape:
         return self.core.title
 
     def facts_of(self, index: int) -> BranchFacts:
-        """The metadata of a branch, by its number."""
+        """The metadata of the branch with this index."""
         if index not in self._facts:
             self._facts[index] = self.core.branch(index)
         return self._facts[index]
 
     def facts(self) -> dict[str, BranchFacts]:
-        """The metadata of all branches, by their paths."""
+        """The metadata of all branches by path."""
         return {path: self.facts_of(index) for path, index in self.outline.index_by_path.items()}
 
     def empty(self, path: str) -> ak.contents.Content:
-        """The layout of a branch without entries, which has its type."""
+        """Return a branch's layout with zero entries, which defines the branch's type."""
         if path not in self._empty:
             self._empty[path] = layout_of(self.core.empty_columns([path])[0])
         return self._empty[path]
 
     def learn_types(self, paths: list[str]) -> None:
-        """Looks up the types of many branches at once."""
+        """Load and cache the types of many branches in one call."""
         unknown = [path for path in paths if path not in self._empty]
         self._empty |= dict(zip(unknown, map(layout_of, self.core.empty_columns(unknown)), strict=True))
 
 
 class Outline:
-    """The branches of a tree by their indices, a parent before its children.
+    """The hierarchy of a tree's branches. Lists have one element per branch, with parents before their children.
 
-    ``paths`` are unique, ``names`` are the branches' own; ``kinds`` are ``data``, ``group`` (it only groups others),
-    ``short`` (data of fewer entries than the tree has) and ``unreadable``; ``counts`` are the branches that say how
-    many elements the entries of one have. ``separator`` stands between the names of a path. Where the tree ``nests``, a
-    branch holds all that those below it hold.
+    - ``paths`` are unique; ``names`` may occur several times.
+    - ``kinds`` are ``data``, ``group`` (has only sub-branches), ``short`` (has fewer entries than the tree) and
+      ``unreadable``.
+    - ``counts`` contains the index of each branch's counter, which stores the number of elements per entry, or None.
+    - ``separator`` joins the names in a path.
+    - ``nests`` means that the data of a branch include the data of its sub-branches.
     """
 
     def __init__(self, core: _core.Tree) -> None:
@@ -137,11 +137,11 @@ class Outline:
             self._children.setdefault(parent, []).append(index)
 
     def children(self, index: int | None) -> list[int]:
-        """The branches right below one, or with None those at the top."""
+        """Return the direct children of a branch; for None, the top-level branches."""
         return self._children.get(index, [])
 
     def below(self, index: int | None) -> Iterator[int]:
-        """All branches below one, or with None all of the tree."""
+        """Yield all descendants of a branch; for None, all branches of the tree."""
         if index is None:
             yield from range(len(self.paths))
             return
@@ -150,19 +150,19 @@ class Outline:
             yield from self.below(child)
 
     def is_below(self, index: int, ancestor: int | None) -> bool:
-        """Whether a branch is below another; all are below None."""
+        """Whether a branch is a descendant of ``ancestor``; None is the ancestor of all branches."""
         parent: int | None = index
         while parent is not None and parent != ancestor:
             parent = self.parents[parent]
         return parent == ancestor and index != ancestor
 
     def depth(self, index: int) -> int:
-        """How many branches are above one."""
+        """Number of ancestors of a branch."""
         parent = self.parents[index]
         return 0 if parent is None else 1 + self.depth(parent)
 
     def chain(self, index: int | None) -> str:
-        """Names of the branches that lead to one and its own, as in a path, which two branches may share."""
+        """Return the joined names of the branch's ancestors and the branch. Unlike a path, it is not always unique."""
         names = []
         while index is not None:
             names.append(self.names[index])
@@ -170,37 +170,38 @@ class Outline:
         return self.separator.join(reversed(names))
 
     def path_from(self, index: int, ancestor: int | None) -> str:
-        """The path of a branch relative to another, with which that one finds it."""
+        """The path of a branch relative to an ancestor."""
         if ancestor is None:
             return self.paths[index]
         return self.paths[index][len(self.chain(ancestor)) + 1 :]
 
     def data_below(self, index: int) -> list[int]:
-        """The branches below a group that can be read."""
+        """The readable descendants of a branch."""
         return [one for one in self.below(index) if self.kinds[one] == "data"]
 
 
 @dataclass
 class Group:
-    """Members by their short names: paths of branches, and groups in it. ``counter`` is the path of the branch that
-    holds the number of their elements, None if the group is one record per entry.
+    """Branches that are combined into records: branch paths and nested groups by short name.
+
+    ``counter`` is the path of the branch with the number of elements per entry; None for one record per entry.
     """
 
     members: dict[str, str | Group] = field(default_factory=dict)
     counter: str | None = None
 
     def paths(self) -> Iterator[str]:
-        """All branches in it."""
+        """Yield the paths of all branches in the group and in nested groups."""
         for member in self.members.values():
             yield from _paths_in(member)
 
 
 def groups_of(outline: Outline, paths: Iterable[str]) -> dict[str, str | Group]:
-    """Groups and single branches by their names, of the branches with these paths."""
+    """Group the branches at ``paths``; return the groups and the remaining branches by name."""
     wanted = frozenset(outline.index_by_path[path] for path in paths)
     facts: tuple[Sequence[Any], ...] = (outline.paths, outline.names, outline.parents, outline.kinds, outline.counts)
     if outline.nests:
-        # Fields come as records already; the path of a field that is read alone has the names of its parents.
+        # In an RNTuple, fields are records already. The path of a field that is read alone includes its parents' names.
         counts = imported_counts(outline)
         nothing_else = {index for index in wanted if outline.paths[index].startswith(IMPORTED)}
         wanted = wanted - nothing_else if counts else wanted
@@ -209,10 +210,10 @@ def groups_of(outline: Outline, paths: Iterable[str]) -> dict[str, str | Group]:
 
 
 def imported_counts(outline: Outline) -> list[int | None]:
-    """For an RNTuple that was made of a TTree of arrays with counters, the fields that count others.
+    """Return the counter of each field of an RNTuple that was imported from a TTree with counted arrays.
 
-    ROOT's importer puts such arrays into collections ``_collection0``, ..., and repeats them under their old names with
-    their counters (RNTupleImporter). Nothing if there is no such collection.
+    ROOT's importer (RNTupleImporter) puts counted arrays into collections ``_collection0``, ``_collection1``, ..., and
+    adds projected fields with the original names and counters. Returns an empty list without imported collections.
     """
     counts: list[int | None] = [None] * len(outline.paths)
     found = False
@@ -236,7 +237,7 @@ def _plan(wanted: frozenset[int], *facts: tuple[Any, ...]) -> dict[str, str | Gr
 
 
 class _Planner:
-    """Sorts the branches of a tree into groups."""
+    """Assigns the branches of a tree to groups."""
 
     def __init__(
         self,
@@ -254,19 +255,16 @@ class _Planner:
         self._kinds = kinds
         self._counts = counts
         self._below: dict[int | None, list[int]] = {}
-        for index in self._needed():
-            self._below.setdefault(self._parents[index], []).append(index)
-        self._top_names = {name for name, parent in zip(self._names, self._parents, strict=True) if parent is None}
-
-    def _needed(self) -> list[int]:
-        """The wanted branches, and those that lead to them."""
+        # Collect the wanted branches and all of their ancestors.
         needed = set()
         for index in self._wanted:
             above: int | None = index
             while above is not None and above not in needed:
                 needed.add(above)
                 above = self._parents[above]
-        return sorted(needed)
+        for index in sorted(needed):
+            self._below.setdefault(self._parents[index], []).append(index)
+        self._top_names = {name for name, parent in zip(self._names, self._parents, strict=True) if parent is None}
 
     def plan(self) -> dict[str, str | Group]:
         fields: dict[str, str | Group] = {}
@@ -290,7 +288,7 @@ class _Planner:
         return group
 
     def _add_counted(self, fields: dict[str, str | Group], leaves: list[int]) -> list[int]:
-        """Makes groups of what has a counter; gives the leaves that are in none."""
+        """Add groups of branches with a common counter to ``fields``; return the branches without a group."""
         counted: dict[int, list[int]] = {}
         for index in leaves:
             counter = self._counts[index]
@@ -298,7 +296,11 @@ class _Planner:
                 counted.setdefault(counter, []).append(index)
         grouped = set()
         for counter, indices in counted.items():
-            prefix = self._prefix_of(counter, indices)
+            # The prefix is ``Muon_`` for branches with the counter ``nMuon``; otherwise, use the common prefix.
+            prefix = self._names[counter].removeprefix("n") + "_"
+            names = [self._names[index] for index in indices]
+            if not any(name.startswith(prefix) for name in names):
+                prefix = common_prefix(names) if len(names) > 1 else ""
             members = [index for index in indices if prefix and self._names[index].startswith(prefix)]
             name = prefix.rstrip(SEPARATORS)
             if not members or name in fields or name in self._top_names:
@@ -309,14 +311,6 @@ class _Planner:
             fields[name] = group
             grouped |= {counter, *members}
         return [index for index in leaves if index not in grouped]
-
-    def _prefix_of(self, counter: int, indices: list[int]) -> str:
-        """``Muon_`` for what ``nMuon`` counts; else what all the names begin with."""
-        named = self._names[counter].removeprefix("n") + "_"
-        names = [self._names[index] for index in indices]
-        if any(name.startswith(named) for name in names):
-            return named
-        return common_prefix(names) if len(names) > 1 else ""
 
     def _add_alike(self, fields: dict[str, str | Group], leaves: list[int]) -> None:
         alike: dict[str, list[int]] = {}
@@ -343,13 +337,16 @@ def _paths_in(member: str | Group) -> Iterator[str]:
 
 
 def _beginning(name: str) -> str:
-    """A name up to its first separator and with it; nothing if it has none, or begins or ends with it."""
+    """Return the prefix of a name up to and including the first separator.
+
+    The prefix is empty if the name has no separator, or only at the start or end.
+    """
     at = min((at for at in (name.find(separator) for separator in SEPARATORS) if at > 0), default=len(name))
     return name[: at + 1] if at + 1 < len(name) else ""
 
 
 def _add(members: dict[str, str | Group], name: str, longer: str, member: str | Group) -> None:
-    """Adds a member under its name, or a longer one if that is taken."""
+    """Add a member under ``name``, or under the name ``longer`` if ``name`` is taken."""
     free = next((one for one in (name, longer) if one and one not in members), None)
     number = 2
     while free is None:
@@ -359,7 +356,7 @@ def _add(members: dict[str, str | Group], name: str, longer: str, member: str | 
 
 
 def short_name(name: str, parent: str) -> str:
-    """A name without dimensions and the pieces that it shares with its parent's: ``fP`` of ``Tracks.fP[5]``."""
+    """Return a name without array dimensions and without the parent's components: ``fP`` for ``Tracks.fP[5]``."""
     pieces = name.split("[")[0].rstrip(".").split(".")
     shared = 0
     for piece, other in zip(pieces[:-1], parent.rstrip(".").split("."), strict=False):
@@ -370,14 +367,14 @@ def short_name(name: str, parent: str) -> str:
 
 
 def elements_of(path: str, layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
-    """The lists of a branch whose elements are counted, from the first on. Raises BranchlineError if it has none."""
+    """Return the lists of a counted branch, with offsets starting at 0. Raises BranchlineError for other values."""
     if not layout.is_list or layout.parameter("__array__") is not None:
-        raise BranchlineError(f"{path} has no list of elements, though another branch counts them")
+        raise BranchlineError(f"{path} does not contain lists, although another branch counts its elements")
     return layout.to_ListOffsetArray64(True)
 
 
 def nested_layout(group: Group, layout: Callable[[str], ak.contents.Content], entries_count: int) -> Any:
-    """The layout of a group made of those of its branches. Raises BranchlineError if the lengths of lists differ."""
+    """Combine the layouts of a group's branches into one layout. Raises BranchlineError if list lengths differ."""
     if group.counter is None:
         contents = [
             nested_layout(member, layout, entries_count) if isinstance(member, Group) else layout(member)
@@ -388,8 +385,10 @@ def nested_layout(group: Group, layout: Callable[[str], ak.contents.Content], en
     first, offsets = next((path, one.offsets) for path, one in lists.items())
     for path, one in lists.items():
         if not np.array_equal(one.offsets, offsets):
-            what = f"{path} and {first} have different numbers of elements, though {group.counter} counts both"
-            raise BranchlineError(what, hint="read the branches as they are, without nesting")
+            what = (
+                f"{path} and {first} have different numbers of elements, although both are counted by {group.counter}"
+            )
+            raise BranchlineError(what, hint="read the branches individually, without nesting")
     count = offsets[-1]
     elements = {path: one.content[:count] for path, one in lists.items()}
     return ak.contents.ListOffsetArray(offsets, nested_layout(Group(group.members), elements.__getitem__, count))

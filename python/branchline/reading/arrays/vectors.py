@@ -1,7 +1,7 @@
-"""Arrays of TLorentzVector, TVector2, TVector3 and ROOT::Math's vectors calculate as vectors do.
+"""Vector arithmetic for arrays of TLorentzVector, TVector2, TVector3 and the vectors of ROOT::Math.
 
-Their members stay what they are in the file (`array.fP.fX`). Everything else that one may ask them for, `array.pt`,
-`array.deltaR(other)`, `array + other`, is answered by the package `vector`, which is imported when it is first needed.
+Members keep their names (`array.fP.fX`). All other attributes and operators, such as `array.pt`, `array.deltaR(other)`
+or `array + other`, are delegated to the package `vector`, which is imported on first use.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 import awkward as ak
 import numpy as np
 
-# Names of the classes, or what their names begin with.
+# Names of ROOT's vector classes that are not templates.
 _NAMES = ("TLorentzVector", "TVector2", "TVector3")
+# Name prefixes of ROOT's vector classes that are templates.
 _TEMPLATES = tuple(
     f"ROOT::Math::{name}<"
     for name in (
@@ -25,7 +26,7 @@ _TEMPLATES = tuple(
         "PositionVector3D",
     )
 )
-# For each of ROOT's coordinate systems, its members and the coordinates of `vector` that they are.
+# ROOT's coordinate systems. Maps the set of members to the corresponding coordinates of `vector`, by member.
 _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
     frozenset(members): members
     for members in (
@@ -41,39 +42,43 @@ _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
         {"fPt": "pt", "fPhi": "phi", "fEta": "eta", "fM": "mass"},
     )
 }
-# Operations that `vector` defines for one vector, for two, for a vector and a number, and for lists of vectors.
-_OF_ONE: tuple[Any, ...] = (np.absolute, np.square, np.sqrt, np.cbrt, np.positive, np.negative)
-_OF_TWO: tuple[Any, ...] = (np.add, np.subtract, np.matmul, np.equal, np.not_equal)
-_WITH_NUMBER: tuple[Any, ...] = (np.multiply, np.true_divide, np.power)
-_OF_LISTS: tuple[Any, ...] = (ak.sum, ak.count, ak.count_nonzero)
+# Operations that `vector` defines for one vector.
+_OF_ONE: tuple[Callable[..., ak.Array], ...] = (np.absolute, np.square, np.sqrt, np.cbrt, np.positive, np.negative)
+# Operations that `vector` defines for two vectors.
+_OF_TWO: tuple[Callable[..., ak.Array], ...] = (np.add, np.subtract, np.matmul, np.equal, np.not_equal)
+# Operations that `vector` defines for a vector and a number.
+_WITH_NUMBER: tuple[Callable[..., ak.Array], ...] = (np.multiply, np.true_divide, np.power)
+# Operations that `vector` defines for lists of vectors.
+_OF_LISTS: tuple[Callable[..., ak.Array], ...] = (ak.sum, ak.count, ak.count_nonzero)
 _KINDS_OF_VECTOR = tuple(f"{kind}{dimensions}D" for kind in ("Momentum", "Vector") for dimensions in (2, 3, 4))
-# Classes of records that were looked at, and those of them that are vectors.
+# Names of record classes that `register_vectors` has already checked.
 _seen: set[str] = set()
+# Names of the vector classes among the checked record classes.
 _vectors: list[str] = []
 
 
-def coordinates(vectors: Any) -> dict[str, Any]:
-    """The coordinates of ROOT's vectors by the names that `vector` gives them."""
+def coordinates(vectors: ak.Array) -> dict[str, ak.Array]:
+    """Return the coordinates of ROOT's vectors by the names that `vector` uses."""
     if "fP" in vectors.fields:
         return {"px": vectors.fP.fX, "py": vectors.fP.fY, "pz": vectors.fP.fZ, "E": vectors.fE}
     inner = vectors["fCoordinates"] if "fCoordinates" in vectors.fields else vectors
     names = _SYSTEMS.get(frozenset(inner.fields))
     if names is None:
-        raise TypeError(f"members {', '.join(inner.fields)} are no coordinates that are known")
+        raise TypeError(f"members {', '.join(inner.fields)} are not a known coordinate system")
     found = {name: inner[member] for member, name in names.items()}
     if "r" in found:
-        # `vector` has no distance from the origin among its coordinates.
+        # `vector` has no radial coordinate, so convert it to pt.
         found["pt"] = found.pop("r") * np.sin(found["theta"])
     return found
 
 
-def to_vector(vectors: Any) -> Any:
-    """The same vectors as those of the package `vector`."""
+def to_vector(vectors: ak.Array) -> Any:
+    """Convert ROOT's vectors to vectors of the package `vector`."""
     try:
         import vector
     except ImportError as error:
         raise ImportError(
-            "vectors are calculated with by the package vector, which is not installed: pip install vector"
+            "vector arithmetic needs the package vector, which is not installed: pip install vector"
         ) from error
 
     vector.register_awkward()
@@ -84,15 +89,15 @@ def to_vector(vectors: Any) -> Any:
     return ak.zip(found, with_name=name)
 
 
-def _converted(value: Any) -> Any:
+def _converted(value: object) -> object:
     return to_vector(value) if isinstance(value, _Vectors) else value
 
 
 class _Vectors:
-    """What arrays and single records of ROOT's vectors have in common."""
+    """Methods that arrays and single records of ROOT's vectors share."""
 
     def to_vector(self) -> Any:
-        """The same as vectors of the package `vector`."""
+        """Convert ROOT's vectors to vectors of the package `vector`."""
         return to_vector(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -109,7 +114,7 @@ class _Vectors:
         if not callable(found) or isinstance(found, ak.Array | ak.Record):
             return found
 
-        def method(*arguments: Any, **options: Any) -> Any:
+        def method(*arguments: object, **options: object) -> Any:
             return found(*map(_converted, arguments), **{key: _converted(value) for key, value in options.items()})
 
         return method
@@ -120,20 +125,20 @@ class VectorArray(_Vectors, ak.Array):
 
 
 class VectorRecord(_Vectors, ak.Record):
-    """One of ROOT's vectors."""
+    """A single vector of ROOT."""
 
 
-def _on_vectors(operation: Callable[..., Any]) -> Callable[..., Any]:
-    """An operation of NumPy or awkward as `vector` does it."""
+def _on_vectors(operation: Callable[..., ak.Array]) -> Callable[..., ak.Array]:
+    """Wrap a NumPy or awkward operation so that the package `vector` computes it."""
     return lambda *values: operation(*map(_converted, values))
 
 
-def _over_lists(reducer: Callable[..., Any]) -> Callable[[Any, bool], Any]:
+def _over_lists(reducer: Callable[..., ak.Array]) -> Callable[[ak.Array, bool], ak.Array]:
     return lambda lists, mask_identity: reducer(to_vector(lists), axis=1, mask_identity=mask_identity)
 
 
 def register_vectors(class_name: str) -> None:
-    """Makes records of this class behave as vectors, if ROOT's class is one."""
+    """Register vector behavior for records of ``class_name`` if the class is one of ROOT's vector classes."""
     if class_name in _seen:
         return
     _seen.add(class_name)

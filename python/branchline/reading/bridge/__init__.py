@@ -1,8 +1,8 @@
-"""Files that libraries of Python read for us: anything that fsspec knows, HDFS, and XRootD where its own client must
-log in.
+"""Files read through Python libraries: all protocols of fsspec, HDFS, and XRootD servers whose login requires XRootD's
+own client.
 
-The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` from threads of its own. They give a
-`BridgedFile` and raise `BridgeError`. `reading/datasets` lists folders with `list_by_fsspec` and `list_by_hdfs`.
+The compiled module calls `open_by_fsspec`, `open_by_hdfs` and `open_by_xrootd` from its own threads. They return a
+`BridgedFile` or raise `BridgeError`. `reading/datasets` lists folders with `list_by_fsspec` and `list_by_hdfs`.
 """
 
 from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, ListedFile, in_time

@@ -1,4 +1,4 @@
-"""What every file that a library reads for us offers: its size, its version, and ranges of its bytes."""
+"""The interface of files that are read through a Python library: size, version, and byte ranges."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ Kind = Literal[
     "missing", "permission", "not a file", "unknown", "timeout", "unreachable", "changed", "refused", "failed"
 ]
 Answer = TypeVar("Answer")
-#: An object of a library that has no types: a file system of fsspec, a client or a file of hdfs-native or XRootD.
+#: An object of an untyped library: an fsspec file system, or a client or file of hdfs-native or XRootD.
 LibraryObject = Any  # type: ignore[explicit-any]
 RETRYABLE = ("timeout", "unreachable", "failed")
 
 
 class WantedRange(Protocol):
-    """A range that the compiled module wants: ``length`` bytes from ``offset`` on."""
+    """A range requested by the compiled module: ``length`` bytes from ``offset`` on."""
 
     @property
     def offset(self) -> int:
-        """Where it begins in the file."""
+        """Offset in the file."""
         ...
 
     @property
     def length(self) -> int:
-        """How many bytes."""
+        """Number of bytes."""
         ...
 
     def append(self, content: bytes) -> None:
-        """Copies the next bytes to their place. With more than ``length`` in all the read fails in the end, and may be
-        tried again. Raises ValueError once the read has ended.
+        """Append the next bytes of the range.
+
+        If the total exceeds ``length``, the read fails and may be retried. Raises ValueError if the read has already
+        ended.
         """
         ...
 
 
 class BridgedFile(Protocol):
-    """A file that is open at a library. Several threads may read from it."""
+    """A file opened by a library. Several threads may read from the file concurrently."""
 
     @property
     def name(self) -> str:
-        """The storage element, as in reports."""
+        """Name of the storage element for reports."""
         ...
 
     @property
@@ -51,19 +53,20 @@ class BridgedFile(Protocol):
 
     @property
     def identity(self) -> str | None:
-        """A text that differs between versions of the file; None if there is none."""
+        """A value that differs between versions of the file; None if unknown."""
         ...
 
     def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
-        """Appends to each range its bytes, as they come; returns the requests that they took.
+        """Read the wanted ranges and append the bytes to each range as they arrive; return the number of requests.
 
-        Raises BridgeError. The caller stops waiting after ``patience_s``; a library with deadlines may use it as one.
+        ``patience_s`` is the time after which the caller stops waiting; a library may use it as timeout. Raises
+        BridgeError.
         """
         ...
 
 
 class ListedFile(NamedTuple):
-    """A name in a folder, as a library lists it; ``size_bytes`` is None for a folder, or where it is not known."""
+    """An entry of a folder as listed by a library. ``size_bytes`` is None for a folder, or if unknown."""
 
     name: str
     is_folder: bool
@@ -71,7 +74,7 @@ class ListedFile(NamedTuple):
 
 
 class BridgeError(Exception):
-    """A failure with its kind, which says whether the same may succeed when it is tried again."""
+    """An error whose kind determines whether a retry may succeed."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
@@ -80,10 +83,10 @@ class BridgeError(Exception):
 
 
 def in_time(work: Callable[[], Answer], patience_s: float, who: str) -> Answer:
-    """What ``work`` answers or raises, for libraries without deadlines: what takes longer goes on in a thread of its
-    own, which does not keep Python from ending.
+    """Run ``work`` with a timeout, for libraries without timeouts.
 
-    Raises BridgeError after ``patience_s``, which says that ``who`` did not answer.
+    After ``patience_s`` seconds, raises BridgeError, which names ``who`` as the server that did not respond. The work
+    then continues in a daemon thread, which does not prevent Python from exiting.
     """
     answers: SimpleQueue[tuple[Answer | None, BaseException | None]] = SimpleQueue()
 
@@ -100,4 +103,4 @@ def in_time(work: Callable[[], Answer], patience_s: float, who: str) -> Answer:
         raise BridgeError("timeout", f"{who} did not answer within {patience_s:.3g} s") from None
     if error is not None:
         raise error
-    return answer  # type: ignore[return-value]  # None only if that is the answer
+    return answer  # type: ignore[return-value]  # None only if work() returned None

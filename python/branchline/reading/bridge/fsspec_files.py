@@ -1,6 +1,6 @@
-"""Files at any place that fsspec knows: `gs://`, `sftp://`, `memory://`, `github://`, or `fsspec+<any URL of its own>`.
+"""Files of any protocol that fsspec supports: `gs://`, `sftp://`, `memory://`, `github://`, or `fsspec+<any URL>`.
 
-What a place needs (keys, tokens, projects) is set as fsspec has it, in ``~/.config/fsspec`` or in variables
+Credentials and options are configured through fsspec, in ``~/.config/fsspec`` or with variables
 ``FSSPEC_<PROTOCOL>_<OPTION>``.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from branchline.base.limits import HDFS_WEB_PORT
 from branchline.reading.bridge.bridged_file import (
@@ -22,15 +22,15 @@ from branchline.reading.bridge.bridged_file import (
 )
 
 PREFIX = "fsspec+"
-# Entries of a file system's info that change when the file does.
+# Keys in fsspec's file info whose values change when the file is rewritten.
 VERSIONS = ("etag", "e_tag", "md5hash", "md5", "sha", "checksum", "generation", "mtime", "last_modified", "modified",
             "lastmodified", "updated")  # fmt: skip
-# What clients of clouds write in exceptions that are no OSError when a user may not read a file.
+# Phrases in exceptions of cloud clients (other than OSError) that mean missing permissions.
 CLOSED = ("403", "401", "forbidden", "unauthorized", "access denied", "credentials")
 
 
 def open_by_fsspec(url: str, _patience_s: float) -> BridgedFile:
-    """The file at ``url``.
+    """Open the file at ``url``.
 
     Raises BridgeError.
     """
@@ -41,18 +41,27 @@ def open_by_fsspec(url: str, _patience_s: float) -> BridgedFile:
         raise BridgeError("not a file", "it is a directory, not a file")
     size = info.get("size")
     if not isinstance(size, int) or size < 0:
-        raise BridgeError("refused", "its place does not say how large it is; copy it to a local disk")
+        raise BridgeError("refused", "the storage does not report its size; copy it to a local disk")
     kind = _InParallel if isinstance(system, AsyncFileSystem) else _OneByOne
-    return kind(system, path, _element(url), size, _identity(info, size))
+    known = {str(key).lower().replace("-", "_"): info[key] for key in info}
+    found = [f"{key}={known[key]}" for key in VERSIONS if known.get(key) not in (None, "")]
+    # For local files, "created" is the inode change time.
+    if not found and known.get("created"):
+        found = [f"created={known['created']}"]
+    identity = f"{size} {' '.join(found)}" if found else None
+    # The name consists of the protocol and the host or bucket. For a chain, use the last link, which may be a path.
+    scheme, is_url, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")
+    element = f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}" if is_url else "file://"
+    return kind(system, path, element, size, identity)
 
 
 def _query(url: str, query: Callable[[LibraryObject, str], Answer]) -> tuple[LibraryObject, str, Answer]:
-    """The file system of a URL, the path there, and what ``query`` answers of them. Raises BridgeError."""
+    """Return the file system and path of a URL, and the result of ``query(system, path)``. Raises BridgeError."""
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
         raise BridgeError(
-            "unknown", f"{error_text(error)}; such files are read by fsspec: pip install 'branchline[fsspec]'"
+            "unknown", f"{error_text(error)}; such files are read through fsspec: pip install 'branchline[fsspec]'"
         ) from error
     try:
         system, path = url_to_fs(url.removeprefix(PREFIX))
@@ -62,7 +71,7 @@ def _query(url: str, query: Callable[[LibraryObject, str], Answer]) -> tuple[Lib
 
 
 def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
-    """All that is in the folder at ``url``.
+    """Return the entries of the folder at ``url``.
 
     Raises BridgeError.
     """
@@ -77,7 +86,7 @@ def list_by_fsspec(url: str, _patience_s: float) -> list[ListedFile]:
 
 
 def _with_port(url: str) -> str:
-    """A URL of WebHDFS with the port at which its files are read: that of fsspec is the one of Hadoop 2."""
+    """Add Hadoop's current default port to a WebHDFS URL without a port, because fsspec uses the one of Hadoop 2."""
     scheme, _, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     if scheme.lower() != "webhdfs" or authority.rpartition("@")[2].rpartition(":")[1] or _has_options("webhdfs"):
@@ -86,7 +95,7 @@ def _with_port(url: str) -> str:
 
 
 def _has_options(protocol: str) -> bool:
-    """Whether fsspec is told more of a protocol than URLs say."""
+    """Whether fsspec has configured options for a protocol."""
     try:
         from fsspec.config import conf
     except ImportError:
@@ -94,25 +103,8 @@ def _has_options(protocol: str) -> bool:
     return bool(conf.get(protocol))
 
 
-def _element(url: str) -> str:
-    """Protocol and host, or bucket; of a chain those of its last link, which may be a path."""
-    scheme, is_url, rest = url.removeprefix(PREFIX).rpartition("::")[2].partition("://")
-    if not is_url:
-        return "file://"
-    return f"{scheme}://{rest.partition('/')[0].rpartition('@')[2]}"
-
-
-def _identity(info: Mapping[str, object], size: int) -> str | None:
-    known = {str(key).lower().replace("-", "_"): info[key] for key in info}
-    found = [f"{key}={known[key]}" for key in VERSIONS if known.get(key) not in (None, "")]
-    # On a disk this is when the file or its attributes were changed.
-    if not found and known.get("created"):
-        found = [f"created={known['created']}"]
-    return f"{size} {' '.join(found)}" if found else None
-
-
 class _InParallel:
-    """A file of a file system that reads all ranges at once."""
+    """A file on an asynchronous file system, which reads all ranges concurrently."""
 
     def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
@@ -121,7 +113,7 @@ class _InParallel:
         self._system = system
         self._path = path
 
-    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - fsspec has no deadlines
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - fsspec has no timeouts
         starts = [one.offset for one in wanted]
         ends = [one.offset + one.length for one in wanted]
         try:
@@ -134,17 +126,17 @@ class _InParallel:
 
 
 class _OneByOne:
-    """A file of a file system that does one thing at a time. It is opened once: most need several requests for that."""
+    """A file on a synchronous file system. It is opened only once, since opening usually takes several requests."""
 
     def __init__(self, system: LibraryObject, path: str, name: str, size: int, identity: str | None) -> None:
         self.name = name
         self.size_bytes = size
         self.identity = identity
         self._lock = threading.Lock()
-        # An archive is closed with the last reference to it.
+        # Keep a reference: a file system for an archive closes the archive when it is garbage-collected.
         self._system = system
         try:
-            # We have a cache of our own.
+            # Disable fsspec's cache, since the engine has its own.
             self._file = system.open(path, "rb", cache_type="none")
         except Exception as error:
             raise as_bridge_error(error) from error
@@ -155,7 +147,7 @@ class _OneByOne:
 
     def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:
         if not self._lock.acquire(timeout=patience_s):
-            raise BridgeError("timeout", "an earlier read of the file does not end")
+            raise BridgeError("timeout", "an earlier read of the file is still running")
         try:
             for one in wanted:
                 self._read(one)
@@ -172,38 +164,38 @@ class _OneByOne:
             more = bytes(self._file.read(wanted.length - came))
             if not more:
                 end = wanted.offset + came
-                raise BridgeError("changed", f"the file ends at {end} bytes, and did not when it was opened")
+                raise BridgeError("changed", f"the file was truncated to {end} bytes after it was opened")
             wanted.append(more)
             came += len(more)
 
 
 def as_bridge_error(error: Exception) -> BridgeError:
-    """What an exception of a library means."""
+    """Convert an exception of fsspec or one of its libraries to a BridgeError."""
     if isinstance(error, BridgeError):
         return error
     if isinstance(error, FileNotFoundError):
-        if getattr(error.__cause__, "status", None) in (401, 403):  # over HTTP all that is not given is not found
-            return BridgeError("permission", f"it may not be read: {error_text(error.__cause__ or error)}")
+        if getattr(error.__cause__, "status", None) in (401, 403):  # fsspec reports HTTP errors as FileNotFoundError
+            return BridgeError("permission", f"permission denied: {error_text(error.__cause__ or error)}")
         return BridgeError("missing", "there is no such file")
     if isinstance(error, IsADirectoryError):
         return BridgeError("not a file", "it is a directory, not a file")
     if isinstance(error, PermissionError):
-        return BridgeError("permission", f"it may not be read: {error_text(error)}")
+        return BridgeError("permission", f"permission denied: {error_text(error)}")
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return BridgeError("timeout", f"no answer in time: {error_text(error)}")
     if isinstance(error, ConnectionError):
         return BridgeError("unreachable", error_text(error))
     if isinstance(error, ImportError):
-        return BridgeError("unknown", f"fsspec needs another package for it: {error_text(error)}")
+        return BridgeError("unknown", f"fsspec needs another package for this file: {error_text(error)}")
     if isinstance(error, ValueError) and "rotocol" in str(error):
-        return BridgeError("unknown", f"fsspec does not know such files: {error_text(error)}")
+        return BridgeError("unknown", f"fsspec does not support this protocol: {error_text(error)}")
     if any(word in error_text(error).lower() for word in CLOSED):
-        return BridgeError("permission", f"it may not be read: {error_text(error)}")
+        return BridgeError("permission", f"permission denied: {error_text(error)}")
     if isinstance(error, OSError):
         return BridgeError("failed", error_text(error))
     return BridgeError("refused", error_text(error))
 
 
 def error_text(error: BaseException) -> str:
-    """Class and message of an exception."""
+    """Return the class name and message of an exception."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

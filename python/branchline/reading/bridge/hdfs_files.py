@@ -1,27 +1,28 @@
-"""Files of HDFS, read without Java by the package `hdfs-native`: names from the NameNode, bytes from the DataNodes.
+"""HDFS files, read without Java through the package `hdfs-native`: metadata from the NameNode, data from the DataNodes.
 
-It takes a cluster's settings from ``HADOOP_CONF_DIR`` or ``HADOOP_HOME``, the user from ``HADOOP_USER_NAME`` or a
-ticket of Kerberos, and tokens from ``HADOOP_TOKEN_FILE_LOCATION``.
+The package reads the cluster configuration from ``HADOOP_CONF_DIR`` or ``HADOOP_HOME``, the user from
+``HADOOP_USER_NAME`` or a Kerberos ticket, and tokens from ``HADOOP_TOKEN_FILE_LOCATION``.
 
-It does not report which machines hold the blocks of a file. ``locate_by_hdfs`` asks the NameNodes through WebHDFS; see
-"Get File Block Locations" in Hadoop's documentation.
+The package does not report which machines store a file's blocks. ``locate_by_hdfs`` queries the NameNodes for them
+through WebHDFS; see "Get File Block Locations" in Hadoop's documentation.
 """
 
 from __future__ import annotations
 
 import getpass
-import http.client
 import json
 import os
 import re
+import ssl
 import threading
 import urllib.parse
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from xml.etree import ElementTree
 
+from branchline.base.imports import missing_packages_explained
 from branchline.base.limits import HDFS_BLOCKS_MAX_BYTES, HDFS_WEB_PORT, HDFS_WEB_TLS_PORT
 from branchline.reading.bridge.bridged_file import (
     Answer,
@@ -34,15 +35,15 @@ from branchline.reading.bridge.bridged_file import (
     in_time,
 )
 
-# Ranges that are read at the same time: each is a request to a DataNode, and most of its time is waiting.
+# Maximum number of ranges read concurrently. Each range is a request to a DataNode, so the threads mostly wait.
 READERS = 8
-# By default the package tries NameNodes 15 times, for minutes. Three times are enough to find the active one of a
-# cluster; the caller retries.
+# Settings for the package. By default, it retries NameNodes 15 times, for minutes. Three attempts are enough to find
+# the active NameNode of a cluster; the caller has its own retries.
 SETTINGS = {"dfs.client.failover.max.attempts": "3"}
-# Variables that choose cluster and user; the URL does too.
+# Environment variables that, together with the URL, select the cluster and the user.
 VARIABLES = ("HADOOP_CONF_DIR", "HADOOP_HOME", "HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HADOOP_TOKEN_FILE_LOCATION",
              "KRB5CCNAME")  # fmt: skip
-# The text of an error of the package: its kind, and for errors of servers the Java class and its message.
+# Matches the package's error messages: the kind of error, and for server errors the Java class and the message.
 WRITTEN = re.compile(r'(?P<kind>\w+)(?:\((?:"(?P<java>[\w.$]+)", )?"?(?P<words>.*?)(?:\\n|: \[|"?\)?$))?', re.DOTALL)
 JAVA_KINDS: dict[str, Kind] = {
     "AccessControlException": "permission", "AuthorizationException": "permission", "InvalidToken": "permission",
@@ -56,27 +57,27 @@ KINDS: dict[str, Kind] = {
     "UrlParseError": "unknown", "XmlParseError": "unknown",
 }  # fmt: skip
 HINTS: dict[Kind, str] = {
-    "permission": "the user is that of HADOOP_USER_NAME, or of a ticket of Kerberos",
-    "unknown": "an address is hdfs://namenode:port/path; names of clusters are looked up in HADOOP_CONF_DIR",
+    "permission": "set the user with HADOOP_USER_NAME, or by a Kerberos ticket",
+    "unknown": "use hdfs://namenode:port/path; cluster names are resolved with HADOOP_CONF_DIR",
 }
 
 _clients: dict[tuple[str | int | None, ...], LibraryObject] = {}
 _clients_lock = threading.Lock()
-# By cluster, the order of NameNodes that was answered last.
+# For each cluster, the index (in `_namenode_orders`) of the NameNode order that responded last.
 _answering: dict[tuple[str | None, ...], int] = {}
 
-# An answer by WebHDFS that cannot be used.
-_WRONG_ANSWER = "its NameNode answered what is no list of blocks"
+# Error message for an invalid WebHDFS response.
+_WRONG_ANSWER = "its NameNode did not return a list of blocks"
 
 
 def open_by_hdfs(url: str, patience_s: float) -> BridgedFile:
-    """The file at ``url``, `hdfs://namenode:port/path`, the path as it stands.
+    """Open the file at ``url``, such as `hdfs://namenode:port/path`. The path is not URL-encoded.
 
     Raises BridgeError.
     """
     package, place, path = _parse_url(url)
     if not path.strip("/"):
-        raise BridgeError("unknown", "it names no file, as hdfs://namenode:port/path does")
+        raise BridgeError("unknown", "the URL has no path; use hdfs://namenode:port/path")
 
     def opened(client: LibraryObject) -> BridgedFile:
         info = client.get_file_info(path)
@@ -88,7 +89,7 @@ def open_by_hdfs(url: str, patience_s: float) -> BridgedFile:
 
 
 def list_by_hdfs(url: str, patience_s: float) -> list[ListedFile]:
-    """All that is in the folder at ``url``.
+    """Return the entries of the folder at ``url``.
 
     Raises BridgeError.
     """
@@ -101,32 +102,34 @@ def list_by_hdfs(url: str, patience_s: float) -> list[ListedFile]:
 
 
 def _parse_url(url: str) -> tuple[LibraryObject, str | None, str]:
-    """The package, the cluster, and the path there."""
+    """Return the imported package, and the cluster and the path of a URL."""
     try:
         import hdfs_native
     except ImportError as error:
-        reason = "HDFS is read by the package hdfs-native, which is not installed: pip install 'branchline[hdfs]'"
+        reason = "HDFS is read through the package hdfs-native, which is not installed: pip install 'branchline[hdfs]'"
         raise BridgeError("unknown", reason) from error
     authority, slash, path = url.partition("://")[2].partition("/")
     if "@" in authority:
-        raise BridgeError("unknown", "HDFS takes no user from a URL; set HADOOP_USER_NAME and leave it out here")
+        raise BridgeError("unknown", "HDFS URLs cannot have a user; set HADOOP_USER_NAME instead")
     if "\0" in path:
-        raise BridgeError("unknown", "it names no file, as hdfs://namenode:port/path does")
+        raise BridgeError("unknown", "the path contains a null character; use hdfs://namenode:port/path")
     return hdfs_native, f"hdfs://{authority}" if authority else None, slash + path
 
 
 def _answer_of(
     package: LibraryObject, place: str | None, ask: Callable[[LibraryObject], Answer], patience_s: float
 ) -> Answer:
-    """What a cluster answers. The package never gives up on a NameNode that does not answer. After a while the query
-    is repeated with another NameNode first, which stays the first from then on.
+    """Query a cluster, and fail over to another NameNode after a timeout.
+
+    The package waits forever for a NameNode that does not respond. After the timeout, the query is repeated with
+    another NameNode first in the order; later queries use the order that worked.
 
     Raises BridgeError.
     """
     cluster = (place, os.environ.get("HADOOP_CONF_DIR"), os.environ.get("HADOOP_HOME"))
     orders = _namenode_orders(*cluster)
     try:
-        if len(orders) < 2:  # the caller keeps the deadline
+        if len(orders) < 2:  # the caller has its own timeout
             return ask(_client(package, place, SETTINGS))
         known = _answering.get(cluster, 0)
         for index in (*range(known, len(orders)), *range(known)):
@@ -141,7 +144,7 @@ def _answer_of(
 
 
 class _SilenceError(Exception):
-    """No answer came in time."""
+    """Raised if a NameNode does not respond before the timeout."""
 
 
 def _unless_silent(ask: Callable[[], Answer], patience_s: float) -> Answer:
@@ -154,7 +157,7 @@ def _unless_silent(ask: Callable[[], Answer], patience_s: float) -> Answer:
 
 
 def _client(package: LibraryObject, place: str | None, settings: dict[str, str]) -> LibraryObject:
-    """The client of a cluster: one in each process, since its threads do not come along into another."""
+    """Return the client of a cluster. Clients are cached per process, because their threads do not survive a fork."""
     key = (place, *settings.values(), os.getpid(), *(os.environ.get(name) for name in VARIABLES))
     with _clients_lock:
         if key not in _clients:
@@ -162,9 +165,12 @@ def _client(package: LibraryObject, place: str | None, settings: dict[str, str])
         return _clients[key]
 
 
-@cache  # as the package's clients are kept
+@cache  # clients are cached with their settings, too
 def _namenode_orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
-    """Settings for a cluster that is given by name, one for each NameNode, which they have the package try first."""
+    """Return, for each NameNode of a cluster, the settings that make the package try this NameNode first.
+
+    Empty if ``place`` is not the name of a cluster in the configuration.
+    """
     known = _read_settings(settings, home)
     name = (place or known.get("fs.defaultFS", "")).removeprefix("hdfs://").partition("/")[0]
     key = f"dfs.ha.namenodes.{name}"
@@ -173,35 +179,35 @@ def _namenode_orders(place: str | None, settings: str | None, home: str | None) 
 
 
 def _read_settings(settings: str | None, home: str | None) -> dict[str, str]:
-    """The settings in the files that the package reads, in the folder of settings or below Hadoop's home. It reports
-    itself what cannot be read there.
+    """Parse Hadoop's configuration files, which the package also reads, in the configuration folder or Hadoop's home.
+    Unreadable files are ignored here, because the package reports them.
     """
     folder = settings or os.path.join(home or "", "etc/hadoop")
     found: dict[str, str] = {}
     for name in ("core-site.xml", "hdfs-site.xml"):
         with suppress(OSError, ElementTree.ParseError):
-            root = ElementTree.parse(os.path.join(folder, name)).getroot()  # noqa: S314 - the user's own
+            root = ElementTree.parse(os.path.join(folder, name)).getroot()  # noqa: S314 - the user's own configuration
             found |= {one.findtext("name", ""): one.findtext("value", "").strip() for one in root.iter("property")}
     return found
 
 
 class _HdfsFile:
-    """A file whose blocks the NameNode has named."""
+    """An open HDFS file with known block locations."""
 
     def __init__(self, reader: LibraryObject, name: str, info: LibraryObject) -> None:
         self.name = name
-        # The package panics at ranges beyond the end that it knows.
+        # The package panics on ranges that exceed this size.
         self.size_bytes = len(reader)
         self.identity = f"{self.size_bytes} {info.modification_time}"
         self._reader = reader
 
-    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - the package has no deadlines
+    def read(self, wanted: Sequence[WantedRange], patience_s: float) -> int:  # noqa: ARG002 - it has no timeouts
         _ParallelReads(self._reader, wanted).run()
         return len(wanted)
 
 
 class _ParallelReads:
-    """Threads that read ranges until there are none, or one of them fails."""
+    """Threads that read ranges until all ranges are read, or until one read fails."""
 
     def __init__(self, reader: LibraryObject, wanted: Sequence[WantedRange]) -> None:
         self._reader = reader
@@ -209,7 +215,10 @@ class _ParallelReads:
         self._failures: list[BridgeError] = []
 
     def run(self) -> None:
-        """Reads all ranges. The caller may give up earlier, so the threads must not keep Python from ending."""
+        """Read all ranges.
+
+        Uses daemon threads: if the caller stops waiting, the threads must not prevent Python from exiting.
+        """
         count = min(len(self._waiting), READERS) - 1
         others = [threading.Thread(target=self._read_next, daemon=True) for _ in range(count)]
         for one in others:
@@ -227,7 +236,8 @@ class _ParallelReads:
             except IndexError:
                 return
             try:
-                # In pieces of 64 KiB: as a whole the package would copy them three times, each into new memory.
+                # In pieces of 64 KiB: for a single range the package would make three copies, each in newly allocated
+                # memory.
                 for piece in self._reader.read_range_stream(wanted.offset, wanted.length):
                     wanted.append(piece)
             except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
@@ -235,7 +245,7 @@ class _ParallelReads:
 
 
 def as_bridge_error(error: BaseException) -> BridgeError:
-    """What an exception of the package means. Java's stack traces and lists of DataNodes stay where they are."""
+    """Convert an exception of the package to a BridgeError, without Java stack traces and lists of DataNodes."""
     if isinstance(error, BridgeError):
         return error
     if isinstance(error, FileNotFoundError):
@@ -244,11 +254,11 @@ def as_bridge_error(error: BaseException) -> BridgeError:
     if isinstance(error, TimeoutError):
         return BridgeError("timeout", f"no answer in time: {text}")
     if isinstance(error, PermissionError):
-        return BridgeError("permission", f"{text}; {HINTS['permission']}")
+        return BridgeError("permission", f"permission denied: {text}; {HINTS['permission']}")
     if isinstance(error, OSError):
         return BridgeError("unreachable", text)
     written = WRITTEN.match(str(error))
-    if written is None or not isinstance(error, Exception):  # it panicked
+    if written is None or not isinstance(error, Exception):  # a panic
         return BridgeError("refused", f"the package hdfs-native failed: {text}")
     java = (written["java"] or "").rpartition(".")[2]
     kind = JAVA_KINDS.get(java) or KINDS.get(written["kind"], "refused")
@@ -260,7 +270,7 @@ def as_bridge_error(error: BaseException) -> BridgeError:
 
 @dataclass(frozen=True)
 class HeldBytes:
-    """How much of a file a machine holds."""
+    """A machine, and the number of a file's bytes that the machine stores."""
 
     host: str
     size_bytes: int
@@ -268,16 +278,16 @@ class HeldBytes:
 
 @dataclass(frozen=True)
 class _WebAddress:
-    """Where a NameNode answers by HTTP."""
+    """The HTTP address of a NameNode."""
 
     address: str
     is_secure: bool
 
 
 def locate_by_hdfs(url: str, patience_s: float) -> list[HeldBytes]:
-    """The machines that hold blocks of the file at ``url``, those with most of it first.
+    """Return the machines that store blocks of the file at ``url``, in descending order of stored bytes.
 
-    Raises BridgeError.
+    Raises BridgeError, and MissingPackageError if httpx is not installed.
     """
     authority, _, path = url.partition("://")[2].partition("/")
     settings = _read_settings(os.environ.get("HADOOP_CONF_DIR"), os.environ.get("HADOOP_HOME"))
@@ -286,7 +296,7 @@ def locate_by_hdfs(url: str, patience_s: float) -> list[HeldBytes]:
         try:
             return in_time(partial(_held_bytes, one, path, patience_s), patience_s, f"the NameNode at {one.address}")
         except BridgeError as error:
-            # The other one may be active, or living.
+            # Another NameNode may be active, or reachable.
             if error.kind not in ("unreachable", "timeout"):
                 raise
             last = error
@@ -294,7 +304,7 @@ def locate_by_hdfs(url: str, patience_s: float) -> list[HeldBytes]:
 
 
 def _web_addresses(authority: str, known: dict[str, str]) -> list[_WebAddress]:
-    """Of each NameNode of a cluster: as the settings say, else at the usual port of its machine."""
+    """Return the HTTP addresses of a cluster's NameNodes from the configuration, or with the default port."""
     default = known.get("fs.defaultFS", "").removeprefix("hdfs://").partition("/")[0]
     name = authority or default
     is_secure = known.get("dfs.http.policy", "").upper() == "HTTPS_ONLY"
@@ -303,10 +313,10 @@ def _web_addresses(authority: str, known: dict[str, str]) -> list[_WebAddress]:
     found = []
     for end in [f".{name}.{one}" for one in ids] or [""]:
         rpc = known.get(f"dfs.namenode.rpc-address{end}", "") if ids else name
-        # Settings of a cluster without a name are those of its default file system alone.
+        # Settings without a cluster name apply only to the default file system.
         given = known.get(f"{key}{end}", "") if ids or name == default else ""
         host, port = _host_and_port(given or rpc)
-        if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - the settings of a server, which we ask
+        if host in ("", "0.0.0.0", "[::]"):  # noqa: S104 - a setting of the server, not bound here
             host = _host_and_port(rpc)[0]
         usual = HDFS_WEB_TLS_PORT if is_secure else HDFS_WEB_PORT
         if host:
@@ -322,9 +332,9 @@ def _host_and_port(address: str) -> tuple[str, str]:
 def _held_bytes(name_node: _WebAddress, path: str, patience_s: float) -> list[HeldBytes]:
     status, content = _web_answer(name_node, path, patience_s)
     if len(content) > HDFS_BLOCKS_MAX_BYTES:
-        raise BridgeError("failed", f"its list of blocks has more than {HDFS_BLOCKS_MAX_BYTES} bytes")
+        raise BridgeError("failed", f"its list of blocks exceeds {HDFS_BLOCKS_MAX_BYTES} bytes")
     if status == 401:
-        reason = "its NameNode tells them only to who has logged in by Kerberos, which is not possible here"
+        reason = "its NameNode requires a Kerberos login for block locations, which is not supported"
         raise BridgeError("permission", reason)
     try:
         answer = json.loads(content)
@@ -345,15 +355,26 @@ def _held_bytes(name_node: _WebAddress, path: str, patience_s: float) -> list[He
 def _web_answer(name_node: _WebAddress, path: str, patience_s: float) -> tuple[int, bytes]:
     user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
     query = urllib.parse.urlencode({"op": "GETFILEBLOCKLOCATIONS", "user.name": user})
-    kind = http.client.HTTPSConnection if name_node.is_secure else http.client.HTTPConnection
+    scheme = "https" if name_node.is_secure else "http"
+    url = f"{scheme}://{name_node.address}/webhdfs/v1/{urllib.parse.quote(path)}?{query}"
+    with missing_packages_explained():
+        import httpx
+
     try:
-        with closing(kind(name_node.address, timeout=patience_s)) as connection:
-            connection.request("GET", f"/webhdfs/v1/{urllib.parse.quote(path)}?{query}")
-            answer = connection.getresponse()
-            return answer.status, answer.read(HDFS_BLOCKS_MAX_BYTES + 1)
-    except (OSError, http.client.HTTPException) as error:
-        reason = f"its NameNode does not answer at {name_node.address}: {getattr(error, 'strerror', None) or error}"
-        raise BridgeError("timeout" if isinstance(error, TimeoutError) else "unreachable", reason) from error
+        context = ssl.create_default_context()
+        with (
+            httpx.Client(verify=context, trust_env=False, timeout=patience_s) as client,
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer,
+        ):
+            content = bytearray()
+            for part in answer.iter_raw():
+                content += part
+                if len(content) > HDFS_BLOCKS_MAX_BYTES:
+                    break
+            return answer.status_code, bytes(content)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        reason = f"its NameNode does not respond at {name_node.address}: {str(error) or type(error).__name__}"
+        raise BridgeError("timeout" if isinstance(error, httpx.TimeoutException) else "unreachable", reason) from error
 
 
 def _web_refusal(answer: object, status: int) -> BridgeError:

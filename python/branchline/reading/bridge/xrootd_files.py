@@ -1,6 +1,7 @@
-"""Files at XRootD servers that want a login which only XRootD's own client has: X.509 and VOMS (`gsi`), Kerberos.
+"""Files on XRootD servers whose login requires XRootD's own client: X.509 and VOMS (`gsi`), Kerberos.
 
-Its package (``pip install 'branchline[xrootd]'``) takes proxies, certificates and tickets where its users expect it to.
+The client's Python package (``pip install 'branchline[xrootd]'``) finds proxies, certificates and tickets in their
+default locations.
 """
 
 from __future__ import annotations
@@ -11,35 +12,40 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from branchline.base.limits import CONNECT_WAIT_S
+from branchline.base.quantities import MIB
 from branchline.reading.access import ByteRange
 from branchline.reading.bridge.bridged_file import BridgedFile, BridgeError, Kind, LibraryObject, WantedRange
 
-# Limits of one vector read by the servers' defaults; the client does not split larger ones.
+# Maximum number of ranges in a vector read, by default of XRootD servers. The client does not split larger reads.
 RANGES_MAX = 1024
+# Maximum size of a range in a vector read, by default of XRootD servers.
 RANGE_BYTES_MAX = 2_097_136
-CALL_BYTES_MAX = 8 * 2**20
-# ``[::ffff:10.0.0.1]``, ``[::10.0.0.1]``.
+# Maximum total size of a vector read.
+CALL_BYTES_MAX = 8 * MIB
+# Matches IPv4 addresses that are mapped to IPv6: ``[::ffff:10.0.0.1]``, ``[::10.0.0.1]``.
 MAPPED_ADDRESS = re.compile(r"^\[::(?:ffff:)?(\d+\.\d+\.\d+\.\d+)\]")
-# XRootD's numbers of errors; larger ones are those of the system.
+# Error codes of XRootD servers.
 NOT_FOUND, NOT_AUTHORIZED, IS_DIRECTORY = 3011, 3010, 3016
-# Codes of its client (XrdClStatus.hh): login or authentication failed; a wait ended; a connection broke.
+# Status codes of XRootD's client (XrdClStatus.hh) for a failed login or authentication.
 LOGIN_FAILED = (203, 204)
+# Status codes of XRootD's client for a timeout.
 TIMED_OUT = (103, 206)
+# Status codes of XRootD's client for a failed or lost connection.
 DISCONNECTED = (102, 104, 105, 107, 108, 109, 207)
 
 
 def open_by_xrootd(url: str, patience_s: float) -> BridgedFile:
-    """The file at ``url``.
+    """Open the file at ``url``.
 
     Raises BridgeError.
     """
     try:
         from XRootD import client
     except ImportError as error:
-        needed = "the login by gsi or krb5 needs the package xrootd, which is not installed"
+        needed = "logging in with gsi or krb5 needs the package xrootd, which is not installed"
         reason = f"{needed}: pip install 'branchline[xrootd]'"
         raise BridgeError("unknown", reason) from error
-    package: LibraryObject = client  # some of its functions have types, most have none
+    package: LibraryObject = client  # only partly typed
     file = package.File()
     status, _ = file.open(url, timeout=_whole(patience_s))
     _check(status, "open")
@@ -49,7 +55,7 @@ def open_by_xrootd(url: str, patience_s: float) -> BridgedFile:
 
 
 def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
-    """The URLs of a file at each data server that has it, sorted, as `xrdfs locate` finds them.
+    """Return the sorted URLs of a file on all data servers that store it, like `xrdfs locate`.
 
     Raises BridgeError.
     """
@@ -66,22 +72,22 @@ def locate_by_xrootd(url: str, patience_s: float) -> list[str]:
     _check(status, "locate")
     scheme, query = url.partition("://")[0], url.partition("?")[2]
     end = f"/{address.path}" + (f"?{query}" if query else "")
-    return sorted(f"{scheme}://{_address(one.address)}{end}" for one in found)
+    # Convert host and port to the form used in URLs: servers report IPv4 addresses as IPv6.
+    servers = [MAPPED_ADDRESS.sub(r"\1", one.address) for one in found]
+    return sorted(f"{scheme}://{server}{end}" for server in servers)
 
 
 def _check_connection(host: str, port: int) -> None:
-    """Raises BridgeError if no connection is possible: the client tries again for minutes, and ignores Ctrl-C."""
+    """Raise BridgeError if no connection is possible. Without this check, the client retries for minutes.
+
+    The client also ignores Ctrl-C during these retries.
+    """
     try:
-        # The client has IPv6 addresses in brackets.
+        # The client returns IPv6 addresses in brackets.
         socket.create_connection((host.strip("[]"), port), CONNECT_WAIT_S).close()
     except OSError as error:
         kind: Kind = "timeout" if isinstance(error, TimeoutError) else "unreachable"
         raise BridgeError(kind, f"no connection to {host}:{port}: {error.strerror or error}") from error
-
-
-def _address(found: str) -> str:
-    """Host and port as a URL has them: servers call old addresses by new ones."""
-    return MAPPED_ADDRESS.sub(r"\1", found)
 
 
 def _whole(seconds: float) -> int:
@@ -89,7 +95,7 @@ def _whole(seconds: float) -> int:
 
 
 def _check(status: LibraryObject, doing: str) -> None:
-    """Raises BridgeError unless all went well."""
+    """Raise BridgeError if the status says that an operation failed."""
     if status.ok:
         return
     kind: Kind = "refused"
@@ -103,11 +109,11 @@ def _check(status: LibraryObject, doing: str) -> None:
         kind = "timeout"
     elif status.code in DISCONNECTED:
         kind = "unreachable"
-    raise BridgeError(kind, f"{doing}, by the package xrootd: {status.message}")
+    raise BridgeError(kind, f"{doing} failed in the package xrootd: {status.message}")
 
 
 class _PackageFile:
-    """A file that XRootD's client has open."""
+    """A file opened by XRootD's client."""
 
     def __init__(self, file: LibraryObject, url: str, info: LibraryObject) -> None:
         scheme, _, rest = url.partition("://")
@@ -136,8 +142,10 @@ class _PackageFile:
 
 
 def _calls(ranges: Sequence[ByteRange]) -> Iterator[list[ByteRange]]:
-    """The ranges of each call: as many as a vector read takes, none twice, since the client could not assign the
-    answers. A range that is too long for a vector read is read alone.
+    """Group ranges into calls that respect the limits of a vector read.
+
+    Duplicates are removed, because the client cannot assign the results to them. Ranges that are too long for a vector
+    read get their own call.
     """
     together: list[ByteRange] = []
     bytes_count = 0

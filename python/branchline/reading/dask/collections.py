@@ -1,4 +1,4 @@
-"""`branchline.dask`: collections of dask over trees in files."""
+"""`branchline.dask`: dask collections over trees in files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def dask(
-    files: Any,
+    files: object,
     *,
-    filter_name: Any = None,
-    filter_typename: Any = None,
+    filter_name: object = None,
+    filter_typename: object = None,
     filter_branch: BranchFilter | None = None,
     recursive: bool = True,
     full_paths: bool = False,
@@ -43,25 +43,29 @@ def dask(
     allow_read_errors_with_report: bool | tuple[type[BaseException], ...] = False,
     known_base_form: ak.forms.Form | None = None,
     access: Access | str | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
-    """A collection of dask over trees in files: a dask-awkward array, or with ``library="np"`` a dict of dask arrays.
-    Computing it reads the branches that the computation needs, in the processes that compute.
+    """Create a dask collection over trees in files. Dask workers read only the branches that a computation needs.
 
-    ``files`` are given as to ``branchline.iterate``, or as ``{path: {"object_path": tree, "steps": limits}}``, where
-    ``limits`` are pairs of entries, or the entries between partitions. Else a file is one partition, or
-    ``steps_per_file`` of them, or partitions have ``step_size`` entries (an int) or bytes ("100 MB").
+    The collection is a dask-awkward array, or with ``library="np"`` a dict of dask arrays.
 
-    Fields are those that ``Tree.arrays`` gives for the filters, without ``recursive`` of branches at the top only,
-    with ``full_paths`` under their paths; of several files those that all have. With ``open_files=False`` only the
-    first file is opened now (or none, if ``known_base_form`` gives the form), and lengths are not known. With
-    ``allow_missing`` files without the tree are left out. ``form_mapping`` is a function as uproot takes it, of the
-    form to another one and to what finds its buffers. With ``allow_read_errors_with_report`` partitions that cannot be
-    read (or those that fail with one of several exceptions) are empty, and a pair of the collection and of a report
-    comes back. ``access`` is as for ``open``.
+    ``files`` is as for ``branchline.iterate``, or ``{path: {"object_path": tree, "steps": limits}}``, where ``limits``
+    are (start, stop) pairs of entries, or a list of partition boundaries. Otherwise each file is split into
+    ``steps_per_file`` partitions (default 1), or into partitions of ``step_size`` entries (int) or bytes ("100 MB").
 
-    Needs the packages of ``branchline[dask-awkward]``. Raises MissingPackageError, OptionError, DatasetError, and what
-    opening raises; computing raises what reading raises.
+    The fields are as returned by ``Tree.arrays`` for the filters, restricted to fields that all files have.
+
+    - ``recursive=False`` only includes top-level branches; ``full_paths`` names fields by their paths.
+    - With ``open_files=False``, only the first file is opened immediately (or none, if ``known_base_form`` is given),
+      and the lengths of the partitions are unknown.
+    - With ``allow_missing``, files without the tree are skipped.
+    - ``form_mapping`` is, as in uproot, a function from a form to a new form and an object that locates its buffers.
+    - With ``allow_read_errors_with_report``, partitions that cannot be read are empty, and the result is a pair of the
+      collection and a report. If exception types are given, only these exceptions are caught.
+    - ``access`` is as for ``open``.
+
+    Requires the packages of ``branchline[dask-awkward]``. Raises MissingPackageError, OptionError, DatasetError, and
+    file-open errors; computing the collection raises read errors.
 
         >>> events = branchline.dask("data/*.root:Events")
         >>> (2 * events.Muon_pt)[:3].compute().tolist()
@@ -79,7 +83,10 @@ def dask(
     )
     given = given_trees(files)
     if given[0].steps is not None and (step_size, steps_per_file) != (None, None):
-        raise OptionError("the files have steps, and so has the call", hint="leave out step_size and steps_per_file")
+        raise OptionError(
+            "steps are given both by the files and by step_size or steps_per_file",
+            hint="leave out step_size and steps_per_file",
+        )
     if open_files:
         plan = PartitionPlan.of(given, of_trees, step_size, steps_per_file or 1)
     else:
@@ -100,22 +107,24 @@ def _check(
     form_mapping: object,
     known_base_form: object,
 ) -> None:
-    """Raises OptionError for options that exclude each other, MissingPackageError without dask."""
+    """Raise OptionError for conflicting options, MissingPackageError if dask is not installed."""
     short = library_of(library)
     if short not in ("ak", "np"):
-        raise OptionError(f"there are no collections of {library!r}", hint='use library="ak" or library="np"')
+        raise OptionError(
+            f"dask collections do not support library {library!r}", hint='use library="ak" or library="np"'
+        )
     if short == "np" and not (form_mapping is None and known_base_form is None):
-        raise OptionError("forms are those of awkward arrays", hint="leave out form_mapping and known_base_form")
+        raise OptionError("forms only apply to awkward arrays", hint="leave out form_mapping and known_base_form")
     if step_size is not None and steps_per_file is not None:
-        raise OptionError("step_size and steps_per_file exclude each other", hint="give one of them")
+        raise OptionError("step_size and steps_per_file cannot be combined", hint="give one of them")
     if step_size is not None and not open_files:
-        raise OptionError("step_size needs the sizes of the trees", hint="give steps_per_file, or open_files=True")
+        raise OptionError("step_size requires opening the files", hint="give steps_per_file, or open_files=True")
     if step_size is not None:
-        ReadRequest.of(step_size=step_size)  # refuses what is no size
+        ReadRequest.of(step_size=step_size)  # validates the size
     if steps_per_file is not None and steps_per_file < 1:
-        raise OptionError(f"{steps_per_file} steps of a file are impossible", hint="give 1 or more")
+        raise OptionError(f"steps_per_file cannot be {steps_per_file}", hint="give 1 or more")
     if known_base_form is not None and open_files:
-        raise OptionError("known_base_form is for files that are not opened", hint="give open_files=False")
+        raise OptionError("known_base_form requires open_files=False", hint="give open_files=False")
     require("dask", *(["dask_awkward"] if short == "ak" else []))
 
 
@@ -129,7 +138,7 @@ def _at_top(chosen: BranchFilter | None) -> BranchFilter:
 def _reader(
     plan: PartitionPlan, request: ReadRequest, form_mapping: FormMapping | None, known_base_form: ak.forms.Form | None
 ) -> Reader:
-    """What reads the partitions of awkward arrays. Raises OptionError for attributes that branches do not have."""
+    """Return the reader of awkward partitions. Raises OptionError for attributes that branches do not have."""
     if known_base_form is not None:
         stored = StoredColumns.of_form(known_base_form)
     else:
@@ -156,19 +165,19 @@ def _reader(
     )
 
 
-def _collection(reader: Reader, plan: PartitionPlan) -> Any:
-    """The array of dask-awkward, or with reports a pair of it and of these."""
+def _collection(reader: Reader, plan: PartitionPlan) -> object:
+    """Return the dask-awkward array; if read errors are caught, return a pair of the array and the reports."""
     from dask_awkward.lib.io.io import from_map
 
-    # Files change: what a scheduler keeps of one collection is not the values of another one.
-    made: Any = from_map(reader, plan.parts, divisions=plan.divisions, label="from-branchline", token=uuid.uuid4().hex)
+    # Use a unique token, so that a scheduler never reuses the results of another collection: files may have changed.
+    made = from_map(reader, plan.parts, divisions=plan.divisions, label="from-branchline", token=uuid.uuid4().hex)
     if reader.return_report:
-        made[0].clear_divisions()  # a partition that fails is empty
+        made[0].clear_divisions()  # a failed partition is empty
     return made
 
 
 def _numpy(plan: PartitionPlan, access: Access) -> dict[str, Array]:
-    """Arrays of dask by the names of branches, those of groups by their paths."""
+    """Return dask arrays by branch name; branches in groups have their path as name."""
     from dask.array.core import concatenate, from_delayed
     from dask.delayed import delayed
 

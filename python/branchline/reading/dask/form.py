@@ -1,4 +1,4 @@
-"""The form of a collection: a record of columns whose buffers say which branch they are read from."""
+"""The form of a collection, and the mapping from its buffers to branches."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from branchline.reading.trees.stream import Chunk
 from branchline.reading.trees.tree import Tree
 
 BUFFER_KEY = "{form_key}-{attribute}"
-Buffers = dict[str, np.ndarray[Any, Any]]
+Buffers = dict[str, np.ndarray]
 
 
-class Mapped(Protocol):
-    """Which columns the buffers of a form need: ours, or what a form mapping of uproot and coffea gives."""
+class MappedForm(Protocol):
+    """Maps the buffers of a form to columns, like `StoredColumns` and the form mappings of uproot and coffea."""
 
     @property
     def behavior(self) -> Any:
-        """The behaviour of the arrays."""
+        """The awkward behavior of the arrays."""
         ...
 
     @property
     def buffer_key(self) -> Any:
-        """The names of buffers, as awkward takes them."""
+        """The template of buffer names, as in awkward."""
         ...
 
     def parse_buffer_key(self, buffer_key: str) -> tuple[str, str]:
-        """The key of the form and the attribute that a buffer's name is made of."""
+        """Split a buffer name into form key and attribute."""
         ...
 
     def keys_for_buffer_keys(self, buffer_keys: frozenset[str]) -> frozenset[str]:
-        """The columns that are needed for buffers."""
+        """Return the columns that are needed to create the buffers."""
         ...
 
 
 class StoredColumns:
-    """Columns of a tree by their names, each made of one branch or of several.
+    """A tree's columns by name, each of which is created from one or more branches.
 
-    ``form`` is that of a record array with a field for each; its buffers are read branch by branch.
+    ``form`` is a record form with one field per column. Buffers are read branch by branch.
     """
 
     behavior = None
@@ -60,8 +60,10 @@ class StoredColumns:
 
     @classmethod
     def of_tree(cls, tree: Tree, fields: Mapping[str, Field], texts: Mapping[str, str]) -> StoredColumns:
-        """Those of fields of a tree; ``texts`` are attributes of branches under the names that forms have for them.
-        Raises OptionError for attributes that they do not have.
+        """Describe the columns for a tree's fields.
+
+        ``texts`` maps the name of each form parameter to the branch attribute that contains its value. Raises
+        OptionError for attributes that branches do not have.
         """
         maker = _FormMaker(tree, texts)
         form = maker.whole(fields)
@@ -69,42 +71,46 @@ class StoredColumns:
 
     @classmethod
     def of_form(cls, form: ak.forms.Form) -> StoredColumns:
-        """Those of a record of branches that somebody knows. Raises OptionError for another form."""
+        """Create the columns for a known form with one field per branch. Raises OptionError for any other form."""
         if not form.is_record or form.is_tuple:
-            raise OptionError("known_base_form is no record of branches", hint="give a RecordForm with their names")
+            raise OptionError(
+                "known_base_form is not a record of branches", hint="give a RecordForm with a field for each branch"
+            )
         forms = {name: ak.forms.form_with_unique_keys(form.content(name), (name,)) for name in form.fields}
         record = ak.forms.RecordForm(list(forms.values()), form.fields, parameters=form.parameters, form_key="@events")
         return cls(record, forms, {name: (name,) for name in form.fields})
 
     def parse_buffer_key(self, buffer_key: str) -> tuple[str, str]:
-        """The key of the form and the attribute that a buffer's name is made of."""
+        """Split a buffer name into form key and attribute."""
         form_key, _, attribute = buffer_key.rpartition("-")
         return form_key, attribute
 
     def keys_for_buffer_keys(self, buffer_keys: frozenset[str]) -> frozenset[str]:
-        """The branches that are needed for buffers."""
+        """Return the branches that are needed to create the buffers."""
         return frozenset(self._branch_by_key[self.parse_buffer_key(one)[0]] for one in buffer_keys)
 
     def branches(self, columns: frozenset[str] | None = None) -> frozenset[str]:
-        """The branches that are meant by names of columns or by their own paths, or all. Raises OptionError for other
-        names.
+        """Return the branches of the columns with these names or branch paths; for None, of all columns.
+
+        Raises OptionError for unknown names.
         """
         if columns is None:
             return frozenset(self._forms)
         meant: set[str] = set()
         for name in columns:
             if name not in self._forms and name not in self._branches_of_field:
-                raise OptionError(f"there is no column {name!r}", hint="give names of fields of the collection")
+                raise OptionError(f"unknown column {name!r}", hint="give names of fields of the collection")
             meant.update(self._branches_of_field.get(name, (name,)))
         return frozenset(meant)
 
     def empty(self, path: str) -> ak.contents.Content:
-        """The column of a branch without entries."""
+        """Return a branch's column with zero entries."""
         return self._forms[path].length_zero_array()
 
     def buffers(self, layouts: Mapping[str, ak.contents.Content], path: str) -> Buffers:
-        """The buffers of branches that were read of a file. Raises BranchlineError for another type than in the first
-        file.
+        """Return the buffers of branches that were read from a file.
+
+        Raises BranchlineError if a branch has a different type than in the first file.
         """
         found: Buffers = {}
         for branch, layout in layouts.items():
@@ -113,20 +119,22 @@ class StoredColumns:
             given = form.expected_from_buffers()
             wanted = known.expected_from_buffers(buffer_key=BUFFER_KEY)
             if form.type != known.type or list(given.values()) != list(wanted.values()):
-                what = f"branch {branch} holds {form.type} here and {known.type} in the first file"
-                raise BranchlineError(what, path=path, hint="make a collection of files of one kind")
+                what = f"branch {branch} has type {form.type}, but type {known.type} in the first file"
+                raise BranchlineError(
+                    what, path=path, hint="create separate collections for files with different types"
+                )
             found |= {new: buffers[old] for old, new in zip(given, wanted, strict=True)}
         return found
 
-    def filled(self, entries_count: int, needed: frozenset[str], found: Mapping[str, Any]) -> ak.Array:
-        """The array of some entries; buffers of branches that are not needed are there by name only."""
+    def filled(self, entries_count: int, needed: frozenset[str], found: Mapping[str, object]) -> ak.Array:
+        """Create an array with placeholders for the buffers of branches that are not needed."""
         return filled(self, self.form, entries_count, needed, found)
 
 
 def filled(
-    mapped: Mapped, form: ak.forms.Form, entries_count: int, needed: frozenset[str], found: Mapping[str, Any]
+    mapped: MappedForm, form: ak.forms.Form, entries_count: int, needed: frozenset[str], found: Mapping[str, object]
 ) -> ak.Array:
-    """The array of some entries; buffers that need other columns are there by name only."""
+    """Create an array with placeholders for the buffers that depend on columns that are not needed."""
     container = {}
     for key, dtype in form.expected_from_buffers(buffer_key=mapped.buffer_key).items():
         if mapped.keys_for_buffer_keys(frozenset({key})) <= needed:
@@ -140,7 +148,7 @@ def filled(
 
 
 def joined(chunks: Sequence[Chunk], paths: Sequence[str]) -> dict[str, ak.contents.Content]:
-    """The columns of chunks that follow each other, one after the other."""
+    """Concatenate the columns of consecutive chunks."""
     parts = [{path: layout_of(chunk.column(path)) for path in paths} for chunk in chunks]
     if len(parts) == 1:
         return parts[0]
@@ -148,7 +156,7 @@ def joined(chunks: Sequence[Chunk], paths: Sequence[str]) -> dict[str, ak.conten
 
 
 class _FormMaker:
-    """Makes the form of fields of a tree, and notes those of the branches in them."""
+    """Creates the form of a tree's fields, and collects the forms of the fields' branches."""
 
     def __init__(self, tree: Tree, texts: Mapping[str, str]) -> None:
         self._tree = tree
@@ -156,10 +164,10 @@ class _FormMaker:
         self.forms: dict[str, ak.forms.Form] = {}
 
     def whole(self, fields: Mapping[str, Field]) -> ak.forms.RecordForm:
-        """The form of an array of these fields. Raises OptionError."""
+        """Return the form of an array with the given fields. Raises OptionError."""
         self._tree.shape.learn_types([path for field in fields.values() for path in field.paths()])
         form = self._record(fields, "@events")
-        # A tree has no type, for one.
+        # The default is None, because a tree lacks some attributes of branches, such as the type.
         texts = {key: getattr(self._tree, name, None) for key, name in self._texts.items()}
         return form.copy(parameters={key: text for key, text in texts.items() if text is not None} or None)
 
@@ -176,7 +184,7 @@ class _FormMaker:
         return ak.forms.RecordForm(contents, list(fields), form_key=key)
 
     def _documented(self, form: ak.forms.Form, path: str) -> ak.forms.Form:
-        """A form with the attributes of a branch."""
+        """Add a branch's attributes to the form of the branch."""
         branch = self._tree[path]
         try:
             texts = {key: getattr(branch, name) for key, name in self._texts.items()}
@@ -186,7 +194,7 @@ class _FormMaker:
 
 
 def _keys_in(form: ak.forms.Form) -> Iterator[str]:
-    """The keys of a form and of all forms in it."""
+    """Yield the keys of a form and of all nested forms."""
     yield form.form_key
     if form.is_record or form.is_union:
         contents = form.contents
@@ -196,5 +204,5 @@ def _keys_in(form: ak.forms.Form) -> Iterator[str]:
         yield from _keys_in(content)
 
 
-#: What a user gives to change a form: it gives the new one, and where its buffers come from.
+#: Function provided by the user that maps a form to a new form and an object that locates the buffers of the new form.
 FormMapping = Callable[[ak.forms.Form], tuple[ak.forms.Form, Any]]

@@ -1,4 +1,4 @@
-"""What workers of dask run: functions that read one partition, and know which columns it needs."""
+"""Callables that dask workers run: each reads the needed columns of a partition."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import awkward as ak
 
+from branchline.base.quantities import GIB
 from branchline.errors import NoSuchKeyError, OptionError, RecoveredFileWarning, warn
 from branchline.reading.access import Access
 from branchline.reading.arrays.libraries import numpy_of
-from branchline.reading.dask.form import Mapped, StoredColumns, filled, joined
+from branchline.reading.dask.form import MappedForm, StoredColumns, filled, joined
 from branchline.reading.dask.partitions import Part
-from branchline.reading.request import ONE_STEP, Step, StreamRequest
+from branchline.reading.request import ONE_STEP, ChunkLength, StreamRequest
 from branchline.reading.sources import Source, StreamRecords
 from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import ChunkStream
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 ReaderT = TypeVar("ReaderT", bound="Reader")
-#: Decoded values are the result of a partition, of which dask chooses the size: only what is read ahead is limited.
-MEMORY_LIMIT_BYTES = 2**30
+#: Memory limit for prefetching. It does not limit the size of partitions, which dask and the user choose.
+MEMORY_LIMIT_BYTES = GIB
 
 
 @dataclass(frozen=True)
 class ReadPart:
-    """An array of a partition, and what was read for it, under uproot's names."""
+    """A partition's array, and the performance counters of the read, which have uproot's names."""
 
     array: ak.Array
     counters: Mapping[str, int]
@@ -40,14 +41,15 @@ class ReadPart:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader(ABC):
-    """Reads partitions as dask-awkward asks for it: the columns ``needed``, with the others as names.
+    """Reads partitions with the interface that dask-awkward expects.
 
-    Errors of a class in ``caught`` give an empty array; with any of them a partition is a pair of an array and a
-    report. With ``allow_missing`` a file without the tree is an empty partition.
+    The columns ``needed`` are read; all other columns become placeholders. If ``caught`` is not empty, each partition
+    is a pair of an array and a report, and exceptions of these types result in an empty array. With ``allow_missing``,
+    a file without the tree is an empty partition.
     """
 
     form: ak.forms.Form
-    mapped: Mapped
+    mapped: MappedForm
     needed: frozenset[str]
     access: Access
     allow_missing: bool = False
@@ -55,15 +57,15 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, source: Source) -> ReadPart:
-        """The entries of a source. Raises what reading raises."""
+        """Read the entries of a source. Raises the errors of reading."""
 
     @abstractmethod
     def columns_named(self, names: frozenset[str]) -> frozenset[str]:
-        """The columns that names of fields mean. Raises OptionError for unknown ones."""
+        """Return the columns of the fields with these names. Raises OptionError for unknown names."""
 
     @property
     def return_report(self) -> bool:
-        """Whether a partition is a pair of an array and a report."""
+        """Whether each partition is a pair of an array and a report."""
         return bool(self.caught)
 
     def __call__(self, part: Part) -> Any:
@@ -84,19 +86,19 @@ class Reader(ABC):
                 raise
             return ReadPart(self.mock_empty("cpu"), {})
 
-    # What dask-awkward asks of a function that reads: arrays without values, and which columns their use needs.
+    # The interface that dask-awkward expects: arrays without data, and column projection.
 
     def mock(self) -> ak.Array:
-        """An array of the right type without values."""
+        """Return a typetracer array with the form of the partitions."""
         return ak.typetracer.typetracer_from_form(self.form, highlevel=True, behavior=self.mapped.behavior)
 
     def mock_empty(self, backend: str = "cpu") -> ak.Array:
-        """An array of the right type without entries."""
+        """Return an array with the form of the partitions and zero entries."""
         empty = self.form.length_zero_array()
         return ak.to_backend(ak.Array(empty, behavior=self.mapped.behavior), backend)
 
     def prepare_for_projection(self) -> tuple[ak.Array, Any, Any]:
-        """An array without values, the report of which buffers its use touches, and what that is to be read with."""
+        """Return a typetracer array, a report of the buffers touched through this array, and the projection state."""
         from dask_awkward.lib.utils import trace_form_structure
 
         mapped = self.mapped
@@ -106,7 +108,7 @@ class Reader(ABC):
         return meta, report, trace_form_structure(self.form, buffer_key=mapped.buffer_key)
 
     def necessary_columns(self, report: Any, state: Any) -> frozenset[str]:
-        """The columns whose buffers were touched, or whose lengths are needed."""
+        """Return the columns whose data or shapes were touched according to the report."""
         from dask_awkward.lib.utils import buffer_keys_required_to_compute_shapes
 
         shapes = buffer_keys_required_to_compute_shapes(
@@ -117,27 +119,27 @@ class Reader(ABC):
         )
         return self.mapped.keys_for_buffer_keys(frozenset({*report.data_touched, *shapes})) & self.needed
 
-    def project(self, report: Any, state: Any) -> Self:
-        """The same for the columns that are needed."""
+    def project(self, report: object, state: object) -> Self:
+        """Return a copy that reads only the necessary columns."""
         return replace(self, needed=self.necessary_columns(report, state))
 
     def project_manually(self, columns: frozenset[str]) -> Self:
-        """The same for columns that somebody names."""
+        """Return a copy that reads only the given columns."""
         return replace(self, needed=self.columns_named(columns))
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchReader(Reader):
-    """Reads the branches of a form that is as the file has it."""
+    """Reads branches with the form of the stored data."""
 
     mapped: StoredColumns
 
     def columns_named(self, names: frozenset[str]) -> frozenset[str]:
-        """The branches that names of columns mean."""
+        """Return the branches of the given columns."""
         return self.mapped.branches(names)
 
     def read(self, source: Source) -> ReadPart:
-        """The entries of a source."""
+        """Read the entries of a source."""
         count = _entries_in(source)
         paths = sorted(self.needed)
         if not paths or not count:
@@ -145,25 +147,31 @@ class BranchReader(Reader):
             return ReadPart(self.mapped.filled(count, self.needed, found), {})
         layouts, records = read_columns(source, paths, self.access)
         found = self.mapped.buffers(layouts, source.path)
-        return ReadPart(self.mapped.filled(count, self.needed, found), _counters(records))
+        # Performance counters, which have the same names as in uproot.
+        counters = {
+            "num_requested_bytes": sum(one.bytes_read for one in records.files),
+            "num_requests": sum(one.read_calls for one in records.files),
+            "num_requested_chunks": sum(one.baskets for one in records.files),
+        }
+        return ReadPart(self.mapped.filled(count, self.needed, found), counters)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MappedReader(Reader):
-    """Reads for a form mapping, which fetches the buffers itself out of a tree.
+    """Reads partitions with a form mapping, which loads buffers from a tree.
 
-    ``options`` are those that uproot gives to it.
+    ``options`` are passed to the form mapping in the same way as by uproot.
     """
 
     mapped: Any
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def columns_named(self, names: frozenset[str]) -> frozenset[str]:
-        """The columns as they are named: only the mapping knows them."""
+        """Return the names unchanged, because only the form mapping can interpret them."""
         return names
 
     def read(self, source: Source) -> ReadPart:
-        """The entries of a source."""
+        """Read the entries of a source."""
         tree = File(source.path, self.access).tree(source.tree)
         stop = source.entry_start + _entries_in(source)
         found = self.mapped.load_buffers(tree, self.needed, source.entry_start, stop, None, None, dict(self.options))
@@ -172,13 +180,13 @@ class MappedReader(Reader):
 
 @dataclass(frozen=True)
 class NumpyReader:
-    """Reads a column of a partition as an array of NumPy."""
+    """Reads a branch of a partition as a NumPy array."""
 
     path: str
     typename: str
     access: Access
 
-    def __call__(self, part: Part) -> np.ndarray[Any, Any]:
+    def __call__(self, part: Part) -> np.ndarray:
         source = part.source(self.access)
         layouts, _ = read_columns(source, [self.path], self.access)
         return numpy_of(layouts[self.path], self.typename)
@@ -187,13 +195,13 @@ class NumpyReader:
 def read_columns(
     source: Source, paths: list[str], access: Access
 ) -> tuple[dict[str, ak.contents.Content], StreamRecords]:
-    """The columns of branches for the entries of a source, and what reading them cost.
+    """Read branches for the entries of a source; return the columns by path, and the statistics of the read.
 
-    Raises OptionError if the tree does not have all of the entries, and what reading raises.
+    Raises OptionError if the tree does not have all of the entries, and read errors.
     """
     request = StreamRequest(
         branches=tuple(paths),
-        step=Step.of(ONE_STEP),
+        step=ChunkLength.of(ONE_STEP),
         memory_limit_bytes=MEMORY_LIMIT_BYTES,
         access=access,
         keeps_values=True,
@@ -203,13 +211,13 @@ def read_columns(
         if chunks and chunks[0].recovered_count:
             warn(recovered(source.path, chunks[0].recovered_count), RecoveredFileWarning)
         if sum(map(len, chunks)) != _entries_in(source):
-            what = f"the tree has not all entries from {source.entry_start} to {source.entry_stop}"
+            what = f"the tree does not have all entries from {source.entry_start} to {source.entry_stop}"
             raise OptionError(what, path=source.path, hint="give steps within the tree, or open_files=True")
         return joined(chunks, paths), stream.records()
 
 
 def _entries_in(source: Source) -> int:
-    """Entries of a source whose range is given."""
+    """Return the number of entries of a source with an explicit entry range."""
     assert source.entry_stop is not None
     return source.entry_stop - source.entry_start
 
@@ -222,15 +230,6 @@ def _lacks_tree(part: Part, access: Access) -> bool:
     return False
 
 
-def _counters(records: StreamRecords) -> dict[str, int]:
-    """What was read, under uproot's names."""
-    return {
-        "num_requested_bytes": sum(one.bytes_read for one in records.files),
-        "num_requests": sum(one.read_calls for one in records.files),
-        "num_requested_chunks": sum(one.baskets for one in records.files),
-    }
-
-
 def _report(
     part: Part,
     *,
@@ -239,7 +238,7 @@ def _report(
     counters: Mapping[str, int] | None = None,
     error: BaseException | None = None,
 ) -> ak.Array:
-    """How reading a partition went, with the fields of uproot's reports."""
+    """Return a report on a partition's read, with the fields of uproot's reports."""
     failed = error is not None
     return ak.Array(
         [

@@ -1,6 +1,4 @@
-"""The partitions of a collection: which entries of which file each of them reads, their lengths, and the fields that
-all trees have (`PartitionPlan`).
-"""
+"""Plans the partitions of a collection: their entry ranges, their lengths, and the fields that all trees have."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import awkward as ak
 import numpy as np
@@ -27,16 +25,17 @@ from branchline.reading.trees.tree_steps import recovered
 if TYPE_CHECKING:
     from branchline.reading.access import Access
 
-#: Files that are opened at a time for their numbers of entries. Most of opening is waiting for the storage; the
-#: metadata of more files at a time would only wait for a core.
+#: Maximum number of files that are opened concurrently to get their numbers of entries. Opening mostly waits for
+#: storage; with more files, parsing the metadata would become CPU-bound.
 FILES_OPENED_AT_ONCE = 8
 STEPS_HINT = 'give {"file.root": {"object_path": "tree", "steps": [[0, 1000], [1000, 2000]]}}, or "steps": [0, 1000]'
 
 
 @dataclass(frozen=True)
 class PartitionPlan:
-    """Partitions, their lengths if these are known, and the fields of all trees. ``tree`` is the first one; None if no
-    file was opened.
+    """Partitions, their lengths (None if unknown), and the fields that all trees have.
+
+    ``tree`` is the first tree; None if no file was opened.
     """
 
     parts: Sequence[Part]
@@ -46,18 +45,18 @@ class PartitionPlan:
 
     @property
     def divisions(self) -> tuple[int, ...] | None:
-        """Entries at which partitions begin, over all files, and the end."""
+        """Partition boundaries, counted across all files."""
         return None if self.lengths is None else (0, *itertools.accumulate(self.lengths))
 
     def with_full_paths(self) -> PartitionPlan:
-        """The same with fields under their paths in the tree."""
+        """Return a copy with fields that are named by their paths in the tree."""
         return replace(self, fields={getattr(one, "path", name): one for name, one in self.fields.items()})
 
     @classmethod
     def of(
         cls, given: Sequence[GivenTree], request: ReadRequest, step_size: int | str | None, steps_per_file: int
     ) -> PartitionPlan:
-        """That of files which are opened now."""
+        """Open all files and plan their partitions."""
         trees = opened_trees(given, request.access, allow_missing=request.allow_missing)
         ranges = []
         for one in trees:
@@ -66,7 +65,17 @@ class PartitionPlan:
             ranges += one.ranges(entries)
         if not ranges:
             ranges = [Range(trees[0].tree.file_path, trees[0].tree.object_path.lstrip("/"), 0, 0)]
-        return cls(ranges, [len(one) for one in ranges], trees[0].tree, _common_fields(trees, request))
+        # Keep the fields of the first tree whose branches exist in all trees.
+        fields = dict(trees[0].tree.selection(request).fields)
+        for other in trees[1:]:
+            readable = other.tree.shape.readable_set
+            fields = {name: field for name, field in fields.items() if readable.issuperset(field.paths())}
+        if not fields:
+            what = "the trees have no readable branch in common" if len(trees) > 1 else "no branch is selected"
+            raise DatasetError(
+                what, path=trees[0].tree.file_path, hint="check the filters, and that the trees have the same structure"
+            )
+        return cls(ranges, [len(one) for one in ranges], trees[0].tree, fields)
 
     @classmethod
     def unopened(
@@ -76,7 +85,7 @@ class PartitionPlan:
         steps_per_file: int,
         known_base_form: ak.forms.Form | None,
     ) -> PartitionPlan:
-        """That of files which are opened when something is computed, but for the first."""
+        """Plan the partitions without opening the files, except for the first file if its form is needed."""
         parts = shares(given, steps_per_file)
         lengths = [len(one) for one in parts if isinstance(one, Range)] if given[0].steps is not None else None
         if known_base_form is not None:
@@ -85,21 +94,9 @@ class PartitionPlan:
         return cls(parts, lengths, tree, dict(tree.selection(request).fields))
 
 
-def _common_fields(trees: Sequence[OpenedTree], request: ReadRequest) -> dict[str, Field]:
-    """The fields of the first tree of which all trees have the branches. Raises DatasetError if there are none."""
-    fields = dict(trees[0].tree.selection(request).fields)
-    for one in trees[1:]:
-        readable = one.tree.shape.readable_set
-        fields = {name: field for name, field in fields.items() if readable.issuperset(field.paths())}
-    if not fields:
-        what = "no branch that can be read is in all of the trees" if len(trees) > 1 else "no branch is selected"
-        raise DatasetError(what, path=trees[0].tree.file_path, hint="check the filters, and that the trees are alike")
-    return fields
-
-
 @dataclass(frozen=True)
 class Range:
-    """Some entries of a tree, counted from 0 and without the last limit."""
+    """A range of entries of a tree; ``entry_stop`` is exclusive."""
 
     path: str
     tree: str | None
@@ -107,7 +104,7 @@ class Range:
     entry_stop: int
 
     def source(self, access: Access) -> Source:
-        """What is read."""
+        """Return the source to read."""
         del access
         return Source(self.path, self.tree, self.entry_start, self.entry_stop)
 
@@ -116,8 +113,8 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Share:
-    """One of ``count`` parts of a tree whose number of entries is not known yet."""
+class TreePart:
+    """One of ``count`` parts of a tree with an unknown number of entries."""
 
     path: str
     tree: str | None
@@ -125,30 +122,30 @@ class Share:
     count: int
 
     def source(self, access: Access) -> Source:
-        """What is read: the tree is opened for its number of entries. Raises what opening raises."""
+        """Return the source to read. Opens the tree to get its number of entries. Raises file-open errors."""
         tree = File(self.path, access).tree(self.tree)
         start, stop = share_of(tree.entries_count, self.index, self.count)
         return Source(self.path, self.tree, start, stop, tree)
 
 
 def share_of(entries_count: int, index: int, count: int) -> tuple[int, int]:
-    """The entries of one of ``count`` parts of a tree; the last ones may be shorter, or empty."""
+    """Return the entry range of part ``index`` of ``count`` parts of a tree; the last parts may be shorter or empty."""
     entries = math.ceil(entries_count / count)
     return min(index * entries, entries_count), min((index + 1) * entries, entries_count)
 
 
-Part = Range | Share
+Part = Range | TreePart
 
 
 @dataclass(frozen=True)
 class GivenTree:
-    """A tree as it was given, with the limits of its partitions if these were given too."""
+    """A tree as specified by the user, with the entry ranges of the partitions if the user specified them."""
 
     source: Source
     steps: tuple[tuple[int, int], ...] | None = None
 
     def opened(self, access: Access) -> OpenedTree:
-        """The same with the tree. Raises what opening raises."""
+        """Open the tree. Raises the errors of opening."""
         tree = self.source.open_tree
         if not isinstance(tree, Tree):
             file = File(self.source.path, access)
@@ -160,14 +157,15 @@ class GivenTree:
 
 @dataclass(frozen=True)
 class OpenedTree:
-    """A tree that was given, open."""
+    """An opened tree that the user specified."""
 
     given: GivenTree
     tree: Tree
 
     def ranges(self, entries: int | None) -> list[Range]:
-        """Its partitions: those that were given, or such of ``entries`` entries. Raises OptionError for entries that it
-        does not have.
+        """Return the partitions of the tree: those that the user specified, or ranges of ``entries`` entries.
+
+        Raises OptionError for entries that the tree does not have.
         """
         count, tree = self.tree.entries_count, self.tree
         steps: Sequence[tuple[int, int]] = self.given.steps or ()
@@ -175,25 +173,27 @@ class OpenedTree:
             steps = [(start, min(start + entries, count)) for start in range(0, count, entries)]
         for _, stop in steps:
             if stop > count:
-                what = f"entries up to {stop} were given as steps, and the tree {tree.path} has {count}"
+                what = f"the steps end at entry {stop}, but the tree {tree.path} has {count} entries"
                 raise OptionError(what, path=tree.file_path, hint="give steps within the tree")
         name = tree.object_path.lstrip("/")
         return [Range(tree.file_path, name, start, stop) for start, stop in steps if start < stop]
 
 
-def given_trees(files: Any) -> list[GivenTree]:
-    """The trees of what a user gives: what `branchline.iterate` takes, and ``{path: {"object_path": tree, "steps":
-    limits}}``. Raises DatasetError for nothing, OptionError for what is no file.
+def given_trees(files: object) -> list[GivenTree]:
+    """Parse the files specified by the user.
+
+    The argument is as for `branchline.iterate`, or ``{path: {"object_path": tree, "steps": limits}}``. Raises
+    DatasetError for an empty list, and OptionError for invalid values.
     """
     trees = list(_trees_in(files))
     if not trees:
         raise DatasetError("no files were given")
     if len({tree.steps is None for tree in trees}) > 1:
-        raise OptionError("some files have steps and others have none", hint="give steps for all of them, or for none")
+        raise OptionError("only some of the files have steps", hint="give steps for all of them, or for none")
     return trees
 
 
-def _trees_in(files: Any) -> Iterator[GivenTree]:
+def _trees_in(files: object) -> Iterator[GivenTree]:
     if isinstance(files, Mapping):
         for path, value in files.items():
             if isinstance(value, Mapping):
@@ -208,11 +208,11 @@ def _trees_in(files: Any) -> Iterator[GivenTree]:
             yield from _trees_in(one)
 
 
-def _steps_in(given: Mapping[str, Any]) -> tuple[tuple[int, int], ...] | None:
-    """The limits of partitions, which may be given as the entries between them. Raises OptionError."""
+def _steps_in(given: Mapping[str, object]) -> tuple[tuple[int, int], ...] | None:
+    """Parse ``steps``: pairs of entries, or a list of boundaries. Raises OptionError."""
     unknown = given.keys() - {"object_path", "steps"}
     if unknown:
-        raise OptionError(f"a file has no {', '.join(sorted(map(repr, unknown)))}", hint=STEPS_HINT)
+        raise OptionError(f"unknown keys of a file: {', '.join(sorted(map(repr, unknown)))}", hint=STEPS_HINT)
     if given.get("steps") is None:
         return None
     limits = np.asarray(given["steps"])
@@ -221,13 +221,16 @@ def _steps_in(given: Mapping[str, Any]) -> tuple[tuple[int, int], ...] | None:
     if limits.dtype.kind not in "iu" or limits.ndim != 2 or limits.shape[1] != 2:
         raise OptionError(f"steps cannot be {given['steps']!r}", hint=STEPS_HINT)
     if (limits < 0).any() or (limits[:, 0] > limits[:, 1]).any():
-        raise OptionError(f"steps cannot be {given['steps']!r}", hint="entries count from 0, and a step ends after it")
+        raise OptionError(
+            f"steps cannot be {given['steps']!r}", hint="entries count from 0, and a step must not end before its start"
+        )
     return tuple((int(start), int(stop)) for start, stop in limits)
 
 
 def opened_trees(given: Sequence[GivenTree], access: Access, *, allow_missing: bool) -> list[OpenedTree]:
-    """The trees, several opened at a time; with ``allow_missing`` without the files that have none. Raises what opening
-    raises, and DatasetError if none is left.
+    """Open the trees, several at a time. With ``allow_missing``, files without the tree are skipped.
+
+    Raises file-open errors, and DatasetError if no file has the tree.
     """
 
     def opened(one: GivenTree) -> OpenedTree | None:
@@ -246,7 +249,7 @@ def opened_trees(given: Sequence[GivenTree], access: Access, *, allow_missing: b
 
 
 def entries_of_step(tree: Tree, step_size: int | str | None, steps_per_file: int, request: ReadRequest) -> int:
-    """Entries of a partition of a tree. Raises OptionError for an impossible size."""
+    """Return the number of entries per partition. Raises OptionError for an invalid size."""
     if step_size is None:
         return max(1, math.ceil(tree.entries_count / steps_per_file))
     if not isinstance(step_size, str):
@@ -256,7 +259,7 @@ def entries_of_step(tree: Tree, step_size: int | str | None, steps_per_file: int
 
 
 def shares(given: Sequence[GivenTree], steps_per_file: int) -> list[Part]:
-    """The partitions of files that are not opened yet."""
+    """Return the partitions of files that are not open yet."""
     parts: list[Part] = []
     for one in given:
         path, tree = one.source.path, one.source.tree
@@ -265,12 +268,12 @@ def shares(given: Sequence[GivenTree], steps_per_file: int) -> list[Part]:
         if one.steps is not None:
             parts += [Range(path, tree, start, stop) for start, stop in one.steps]
         else:
-            parts += [Share(path, tree, index, steps_per_file) for index in range(steps_per_file)]
+            parts += [TreePart(path, tree, index, steps_per_file) for index in range(steps_per_file)]
     return parts
 
 
 def first_tree(given: Sequence[GivenTree], access: Access, *, allow_missing: bool) -> Tree:
-    """The first tree that opens. Raises what opening raises."""
+    """Open the first available tree. Raises the errors of opening."""
     for index, one in enumerate(given):
         try:
             return one.opened(access).tree

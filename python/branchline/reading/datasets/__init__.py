@@ -1,1 +1,1 @@
-"""Datasets: files, trees and entry ranges, in an order that does not depend on the machine."""
+"""Datasets: files, trees and entry ranges, in a reproducible order."""

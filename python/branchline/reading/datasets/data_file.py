@@ -1,7 +1,7 @@
-"""One file of a dataset: its path, tree, entry range and size, and the storage element that it lies on.
+"""A file of a dataset: its path, tree, entry range, size and storage element.
 
-Companions are files next to it that are read event by event with it. Its sample is the description in the dataset's
-list: data or simulation, the cross section, and the source of the sum of weights.
+Companions are files in the same directory that are read together with the file, event by event. The file's sample
+describes the physics: data or simulation, the cross section, and the source of the sum of weights.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ from branchline.reading.locations import (
     split_location,
 )
 
-# Placeholders in the location of a companion: the number of the entry, the main file's name without its ending.
+# Placeholders in a companion's location. ENTRY: the entry number. STEM: the main file's name without suffix.
 ENTRY, STEM = "{entry}", "{stem}"
-# Kinds of samples.
+# Valid kinds of samples.
 _SAMPLE_KINDS = ("data", "background", "signal")
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file, or an entry range of it, that belongs to a dataset.
+    """A file of a dataset, or an entry range of a file.
 
-    ``tree`` None stands for the only tree of the file. ``entry_stop`` None stands for the end of the tree.
-    ``size_bytes`` is None for a file that is missing or of unknown size. ``path`` is what is shown and recorded;
-    ``location`` is what is opened, where that is a URL with secrets in it. ``replicas`` are other places of the same
-    file, which are read where this one fails. ``is_absent``: a server has no such file. ``on_disk`` are the
-    device and the number of a local file, which all its names share.
+    - ``path`` is used in messages and records.
+    - ``location`` is set if the URL contains secrets, and is then opened instead of ``path``.
+    - ``tree`` None means the only tree of the file; ``entry_stop`` None means the end of the tree.
+    - ``size_bytes`` is None if the file is missing or its size is unknown.
+    - ``replicas`` are alternative locations, which are used if the first location fails.
+    - ``is_absent`` means that the server reported that the file does not exist.
+    - ``on_disk`` is the device and inode number of a local file, which is equal for all names (links) of the file.
     """
 
     path: str
@@ -56,18 +58,19 @@ class DataFile:
     replicas: tuple[str, ...] = field(default=(), repr=False)
     is_absent: bool = False
     on_disk: tuple[int, int] | None = field(default=None, repr=False, compare=False)
-    #: Another one when the file was written again, as its time or its ETag; empty where nobody says.
+    #: Value that changes when the file is rewritten, such as a modification time or an ETag; empty if unknown.
     version: str = field(default="", repr=False, compare=False)
-    #: What the dataset's list says of the storage elements of its files.
+    #: The sites of storage elements, as specified in the dataset's list.
     sites: ElementSites = field(default=ElementSites(), repr=False)
-    #: The machines that hold the file, or most of it, as the dataset's list names them.
+    #: The machines that store most of the file, as specified in the dataset's list.
     hosts: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    #: What the dataset's list says of its kind and its cross section.
+    #: The sample that the file belongs to, as specified in the dataset's list.
     sample: Sample | None = field(default=None, repr=False, compare=False)
 
     def changed(self, **fields: object) -> DataFile:
-        """The same file with other fields, as ``dataclasses.replace`` does it; four times as fast, for datasets of
-        100 000 files.
+        """Return a copy with changed fields.
+
+        Four times as fast as ``dataclasses.replace``, which matters for datasets of 100 000 files.
         """
         other = object.__new__(DataFile)
         other.__dict__.update(self.__dict__, **fields)
@@ -75,22 +78,25 @@ class DataFile:
 
     @property
     def identity(self) -> tuple[str, str, str | None, int, int | None]:
-        """What makes two files of a dataset the same input."""
+        """Key that is equal for two files of a dataset if they are the same input."""
         return (self.dataset, absolute(self.path), self.tree, self.entry_start, self.entry_stop)
 
     @property
     def locations(self) -> tuple[str, ...]:
-        """All replicas of the file as they are opened, in the order in which the dataset lists them."""
+        """The locations of all replicas, in the order of the dataset's list."""
         return (self.location or self.path, *self.replicas)
 
     @property
     def opens(self) -> str:
-        """The path or URL to open; with its replicas, if it has any, in one text."""
+        """The path or URL to open, joined with the locations of its replicas."""
         return BETWEEN_REPLICAS.join(self.locations)
 
     @property
     def elements(self) -> tuple[str, ...]:
-        """The storage elements that have the file, by the dataset's list alone: the same on every machine."""
+        """The storage elements of the file.
+
+        They are derived from the dataset's list alone, so they are the same on every machine.
+        """
         element_of = self.sites.element_of
         if not self.replicas:
             return (element_of(self.location or self.path),)
@@ -98,12 +104,12 @@ class DataFile:
 
     @property
     def is_missing(self) -> bool:
-        """True where there is no such file, unless it may be elsewhere."""
+        """Whether the file is known to be missing and has no other replicas."""
         is_known = self.is_absent or not is_url(self.path)
         return is_known and self.size_bytes is None and not self.replicas
 
     def with_size(self) -> DataFile:
-        """The same file with its size in the file system; files that are not local stay as they are."""
+        """Return a copy with the size of a local file; remote files are returned unchanged."""
         if is_url(self.path):
             return self
         try:
@@ -114,23 +120,20 @@ class DataFile:
         return self.changed(size_bytes=status.st_size, on_disk=(status.st_dev, status.st_ino), version=version)
 
     def with_absolute_path(self) -> DataFile:
-        """Return the same file, named by absolute paths: the same text for every way to write them, which means the
-        same file in every working directory.
-        """
+        """Return a copy with absolute paths, which do not depend on the working directory."""
         path, location = absolute(self.path), self.location and absolute(self.location)
         replicas = tuple(map(absolute, self.replicas))
         if (path, location, replicas) == (self.path, self.location, self.replicas):
             return self
         other = self.changed(path=path, location=location, replicas=replicas)
-        # The size of what was a URL is not known yet.
+        # A ``file:`` URL that became a path has no size yet.
         return other.with_size() if is_url(self.path) else other
 
 
 def absolute(path: str) -> str:
-    """Return the absolute path of a file, or of the one that a ``file:`` URL or the last link of a chain of fsspec
-    names; any other URL as it is.
+    """Make a local path, a ``file:`` URL or the last link of an fsspec chain absolute; return other URLs unchanged.
 
-    ``..`` is only resolved where that gives the same file: behind a symbolic link the kernel resolves it otherwise.
+    ``..`` is removed only if the resulting path is the same file, which is not always the case after a symbolic link.
     """
     if path.startswith("/") and "/." not in path and "//" not in path and not path.endswith("/"):
         return path
@@ -146,8 +149,10 @@ def absolute(path: str) -> str:
 
 
 def storage_element(path: str) -> str:
-    """The name of the place a file lies on: scheme and host of a URL, else the mount point and kind of its file system,
-    as ``/data (ext4)`` or ``/home (nfs4 server:/home)``; of a chain of fsspec that of its last link.
+    """Return the storage element of a file.
+
+    For a URL, this is the scheme and host. For a path, it is the mount point and type of the file system, such as
+    ``/data (ext4)`` or ``/home (nfs4 server:/home)``. For an fsspec chain, the last link is used.
     """
     *_, path = links_in(path)
     if is_url(path):
@@ -165,10 +170,10 @@ def _mount_point(folder: str) -> str:
     here = Path(os.path.realpath(folder))
     while not os.path.ismount(here):
         here = here.parent
-    # Imported late: only jobs over several storage elements need it.
+    # Lazy import: only jobs over several storage elements need it.
     import psutil
 
-    for one in reversed(psutil.disk_partitions(all=True)):  # the last that was mounted there hides the others
+    for one in reversed(psutil.disk_partitions(all=True)):  # the most recent mount hides earlier ones
         if one.mountpoint == str(here):
             server = f" {one.device}" if ":" in one.device else ""
             return f"{here} ({one.fstype}{server})"
@@ -177,18 +182,18 @@ def _mount_point(folder: str) -> str:
 
 @dataclass(frozen=True)
 class Companion:
-    """A file next to each file of the dataset, and the tree in it.
+    """A file that accompanies each file of the dataset, and its tree.
 
-    ``location`` is ``path[:tree]``, relative to the main file's directory. With ``{entry}`` in its tree each entry of
-    the main tree has a tree of its own, as ``Kinematics.root:Event{entry}/TreeK``; without a tree it is found.
-    ``{stem}`` stands for the name of the main file, as ``{stem}_friend.root``.
+    ``location`` is ``path[:tree]``, relative to the main file's directory. A tree path with ``{entry}`` refers to one
+    tree per entry of the main tree, as in ``Kinematics.root:Event{entry}/TreeK``. Without a tree path, the tree is
+    detected. ``{stem}`` is replaced with the main file's name without suffix, as in ``{stem}_friend.root``.
     """
 
     name: str
     location: str
 
     def path_for(self, path: str) -> tuple[str, str | None]:
-        """The file next to a main file, and its tree if that is given."""
+        """Return the path of the companion of a main file, and the companion's tree if specified."""
         folder, _, name = path.rpartition("/")
         own, tree = split_location(self.location)
         own = own.replace(STEM, _stem(name))
@@ -197,7 +202,7 @@ class Companion:
         return (f"{folder}/{own}" if folder else own), tree
 
 
-#: What callers may give as companions; a text is ``location`` or ``name=location``.
+#: Accepted types for companions. A string is ``location`` or ``name=location``.
 CompanionsLike = (
     str
     | os.PathLike[str]
@@ -209,9 +214,9 @@ CompanionsLike = (
 
 
 def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
-    """Companions from a mapping of names to locations, or from texts ``location`` or ``name=location``.
+    """Create companions from a mapping of names to locations, or from strings ``location`` or ``name=location``.
 
-    Without a name it is that of the file: ``Kinematics`` of ``Kinematics.root``. Raises DatasetError.
+    The default name is the file name without suffix: ``Kinematics`` for ``Kinematics.root``. Raises DatasetError.
     """
     if given is None:
         return ()
@@ -226,19 +231,19 @@ def companions_of(given: CompanionsLike) -> tuple[Companion, ...]:
     names = [one.name for one in found]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
-        raise DatasetError(f"several companions are called {', '.join(sorted(twice))}", hint="write NAME=FILE")
+        raise DatasetError(f"several companions have the same name: {', '.join(sorted(twice))}", hint="write NAME=FILE")
     return tuple(found)
 
 
 def _stem(name: str) -> str:
-    """The name of a file without the ending of ROOT or Parquet files."""
+    """Return the file name without the suffix of ROOT or Parquet files."""
     ending = next((one for one in (ROOT_ENDING, *PARQUET_ENDINGS) if name.lower().endswith(one)), "")
     return name[: len(name) - len(ending)]
 
 
 def _companion_location(given: object) -> str:
     if not isinstance(given, str | os.PathLike) or not os.fspath(given):
-        raise DatasetError(f"the companion {given!r} is no file", hint='write it like "Kinematics.root"')
+        raise DatasetError(f"{given!r} is not a companion file", hint='give a path such as "Kinematics.root"')
     return str(os.fspath(given))
 
 
@@ -252,13 +257,17 @@ def _companion_of(text: str) -> Companion:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sample of events. ``kind`` is ``data``, ``background`` or ``signal``. Of a simulated one ``cross_section_pb``
-    is in picobarn; ``scale`` is a further factor, as a k-factor or the efficiency of a filter. ``luminosity_per_fb`` is
-    that of data, or what a simulated sample is scaled to if it has one of its own, in inverse femtobarn.
+    """A sample of events.
 
-    ``sum_of_weights`` is that of all generated events: a number, ``TREE:BRANCH`` such as ``Runs:genEventSumw``, summed
-    over the entries of all files, or ``histogram:NAME[BIN]``, with ROOT's number of the bin. Without it events count.
-    ``label`` and ``group`` are for pictures: samples of one group are drawn as one.
+    - ``kind`` is ``data``, ``background`` or ``signal``.
+    - ``cross_section_pb`` is the cross section of simulation in picobarn. ``scale`` is an additional factor, such as a
+      k-factor or a filter efficiency.
+    - ``luminosity_per_fb`` is the luminosity of data in inverse femtobarn. For simulation, it overrides the luminosity
+      to which the sample is scaled.
+    - ``sum_of_weights`` is the sum of weights of all generated events: a number, ``TREE:BRANCH`` such as
+      ``Runs:genEventSumw`` for a branch that is summed over all files, or ``histogram:NAME[BIN]`` with ROOT's bin
+      index. If it is not set, the number of events is used.
+    - ``label`` and ``group`` are for plots; samples of a group are drawn as one.
     """
 
     kind: str = "background"
@@ -271,42 +280,42 @@ class Sample:
 
     @property
     def is_data(self) -> bool:
-        """Whether it was measured."""
+        """Whether the sample is real data."""
         return self.kind == "data"
 
     @classmethod
     def of(cls, given: object, dataset: str, source: str = "") -> Sample:
-        """That of a list. Raises DatasetError for what no sample has, and for impossible values."""
+        """Parse the sample of a dataset's list. Raises DatasetError for unknown keys and invalid values."""
         where = f"the sample of dataset {dataset!r}"
         if not isinstance(given, Mapping):
-            raise DatasetError(f"{where} is no mapping", path=source or None)
+            raise DatasetError(f"{where} is not a mapping", path=source or None)
         known = [one.name for one in fields(cls)]
         for key, value in given.items():
             if key not in known:
                 near = get_close_matches(str(key), known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"it may have {', '.join(known)}"
-                raise DatasetError(f"{where} has {key!r:.80}, which is nothing", path=source or None, hint=hint)
+                hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+                raise DatasetError(f"{where} has the unknown key {key!r:.80}", path=source or None, hint=hint)
             problem = "" if value is None else _sample_problem(str(key), value)
             if problem:
                 raise DatasetError(f"{key} of {where} {problem}", path=source or None)
         found = cls(**{str(key): value for key, value in given.items() if value is not None})
         if found.is_data and (found.cross_section_pb is not None or found.sum_of_weights is not None):
             raise DatasetError(
-                f"{where} is data, which have no cross section and no sum of weights", path=source or None
+                f"{where} is data, which has neither a cross section nor a sum of weights", path=source or None
             )
         return found
 
 
 def _sample_problem(key: str, value: object) -> str:
-    """What is wrong with a value; empty if nothing is."""
+    """Describe what is wrong with a value; empty if it is valid."""
     if key in ("kind", "label", "group"):
         if not isinstance(value, str) or (key == "kind" and value not in _SAMPLE_KINDS):
-            return f"is {value!r:.80}, not {'one of ' + ', '.join(_SAMPLE_KINDS) if key == 'kind' else 'a text'}"
+            return f"is {value!r:.80}, not {'one of ' + ', '.join(_SAMPLE_KINDS) if key == 'kind' else 'text'}"
         return ""
     if key == "sum_of_weights" and isinstance(value, str):
         tree, colon, branch = value.partition(":")
         return "" if colon and tree and branch else f"is {value!r:.80}, not TREE:BRANCH or histogram:NAME[BIN]"
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or not isinstance(value, int | float) or value <= 0:
-        return f"is {value!r:.80}, not a number above 0"
+        return f"is {value!r:.80}, not a positive number"
     return ""

@@ -1,4 +1,4 @@
-"""Storage elements by the text of a file's location, which is the same on every machine."""
+"""Derives storage elements from the locations of files alone, so the results are the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import NamedTuple
 from branchline.errors import DatasetError
 from branchline.reading.locations import links_in
 
-#: The storage element of all files with a plain path: which mount they lie on differs from machine to machine.
+#: The storage element of all local paths. Mount points are not used, because they differ between machines.
 LOCAL_ELEMENT = "local files"
 
 
 def server_of(location: str) -> str:
-    """``scheme://host:port`` of a URL, without its user; LOCAL_ELEMENT for a path. Of a chain of fsspec its last link
-    counts.
+    """Return ``scheme://host:port`` of a URL, without the user; LOCAL_ELEMENT for a path.
+
+    For an fsspec chain, the last link is used.
 
     >>> server_of("root://me@se.site.org:1094//store/f.root")
     'root://se.site.org:1094'
@@ -31,7 +32,7 @@ def server_of(location: str) -> str:
 
 
 class ReplicaRank(NamedTuple):
-    """The rank of all replicas whose locations have this beginning; those with the lowest rank are read first."""
+    """The rank of all replicas whose locations start with a prefix. Replicas with a lower rank are read first."""
 
     beginning: str
     rank: int
@@ -39,20 +40,25 @@ class ReplicaRank(NamedTuple):
 
 @dataclass(frozen=True)
 class ElementSites:
-    """What a dataset's list says of storage elements: ``beginnings`` are pairs of how locations there begin and of the
-    site, the longest beginning first.
+    """The sites of storage elements, as specified in a dataset's list.
+
+    ``beginnings`` are pairs of location prefix and site, longest prefix first.
     """
 
     beginnings: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, given: object, source: str = "") -> ElementSites:
-        """From a mapping of beginnings to sites, as ``{"root://se.gsi.de": "GSI"}``. Raises DatasetError."""
+        """Parse a mapping of location prefixes to sites, such as ``{"root://se.gsi.de": "GSI"}``. Raises
+        DatasetError.
+        """
         if not isinstance(given, Mapping) or not all(
             isinstance(one, str) and one for pair in given.items() for one in pair
         ):
-            hint = 'write it like {"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}'
-            raise DatasetError("the sites of storage elements are texts by texts", path=source or None, hint=hint)
+            hint = 'use the form {"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}'
+            raise DatasetError(
+                "the sites of storage elements are not a mapping of text to text", path=source or None, hint=hint
+            )
         pairs = ((beginning.rstrip("/") or "/", site) for beginning, site in given.items())
         return cls(tuple(sorted(pairs, key=lambda one: (-len(one[0]), one))))
 
@@ -67,11 +73,11 @@ class ElementSites:
         return None
 
     def element_of(self, location: str) -> str:
-        """The storage element of a location: how the list names it, else its server, or LOCAL_ELEMENT."""
+        """Return the storage element of a location: the matching prefix in the list, else the result of `server_of`."""
         listed = self._listed(location)
         return server_of(location) if listed is None else listed[0]
 
     def site_of(self, location: str) -> str:
-        """The site that the list names for a location; empty where it names none."""
+        """Return the site of a location; empty if no prefix in the list matches."""
         listed = self._listed(location)
         return "" if listed is None else listed[1]

@@ -1,4 +1,8 @@
-"""Files that list files: text with one location per line, and coffea's filesets in all their forms, as JSON or TOML."""
+"""Expands file locations, and parses file lists.
+
+Locations are paths, globs and directories, optionally with ``:tree``. File lists are text files with one location per
+line, and coffea's filesets in all formats, as JSON or TOML.
+"""
 
 from __future__ import annotations
 
@@ -8,66 +12,110 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from branchline.errors import DatasetError, MissingFileError
+from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, Sample, companions_of
 from branchline.reading.datasets.elements import ElementSites
-from branchline.reading.datasets.patterns import expand
-from branchline.reading.locations import BETWEEN_REPLICAS, is_url, split_location
+from branchline.reading.locations import (
+    BETWEEN_REPLICAS,
+    files_at,
+    is_url,
+    replicas_in,
+    split_location,
+    text_of,
+    without_braces,
+    without_secrets,
+)
+
+
+def expand(location: str, template: DataFile, access: Access | None = None) -> list[DataFile]:
+    """Return the files of a location, sorted by name; ``template`` provides all fields except path and tree.
+
+    Brace alternatives are expanded in order, without duplicates. Raises DatasetError if a directory or a glob matches
+    no file. Whether a plain path exists is not checked here: the dataset reports all missing files in one message.
+    """
+    path, tree = split_location(location)
+    alternatives = without_braces(path)
+    if len(alternatives) > 1:
+        below = replace(template, tree=tree or template.tree)
+        return list(dict.fromkeys(file for one in alternatives for file in _expanded(one, None, below, access)))
+    return _expanded(path, tree, template, access)
+
+
+def _expanded(path: str, tree: str | None, template: DataFile, access: Access | None) -> list[DataFile]:
+    if is_url(path) and len(replicas_in(path)) == 1:
+        # Imported lazily, because local files do not need this module.
+        from branchline.reading.datasets.server_files import expand_url, is_url_pattern
+
+        if is_url_pattern(path):
+            template = replace(template, tree=tree or template.tree)
+            return [
+                replace(_file_at(one.url, template), size_bytes=one.size_bytes, version=one.version)
+                for one in expand_url(path, access)
+            ]
+    path = os.path.expanduser(path)
+    paths = [path] if is_url(path) or len(replicas_in(path)) > 1 else files_at(path)
+    template = template.changed(tree=tree) if tree else template
+    return [_file_at(one, template) for one in paths]
+
+
+def _file_at(location: str, template: DataFile) -> DataFile:
+    first, *replicas = replicas_in(text_of(location))
+    path = without_secrets(first)
+    return template.changed(path=path, location="" if path == first else first, replicas=tuple(replicas))
+
 
 TEXT_SUFFIXES = (".txt", ".list", ".lst")
 JSON_SUFFIXES = (".json", ".json.gz")
 TOML_SUFFIX = ".toml"
-# A name of the tree is found under one of these keys in the filesets that are around.
+# Keys that contain the tree's name in the various fileset formats.
 TREE_KEYS = ("object_path", "treename", "tree")
-# Behind a blank: within a path or URL, # is a character of its name.
+# Matches a comment. Requires whitespace before #, because # may be part of a path or URL.
 _COMMENT = re.compile(r"(^|\s)#.*", re.DOTALL)
 
 
 def is_list(path: str) -> bool:
-    """Whether a file of this name lists other files."""
+    """Whether a file with this name is a list of files."""
     return path.lower().endswith((*TEXT_SUFFIXES, *JSON_SUFFIXES, TOML_SUFFIX))
 
 
-def read_list(path: str, template: DataFile) -> list[DataFile]:
-    """The files named in a text list or a fileset.
+def read_list(path: str, template: DataFile, access: Access | None) -> list[DataFile]:
+    """Return the files of a text list or a fileset.
 
-    Raises MissingFileError if the list is not there and DatasetError if it is no list.
+    Raises MissingFileError if the list does not exist and DatasetError if it is invalid.
     """
     if not os.path.exists(path):
-        hint = "a list is a local file; copy it to this machine" if "://" in path else None
-        raise MissingFileError("there is no such list of files", path=path, hint=hint)
+        hint = "lists must be local files; copy it to this machine" if "://" in path else None
+        raise MissingFileError("this list of files does not exist", path=path, hint=hint)
     if path.lower().endswith(TEXT_SUFFIXES):
-        return _read_text(path, template)
+        return _read_text(path, template, access)
     loaded = _load_toml(path) if path.lower().endswith(TOML_SUFFIX) else _load_json(path)
-    return read_fileset(loaded, template, source=path)
+    return read_fileset(loaded, template, access, source=path)
 
 
-def _read_text(path: str, template: DataFile) -> list[DataFile]:
+def _read_text(path: str, template: DataFile, access: Access | None) -> list[DataFile]:
     files: list[DataFile] = []
     with open(path, encoding="utf-8") as lines:
         try:
             for line in lines:
                 location = _COMMENT.sub("", line).strip()
                 if location:
-                    files += expand(_relative_to(path, _replicas_in_line(location)), template)
+                    # Several URLs in one line are replicas of a file, even if only whitespace separates the URLs.
+                    words = location.split()
+                    replicas = BETWEEN_REPLICAS.join(words) if len(words) > 1 and all(map(is_url, words)) else location
+                    files += expand(_relative_to(path, replicas), template, access)
         except UnicodeDecodeError as error:
             raise DatasetError("this list of files is not text", path=path) from error
     if not files:
         raise DatasetError(
-            "this list names no file",
+            "this list contains no files",
             path=path,
-            hint="one path per line, # at its start or behind a blank starts a comment",
+            hint="write one path per line; # at the start or after whitespace begins a comment",
         )
     return files
 
 
-def _replicas_in_line(location: str) -> str:
-    """Several URLs in a line are replicas of one file, also with nothing but blanks between them."""
-    words = location.split()
-    return BETWEEN_REPLICAS.join(words) if len(words) > 1 and all(map(is_url, words)) else location
-
-
 def _load_json(path: str) -> object:
-    # Imported late: only filesets need them.
+    # Imported lazily, because only filesets need these modules.
     import gzip
     import json
 
@@ -81,7 +129,7 @@ def _load_json(path: str) -> object:
 
 
 def _load_toml(path: str) -> object:
-    # Imported late: only such lists need it.
+    # Lazy import: only TOML lists need it.
     import tomllib
 
     try:
@@ -91,34 +139,44 @@ def _load_toml(path: str) -> object:
         raise DatasetError(f"this fileset is not valid TOML: {error}", path=path) from error
 
 
-def read_fileset(fileset: object, template: DataFile, source: str = "") -> list[DataFile]:
-    """The files of a fileset, in the order in which it names them.
+def read_fileset(fileset: object, template: DataFile, access: Access | None, source: str = "") -> list[DataFile]:
+    """Return the files of a fileset in the order of the fileset.
 
-    Understood are ``{"name": {"files": {path: tree}, "metadata": {...}}}``, with ``files`` also a list of paths or a
-    mapping to ``{"object_path": tree, "steps": [[start, stop], ...]}``, next to ``files`` also ``"companions"`` as
-    ``Dataset.of`` takes them, ``{"name": [path, ...]}``,
-    ``{"name": {path: tree}}`` and a plain list of paths. Replicas of a file are a list of paths in the place of a path,
-    ``"replicas": [path, ...]`` next to ``"object_path"``, or stand in one text with `` | `` between them. Next to
-    ``files``, ``"sites"`` says where storage elements are, as ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``:
-    each stands for the locations that begin with it. ``"hosts"`` names the machines that hold a file, as
-    ``{"hdfs://namenode/a.root": ["node1", "node2"]}``: workers there get it first. ``"sample"`` has the cross
-    section and the like, as ``Sample`` describes it.
+    Supported formats:
+
+    - ``{"name": {"files": {path: tree}, "metadata": {...}}}``, where ``files`` may also be a list of paths, or a
+      mapping from paths to ``{"object_path": tree, "steps": [[start, stop], ...]}``;
+    - ``{"name": [path, ...]}``;
+    - ``{"name": {path: tree}}``;
+    - a list of paths.
+
+    Replicas of a file are specified as a list of paths instead of a path, as ``"replicas": [path, ...]`` beside
+    ``"object_path"``, or as one string with `` | `` between the paths. Optional keys beside ``"files"``:
+
+    - ``"companions"``: as for ``Dataset.of``.
+    - ``"sites"``: the sites of storage elements by location prefix, as in
+      ``{"root://se.gsi.de:1094": "GSI", "/lustre": "GSI"}``.
+    - ``"hosts"``: the machines that store a file, as in ``{"hdfs://namenode/a.root": ["node1", "node2"]}``. Workers on
+      these machines are preferred for the file.
+    - ``"sample"``: the cross section and other fields of ``Sample``.
     """
     where = source or None
     if isinstance(fileset, list):
-        return [one for path in fileset for one in _one_file(path, None, template, source)]
+        return [one for path in fileset for one in _one_file(path, None, template, access, source)]
     if not isinstance(fileset, Mapping) or not fileset:
-        raise DatasetError("a fileset is a JSON object that names its datasets", path=where)
+        raise DatasetError("a fileset must be a non-empty mapping of dataset names to files", path=where)
     files: list[DataFile] = []
     for name, content in fileset.items():
-        found = list(_one_dataset(str(name), content, template, source))
+        found = list(_one_dataset(str(name), content, template, access, source))
         if not found:
-            raise DatasetError(f"the dataset {name!r} of this fileset names no file", path=where)
+            raise DatasetError(f"the dataset {name!r} of this fileset contains no files", path=where)
         files += found
     return files
 
 
-def _one_dataset(name: str, content: object, template: DataFile, source: str) -> Iterator[DataFile]:
+def _one_dataset(
+    name: str, content: object, template: DataFile, access: Access | None, source: str
+) -> Iterator[DataFile]:
     metadata: Mapping[str, object] = {}
     tree = None
     files = content
@@ -126,7 +184,7 @@ def _one_dataset(name: str, content: object, template: DataFile, source: str) ->
         files = content["files"]
         metadata = content.get("metadata") or {}
         if not isinstance(metadata, Mapping):
-            raise DatasetError(f"the metadata of dataset {name!r} are no mapping", path=source or None)
+            raise DatasetError(f"the metadata of dataset {name!r} are not a mapping", path=source or None)
         tree = _tree_in(content)
     if isinstance(content, Mapping) and content.get("companions"):
         template = replace(template, companions=companions_of(content["companions"]))
@@ -136,7 +194,7 @@ def _one_dataset(name: str, content: object, template: DataFile, source: str) ->
         template = replace(template, sample=Sample.of(content["sample"], name, source))
         metadata = {**metadata, "is_data": template.sample is not None and template.sample.is_data}
     template = replace(template, dataset=name, metadata=dict(metadata), tree=tree or template.tree)
-    found = _listed_files(name, files, template, source)
+    found = _listed_files(name, files, template, access, source)
     hosts = _hosts_in(content, source) if isinstance(content, Mapping) and "files" in content else {}
     yield from (_with_hosts(one, hosts) for one in found) if hosts else found
 
@@ -147,8 +205,10 @@ def _hosts_in(content: Mapping[str, object], source: str) -> Mapping[str, tuple[
         isinstance(hosts, list) and all(isinstance(one, str) and one for one in hosts) for hosts in given.values()
     )
     if not isinstance(given, Mapping) or not is_right:
-        hint = 'write it like {"hdfs://namenode/a.root": ["node1", "node2"]}'
-        raise DatasetError("the hosts of files are lists of names by locations", path=source or None, hint=hint)
+        hint = 'use the form {"hdfs://namenode/a.root": ["node1", "node2"]}'
+        raise DatasetError(
+            "the hosts of files are not a mapping of locations to lists of names", path=source or None, hint=hint
+        )
     return {str(location): tuple(hosts) for location, hosts in given.items()}
 
 
@@ -157,15 +217,17 @@ def _with_hosts(file: DataFile, hosts: Mapping[str, tuple[str, ...]]) -> DataFil
     return file.changed(hosts=tuple(found)) if found else file
 
 
-def _listed_files(name: str, files: object, template: DataFile, source: str) -> Iterator[DataFile]:
+def _listed_files(
+    name: str, files: object, template: DataFile, access: Access | None, source: str
+) -> Iterator[DataFile]:
     if isinstance(files, str):
         files = [files]
     if isinstance(files, Mapping):
         for path, description in files.items():
-            yield from _one_file(path, description, template, source)
+            yield from _one_file(path, description, template, access, source)
     elif isinstance(files, list):
         for path in files:
-            yield from _one_file(path, None, template, source)
+            yield from _one_file(path, None, template, access, source)
     else:
         raise DatasetError(
             f"the files of dataset {name!r} are neither a list of paths nor a mapping of path to tree",
@@ -173,7 +235,9 @@ def _listed_files(name: str, files: object, template: DataFile, source: str) -> 
         )
 
 
-def _one_file(path: object, description: object, template: DataFile, source: str) -> Iterator[DataFile]:
+def _one_file(
+    path: object, description: object, template: DataFile, access: Access | None, source: str
+) -> Iterator[DataFile]:
     if isinstance(path, list) and path and all(isinstance(one, str) for one in path):
         path = BETWEEN_REPLICAS.join(path)
     if not isinstance(path, str):
@@ -188,8 +252,8 @@ def _one_file(path: object, description: object, template: DataFile, source: str
             raise DatasetError(f"the replicas of {path} are not a list of paths", path=source or None)
         path = BETWEEN_REPLICAS.join([path, *replicas])
     if tree is not None and not isinstance(tree, str):
-        raise DatasetError(f"the tree of {path} is given as {tree!r}, which is no name", path=source or None)
-    for one in expand(_relative_to(source, path), replace(template, tree=tree or template.tree)):
+        raise DatasetError(f"the tree of {path} is {tree!r}, not a name", path=source or None)
+    for one in expand(_relative_to(source, path), replace(template, tree=tree or template.tree), access):
         for start, stop in ranges:
             yield replace(one, entry_start=start, entry_stop=stop)
 
@@ -202,7 +266,7 @@ def _tree_in(description: Mapping[str, object]) -> str | None:
 
 
 def _joined(steps: object, path: str, source: str) -> list[tuple[int, int | None]]:
-    """Entry ranges with those joined that touch: steps are how others cut a file, which is not how we do."""
+    """Parse entry ranges and merge adjacent ranges, since a train splits files independently of the given steps."""
     joined: list[tuple[int, int | None]] = []
     try:
         if steps is not None and not isinstance(steps, list | tuple):
@@ -220,7 +284,10 @@ def _joined(steps: object, path: str, source: str) -> list[tuple[int, int | None
 
 
 def _relative_to(source: str, location: str) -> str:
-    """A relative path is looked up from the current directory and, if it is not there, from the folder of the list."""
+    """Resolve a relative path from the current directory.
+
+    If the path does not exist there, it is resolved from the folder of the list.
+    """
     path, _ = split_location(location)
     if BETWEEN_REPLICAS in path:
         return location

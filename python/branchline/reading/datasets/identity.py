@@ -1,4 +1,4 @@
-"""What tells the content of a file from another content under the same name, without reading all of it."""
+"""Detects changed files without reading the whole files."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
+from branchline.base.quantities import NS_PER_S
 from branchline.reading.locations import is_url
 
 XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 
-#: Bytes at the beginning of a ROOT file that hold its sizes and its UUID, which every file that is written gets anew.
+#: Number of bytes at the start of a file that are hashed. In a ROOT file, they contain the sizes and the UUID, which
+#: differs between all written files.
 HEAD_BYTES = 100
 
 
 def content_identity(path: str) -> str:
-    """Return a text that is another one after any change of a local file: its size, the times of its last changes, and
-    a digest of its first bytes. It is empty for a URL, and for what cannot be read.
+    """Return a string that changes whenever a local file changes; empty for URLs and unreadable files.
 
-    The time of the change of the inode (``ctime``) tells a file that was edited and got its old time back.
+    The string contains the file's size, its modification time, its inode change time, and a digest of the first bytes.
+    The inode change time (``ctime``) detects edited files whose modification time was restored.
     """
     if is_url(path):
         return ""
@@ -42,27 +44,27 @@ def content_identity(path: str) -> str:
 
 
 def opened_identity(path: str) -> str:
-    """Return what the engine has as the identity of a local file that it opens now; empty for what cannot be read."""
+    """Return the identity that the engine would report when it opens a local file; empty for unreadable files."""
     try:
         status = os.stat(path)
     except OSError:
         return ""
-    seconds, nanoseconds = divmod(status.st_mtime_ns, 10**9)
+    seconds, nanoseconds = divmod(status.st_mtime_ns, NS_PER_S)
     return f"{status.st_size} {status.st_dev}:{status.st_ino} {seconds}.{nanoseconds:09}"
 
 
 def version_of(url: str, size_bytes: int, identity: str | None) -> str:
-    """Return the version of a file at a server, as listings of folders have it, from what its storage gives."""
+    """Convert the identity that the storage reports for a remote file to the version format of folder listings."""
     version = (identity or "").removeprefix(f"{size_bytes} ")
     if version and url.split("://", 1)[0].lower() in XROOTD_SCHEMES:
-        # The listing of a folder says no more than when a file was written.
+        # Keep only the modification time, since a folder listing contains nothing else.
         return f"written {version.split()[-1]} s"
     return version
 
 
 def is_other_version(one: str, other: str) -> bool:
-    """Return whether two versions of a file at a server differ. A listing may give the time where the file itself has
-    an ETag: of these two it is not known.
+    """Whether two versions of a remote file differ. Returns False for versions that cannot be compared, such as a
+    modification time and an ETag.
     """
     if one == other or not one or not other:
         return False

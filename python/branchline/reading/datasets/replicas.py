@@ -1,4 +1,4 @@
-"""Replicas of files as XRootD's servers locate them, and machines as HDFS does, written down as a fileset."""
+"""Locates the replicas of files on XRootD servers and the machines with the blocks of HDFS files, for a fileset."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Answer = TypeVar("Answer")
 
 
 class LocatedFiles(TypedDict):
-    """The files of a dataset in a fileset: a location each, or a list of replicas; with the sites of storage elements,
-    and the machines that hold files.
+    """The files of a dataset as part of a fileset, with the sites of storage elements and the machines of the files.
+
+    Each file has a location or a list of replicas.
     """
 
     files: list[str | list[str]]
@@ -33,23 +34,23 @@ class LocatedFiles(TypedDict):
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a file lies: all its replicas, and the machines that hold most of it, where a server tells them."""
+    """All replicas of a file, and the machines that store most of the file, if the server reports them."""
 
     replicas: list[str]
     hosts: list[str]
 
 
 def located_fileset(dataset: Dataset) -> dict[str, LocatedFiles]:
-    """The dataset as a fileset, as ``json`` writes it, in which each file has the replicas that its server locates
-    behind those that were listed, and files of HDFS the machines that hold their blocks.
+    """Return the dataset as a JSON-serializable fileset, with the replicas and machines that servers report.
 
+    Replicas reported by a server are appended to the listed replicas. HDFS files get the machines with their blocks.
     Raises MissingFileError and StorageError.
     """
     found = in_threads(_place_of, dataset.files)
     fileset: dict[str, LocatedFiles] = {}
     for file, place in zip(dataset.files, found, strict=True):
         named = fileset.setdefault(file.dataset or "dataset", {"files": []})
-        # The tree stands behind the first replica.
+        # The tree's name is appended to the first replica.
         first, *others = place.replicas
         with_tree = f"{first}:{file.tree}" if file.tree else first
         named["files"].append([with_tree, *others] if others else with_tree)
@@ -67,7 +68,7 @@ def _place_of(file: DataFile) -> _Place:
 
 
 def located(location: str) -> list[str]:
-    """The URLs of a file at each XRootD server that has it; nothing for a file that is not at XRootD.
+    """Return the URLs of a file on all XRootD servers that store it; empty for files that are not on XRootD.
 
     Raises MissingFileError and StorageError.
     """
@@ -77,9 +78,9 @@ def located(location: str) -> list[str]:
 
 
 def hosts_of(location: str) -> list[str]:
-    """The machines that hold most of a file of HDFS, the one with most of it first; nothing for any other file.
+    """Return the machines that store most of an HDFS file, largest share first; empty for other files.
 
-    Raises MissingFileError and StorageError.
+    Raises MissingFileError and StorageError, and MissingPackageError if httpx is not installed.
     """
     if _scheme_of(location) != "hdfs":
         return []

@@ -1,4 +1,4 @@
-"""Patterns, folders and sizes of files at servers, from what these say is in their folders."""
+"""Expands patterns and folders on servers, and queries file sizes, with folder listings."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from branchline.base.limits import (
     SIZES_QUERIED_TOGETHER,
 )
 from branchline.errors import BranchlineError, DatasetError, MissingFileError
+from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.identity import XROOTD_SCHEMES, version_of
-from branchline.reading.datasets.server_listings import Entry, encoded, list_folder
+from branchline.reading.datasets.server_listings import ListingEntry, encoded, list_folder
 from branchline.reading.locations import (
     PARQUET_ENDINGS,
     ROOT_ENDING,
@@ -32,10 +33,10 @@ from branchline.reading.locations import (
     without_secrets,
 )
 
-# Wildcards of patterns in URLs, where a question mark begins the query.
+# Matches the wildcards in URLs. A question mark is not a wildcard, since it starts the query.
 MAGIC = re.compile(r"[*\[]")
 ANY_FOLDERS = "**"
-#: Schemes where listing a folder takes a request or two and gives the sizes of all files.
+#: URL schemes for which listing a folder takes one or two requests and includes all file sizes.
 SCHEMES_WITH_SIZES = (*XROOTD_SCHEMES, "dav", "davs", "s3", "hdfs")
 
 Item = TypeVar("Item")
@@ -44,7 +45,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Found:
-    """A file that matches: its URL, and its size and its version; None and empty where the server does not say them."""
+    """A matching file. If the server does not report them, ``size_bytes`` is None and ``version`` is empty."""
 
     url: str
     size_bytes: int | None
@@ -52,8 +53,10 @@ class Found:
 
 
 def is_url_pattern(url: str) -> bool:
-    """True for a URL that stands for the files that match it: with `*` or `[...]` in its path, or a slash at its end,
-    which means all ROOT files below, or all Parquet files where there are none. A chain of fsspec stands for one file.
+    """Whether a URL is a pattern: its path contains `*` or `[...]`, or ends with a slash.
+
+    A trailing slash means all ROOT files below the folder, or all Parquet files if the folder has no ROOT files. An
+    fsspec chain is never a pattern.
     """
     if len(links_in(url)) > 1:
         return False
@@ -61,11 +64,11 @@ def is_url_pattern(url: str) -> bool:
     return bool(MAGIC.search(path)) or (path.endswith("/") and not query)
 
 
-def expand_url(url: str) -> list[Found]:
-    """The files at a server that match a pattern, sorted by name, or those in a folder: its Parquet files in the order
-    of the numbers in their names.
+def expand_url(url: str, access: Access | None = None) -> list[Found]:
+    """Return the files on a server that match a pattern or are in a folder.
 
-    Raises DatasetError if there are none, and what listing folders raises.
+    Files are sorted by name; the Parquet files of a folder are sorted by the numbers in their names. Raises
+    DatasetError if no file matches, and the errors of `list_folder`.
     """
     path, query = _path_of(url)
     before = url[: len(url) - len(path) - len(query)]
@@ -75,22 +78,21 @@ def expand_url(url: str) -> list[Found]:
     if is_folder:
         parts[-1:] = [ANY_FOLDERS, "*"]
     first = next(index for index, part in enumerate(parts) if MAGIC.search(part))
-    walk = _FolderWalk(scheme)
+    walk = _FolderWalk(scheme, access)
     found = walk.matching(["/".join([before, *parts[1:first]] if first > 0 else [before])], parts[first:])
     if is_folder:
         found = _data_in(url[: len(url) - len(query)], found)
     if not found:
         raise DatasetError(
-            f"no file matches {without_secrets(url)}", hint="the folder there can be listed, and has none"
+            f"no file matches {without_secrets(url)}",
+            hint="the folder can be listed, but contains no matching files; check the pattern",
         )
     in_order = found if is_folder else sorted(found, key=lambda one: one.url)
     return [Found(one.url + query, one.size_bytes, one.version) for one in in_order]
 
 
 def _data_in(folder: str, found: Sequence[Found]) -> list[Found]:
-    """The ROOT files of a folder, or its Parquet files, as `branchline.reading.locations.files_in` has them of local
-    ones.
-    """
+    """Return the ROOT files of a folder, or its Parquet files, like `branchline.reading.locations.files_in`."""
     roots = [] if is_parquet(folder) else [one for one in found if one.url.endswith(ROOT_ENDING)]
     if roots:
         return sorted(roots, key=lambda one: one.url)
@@ -99,7 +101,10 @@ def _data_in(folder: str, found: Sequence[Found]) -> list[Found]:
 
 
 def _path_of(url: str) -> tuple[str, str]:
-    """From the slash after host and port on, and the query with its question mark; a key of S3 has none."""
+    """Return the path of a URL (including the slash after the host), and the query (including the question mark).
+
+    S3 and HDFS URLs have no query, because their paths may contain question marks.
+    """
     scheme, _, rest = url.partition("://")
     path = "/" + rest.partition("/")[2] if "/" in rest else ""
     if scheme.lower() in ("s3", "hdfs"):
@@ -109,18 +114,23 @@ def _path_of(url: str) -> tuple[str, str]:
 
 
 class _FolderWalk:
-    """Lists folders within folders, several at a time."""
+    """Lists nested folders, several at a time."""
 
-    def __init__(self, scheme: str) -> None:
+    def __init__(self, scheme: str, access: Access | None) -> None:
         self._scheme = scheme
-        # By their URLs: what ``**`` looks for, and the folders that it goes on with, are in the same listings.
-        self._listed: dict[str, list[Entry]] = {}
+        self._access = access
+        # Cache of listings by URL. A ``**`` needs each listing twice: to match files and to descend into folders.
+        self._listed: dict[str, list[ListingEntry]] = {}
 
     def matching(self, folders: Sequence[str], parts: Sequence[str]) -> list[Found]:
-        """The files below these folders that match the parts of a path, the first of which is a pattern."""
+        """Return the files below ``folders`` that match the path components ``parts``, which start with a pattern."""
         part, *rest = parts
         if part == ANY_FOLDERS:
-            return self._at_any_depth(folders, rest or ["*"])
+            found: dict[str, Found] = {}
+            while folders:
+                found |= {one.url: one for one in self.matching(folders, rest or ["*"])}
+                folders = [url for url, one in self._entries(folders) if one.is_folder and not one.name.startswith(".")]
+            return list(found.values())
         entries = self._entries(folders)
         if not rest:
             return [
@@ -131,33 +141,26 @@ class _FolderWalk:
         below = [url for url, one in entries if one.is_folder and _fits(one.name, part)]
         while rest and len(rest) > 1 and not MAGIC.search(rest[0]):
             below, rest = [f"{one}/{rest[0]}" for one in below], rest[1:]
-        # A folder without such a folder in it is no error.
+        # If no folder matches, the result is empty; this is not an error.
         return self.matching(below, rest) if below else []
 
-    def _at_any_depth(self, folders: Sequence[str], rest: Sequence[str]) -> list[Found]:
-        found: dict[str, Found] = {}
-        while folders:
-            found |= {one.url: one for one in self.matching(folders, rest)}
-            folders = [url for url, one in self._entries(folders) if one.is_folder and not one.name.startswith(".")]
-        return list(found.values())
-
-    def _entries(self, folders: Sequence[str]) -> Iterator[tuple[str, Entry]]:
+    def _entries(self, folders: Sequence[str]) -> Iterator[tuple[str, ListingEntry]]:
         is_first = not self._listed
         new = [one for one in dict.fromkeys(folders) if one not in self._listed]
         if len(self._listed) + len(new) > FOLDERS_LISTED_MAX:
             raise DatasetError(
-                f"there are more than {FOLDERS_LISTED_MAX} folders to look into at {without_secrets(folders[0])}",
-                hint="write a pattern that is closer to the files, or a list of them",
+                f"the pattern covers more than {FOLDERS_LISTED_MAX} folders at {without_secrets(folders[0])}",
+                hint="give a more specific pattern, or a list of files",
             )
-        found = in_threads(lambda one: _listed(one, must_be=is_first), new)
+        found = in_threads(lambda one: _listed(one, self._access, must_be=is_first), new)
         self._listed |= dict(zip(new, found, strict=True))
         for folder in folders:
             yield from ((f"{folder}/{encoded(one.name, self._scheme)}", one) for one in self._listed[folder])
 
 
-def _listed(folder: str, *, must_be: bool) -> list[Entry]:
+def _listed(folder: str, access: Access | None, *, must_be: bool) -> list[ListingEntry]:
     try:
-        return list_folder(folder + "/")
+        return list_folder(folder + "/", access)
     except MissingFileError:
         if must_be:
             raise
@@ -165,14 +168,15 @@ def _listed(folder: str, *, must_be: bool) -> list[Entry]:
 
 
 def _fits(name: str, pattern: str) -> bool:
-    """Whether a name matches, as in a shell: a hidden file only if the pattern begins with a dot too."""
+    """Whether a name matches a shell pattern. Hidden files match only patterns that start with a dot."""
     is_hidden = name.startswith(".") and not pattern.startswith(".")
     return not is_hidden and fnmatch.fnmatchcase(name, pattern)
 
 
-def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
-    """The files with the sizes and versions of those at servers, and marked as missing where the server has no such
-    file. A file whose server does not answer stays as it is: reading will say why.
+def with_sizes(files: Sequence[DataFile], access: Access | None = None) -> list[DataFile]:
+    """Query the sizes and versions of remote files, and mark files that the server reports as missing.
+
+    If the server does not respond, the file is returned unchanged, and reading the file will raise the error.
     """
     unknown = [one for one in files if is_url(one.path) and one.size_bytes is None]
     folders: dict[str, list[DataFile]] = {}
@@ -181,13 +185,15 @@ def with_sizes(files: Sequence[DataFile]) -> list[DataFile]:
             folders.setdefault(_first_url(one).rpartition("/")[0], []).append(one)
     many = [folder for folder, inside in folders.items() if len(inside) > 1]
     found: dict[str, Found] = {}
-    for entries in in_threads(_files_in, many):
+    for entries in in_threads(lambda folder: _files_in(folder, access), many):
         found |= {one.url: one for one in entries}
     left = {_first_url(one): one.opens for one in unknown if _first_url(one) not in found}
     if len(left) > SIZES_QUERIED_MAX:
         left = {}
     absent: set[str] = set()
-    for url, answer in zip(left, in_threads(_about, left.items(), SIZES_QUERIED_TOGETHER), strict=True):
+    for url, answer in zip(
+        left, in_threads(lambda one: _about(*one, access), left.items(), SIZES_QUERIED_TOGETHER), strict=True
+    ):
         if answer is None:
             absent.add(url)
         else:
@@ -207,19 +213,18 @@ def _first_url(one: DataFile) -> str:
     return one.location or one.path
 
 
-def _files_in(folder: str) -> list[Found]:
+def _files_in(folder: str, access: Access | None) -> list[Found]:
     try:
-        entries = list_folder(folder + "/", once=True)
+        entries = list_folder(folder + "/", access, once=True)
     except BranchlineError:
         return []
     return [Found(f"{folder}/{one.name}", one.size_bytes, one.version) for one in entries if not one.is_folder]
 
 
-def _about(one: tuple[str, str]) -> Found | None:
-    """Size and version of a file by its URL and all of its replicas; None if there is no such file."""
-    url, opens = one
+def _about(url: str, opens: str, access: Access | None) -> Found | None:
+    """Query the size and version of a file from any of its replicas; None if it does not exist."""
     try:
-        size, identity = _core.size_and_identity(opens)
+        size, identity = _core.size_and_identity(opens, access)
     except MissingFileError:
         return None
     except BranchlineError:
@@ -230,10 +235,10 @@ def _about(one: tuple[str, str]) -> Found | None:
 def in_threads(
     work: Callable[[Item], Result], given: Iterable[Item], threads: int = FOLDERS_LISTED_TOGETHER
 ) -> list[Result]:
-    """The results for all items, in their order. Most of the work is waiting for servers.
+    """Run ``work``, which mostly waits for servers, for all items in threads. Returns the results in order.
 
-    Ctrl-C and an error end the wait at once. The threads are not waited for then: a server may be silent for a minute,
-    and the caller's thread would not see Ctrl-C within a library's call.
+    Ctrl-C and errors end the wait immediately. The threads are not joined, because a server may not respond for a
+    minute. Threads are used even for a single item, since Ctrl-C does not interrupt a library call.
     """
     tasks = deque((one, Future[Result]()) for one in given)
     futures = [future for _, future in tasks]
@@ -246,7 +251,7 @@ def in_threads(
                 return
             try:
                 future.set_result(work(item))
-            except BaseException as error:  # noqa: BLE001 - the caller gets it
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
                 future.set_exception(error)
 
     for _ in range(min(len(futures), threads)):

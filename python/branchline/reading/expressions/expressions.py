@@ -1,7 +1,7 @@
-"""Python expressions over branches: parsed, checked against a list of what they may hold, and computed on arrays.
+"""Python expressions over branches: parsed, checked against an allowlist, and evaluated on arrays.
 
-Nothing is ever given to Python to execute: an expression becomes a tree of the functions below, and a name in it is a
-branch, an alias, or one of FUNCTIONS.
+Expressions are never executed by Python: they are compiled to calls of the functions below, and a name is a branch, an
+alias, or one of FUNCTIONS.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import awkward as ak
 import numpy as np
 
 from branchline.errors import ExpressionError, NoSuchKeyError
-from branchline.reading.expressions.functions import FUNCTIONS
+from branchline.reading.expressions.functions import FUNCTIONS, Operand
 from branchline.reading.expressions.name_filters import near_names_hint
 from branchline.reading.expressions.operators import misread_operators
 
-# The value of a part of an expression, given the values of the names in it.
-Compute = Callable[[Callable[[str], Any]], Any]
+# Evaluates a subexpression, given a function that returns the values of names.
+Compute = Callable[[Callable[[str], Operand]], Operand]
 
-# `get("name")` is a branch whose name is not one in Python's sense.
+# `get("name")` refers to a branch whose name is not a Python identifier.
 GETTER = "get"
 NUMPY_NAMES = ("np", "numpy")
-# Whole numbers that a constant may have: enough for any mask, too little to fill the memory.
+# Maximum size of integer constants: enough for any mask, but too small to exhaust memory.
 CONSTANT_BITS_MAX = 4096
 LONGEST_REASON = 300
 
-BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+BINARY: dict[type[ast.operator], Callable[[Operand, Operand], Operand]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -44,15 +44,15 @@ BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
-#: Operators that floating-point numbers do not have.
+#: Operators that are not defined for floating-point numbers.
 BITWISE = {operator.and_: "&", operator.or_: "|", operator.xor: "^", operator.lshift: "<<", operator.rshift: ">>"}
-UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+UNARY: dict[type[ast.unaryop], Callable[[Operand], Operand]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Invert: operator.invert,
     ast.Not: np.logical_not,
 }
-COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[type[ast.cmpop], Callable[[Operand, Operand], Operand]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -60,20 +60,20 @@ COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-# What computing with arrays of any kind may raise.
+# Exceptions that operations on arrays may raise.
 FAILURES = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
 class Language(NamedTuple):
-    """How a text becomes a syntax tree of Python, and the functions and constants that it may name."""
+    """A parser from text to a Python syntax tree, and the functions and constants that expressions may use."""
 
     parse: Callable[[str], ast.expr]
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Mapping[str, Callable[..., Operand]]
     constants: Mapping[str, float]
 
 
 def _python(text: str) -> ast.expr:
-    """Parses an expression of a user. Raises SyntaxError, and ExpressionError for operators that would be misread."""
+    """Parse a Python expression. Raises SyntaxError, and ExpressionError for operators with a misleading precedence."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
@@ -93,11 +93,11 @@ PYTHON = Language(_python, FUNCTIONS, {})
 
 
 class Expression:
-    """A parsed expression; ``names`` are the branches and aliases that it needs.
+    """A parsed expression; ``names`` are the branches and aliases that it uses.
 
-    ``is_name`` says whether a branch or alias has a name, ``known`` lists names for the hint of an error, ``path`` is
-    the file to name in one. Raises ExpressionError if the text is no expression or holds what is not allowed,
-    NoSuchKeyError if a name is not known.
+    ``is_name`` tests whether a branch or alias exists, ``known`` returns all names for error hints, ``path`` is the
+    file named in errors. Raises ExpressionError for invalid syntax or operations that are not allowed, NoSuchKeyError
+    for an unknown name.
     """
 
     def __init__(
@@ -120,11 +120,13 @@ class Expression:
             error.path = path
             raise
         except (RecursionError, MemoryError, ValueError):
-            raise ExpressionError(f"{short(text)!r} is too deep, or no expression", path=path) from None
+            raise ExpressionError(
+                f"{short(text)!r} is nested too deeply, or not a valid expression", path=path
+            ) from None
         self.names = compiler.names
 
-    def value(self, value_of: Callable[[str], Any], entries_count: int) -> ak.Array:
-        """One value for each entry, from those of its names. Raises ExpressionError."""
+    def value(self, value_of: Callable[[str], Operand], entries_count: int) -> ak.Array:
+        """Evaluate the expression to one value per entry. Raises ExpressionError."""
         try:
             value = self._compute(value_of)
         except ExpressionError:
@@ -133,13 +135,13 @@ class Expression:
             reason = short(" ".join(str(error).split())) or type(error).__name__
             raise self._not_computed(reason) from error
         except RecursionError:
-            raise self._not_computed("it is too deep") from None
+            raise self._not_computed("it is nested too deeply") from None
         if not isinstance(value, ak.Array):
             if self.names:
-                raise self._not_computed("it gives one value for all entries together")
+                raise self._not_computed("it returns a single value for all entries")
             value = ak.Array(np.full(entries_count, value))
         if len(value) != entries_count:
-            raise self._not_computed(f"it gives {len(value)} values for {entries_count} entries")
+            raise self._not_computed(f"it returns {len(value)} values for {entries_count} entries")
         return value
 
     def _not_computed(self, reason: str) -> ExpressionError:
@@ -147,7 +149,7 @@ class Expression:
 
 
 class _Compiler:
-    """Turns the nodes of a syntax tree into functions, and refuses those that are not listed here."""
+    """Compiles the nodes of a syntax tree to functions, and rejects all other nodes."""
 
     def __init__(
         self, text: str, is_name: Callable[[str], bool], known: Callable[[], list[str]], language: Language
@@ -179,7 +181,7 @@ class _Compiler:
         what = type(node).__name__
         return ExpressionError(
             f"{short(self._text)!r}: {what} is not allowed in an expression",
-            hint="numbers, branches, operators, comparisons, [...] and mathematical functions are",
+            hint="use numbers, branches, operators, comparisons, [...] and mathematical functions",
         )
 
     def _named(self, name: str) -> Compute:
@@ -194,11 +196,16 @@ class _Compiler:
         return lambda _: value
 
     def _attribute(self, node: ast.Attribute | ast.Name) -> Compute:
-        """A branch, whose name may have dots, or a member of what is before the last dots."""
+        """A branch whose name may contain dots, or a member of the part before the last dots."""
         members: list[str] = []
         rest: ast.expr = node
         while (name := _dotted(rest)) is not None:
-            branch = self._as_spelled(name)
+            # Python's parser normalizes some characters, for example the micro sign to the Greek letter mu.
+            branch = (
+                name
+                if name.isascii() or self._is_name(name)
+                else next((one for one in self._known() if normalize("NFKC", one) == name), name)
+            )
             if self._is_name(branch):
                 return _with_members(self._named(branch), members)
             if not isinstance(rest, ast.Attribute):
@@ -210,15 +217,9 @@ class _Compiler:
         assert isinstance(node, ast.Attribute)
         return _with_members(self.compile(node.value), [node.attr])
 
-    def _as_spelled(self, name: str) -> str:
-        """The branch as it is named. Python's parser changes some letters, as the micro sign to the Greek letter mu."""
-        if name.isascii() or self._is_name(name):
-            return name
-        return next((one for one in self._known() if normalize("NFKC", one) == name), name)
-
     def _unknown(self, name: str) -> NoSuchKeyError:
         where = "" if name == self._text.strip() else f" (in {short(self._text)!r})"
-        what = f"there is no branch or alias {name!r}{where}"
+        what = f"no branch or alias {name!r}{where}"
         if name in self._language.functions:
             return NoSuchKeyError(what, hint=f"{name} is a function: {name}(...)")
         return NoSuchKeyError(what, hint=near_names_hint(name, self._known()))
@@ -245,7 +246,7 @@ class _Compiler:
             raise self._refused(refused)
         operands = [self.compile(operand) for operand in (node.left, *node.comparators)]
 
-        def compare(value_of: Callable[[str], Any]) -> Any:
+        def compare(value_of: Callable[[str], Operand]) -> Operand:
             values = [operand(value_of) for operand in operands]
             pairs = zip(node.ops, values[:-1], values[1:], strict=True)
             return _folded(np.logical_and, [COMPARISONS[type(one)](left, right) for one, left, right in pairs])
@@ -262,7 +263,7 @@ class _Compiler:
             return self._got(node)
         functions = self._language.functions
         if name is None or name not in functions:
-            what = f"there is no function {name or ast.unparse(node.func)!r} (in {short(self._text)!r})"
+            what = f"unknown function {name or ast.unparse(node.func)!r} (in {short(self._text)!r})"
             raise ExpressionError(what, hint=near_names_hint(name or "", list(functions)))
         function, arguments = functions[name], [self.compile(argument) for argument in node.args]
         return lambda value_of: function(*[argument(value_of) for argument in arguments])
@@ -276,16 +277,16 @@ class _Compiler:
         return self._named(arguments[0])
 
     def _subscript(self, node: ast.Subscript) -> Compute:
-        """A branch that is named with its dimensions, or some of the values."""
+        """A branch whose name includes its dimensions, or an indexing operation."""
         name = _with_dimensions(node)
         if name is not None and self._is_name(name):
             return self._named(name)
         value, index = self.compile(node.value), self._index(node.slice)
 
-        def item(value_of: Callable[[str], Any]) -> Any:
+        def item(value_of: Callable[[str], Operand]) -> Operand:
             array = value(value_of)
             if not isinstance(array, ak.Array | ak.Record):
-                raise TypeError(f"{ast.unparse(node.value)} is one value and has none within it")
+                raise TypeError(f"{ast.unparse(node.value)} is a single value and cannot be indexed")
             return array[index(value_of)]
 
         return item
@@ -303,7 +304,7 @@ class _Compiler:
 
 
 def _place(text: str, error: SyntaxError) -> str:
-    """Where in an expression, which was stripped for it, Python's parser stopped."""
+    """The position at which Python's parser stopped, relative to the unstripped expression."""
     line, offset = error.lineno or 1, error.offset or 0
     rest = [one[offset - 1 :] for one in text.strip().splitlines()[line - 1 : line] if offset]
     if not rest or not rest[0].strip():
@@ -313,7 +314,7 @@ def _place(text: str, error: SyntaxError) -> str:
 
 
 def _dotted(node: ast.expr) -> str | None:
-    """``a.b.c`` of attributes of a name; None for anything else."""
+    """The dotted name ``a.b.c`` of a chain of attributes; None for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -323,7 +324,7 @@ def _dotted(node: ast.expr) -> str | None:
 
 
 def _with_dimensions(node: ast.expr) -> str | None:
-    """``a.b[2][3]`` of a name with numbers in brackets; None for anything else."""
+    """The name ``a.b[2][3]`` of a dotted name with constant subscripts; None for other nodes."""
     if not isinstance(node, ast.Subscript):
         return _dotted(node)
     before = _with_dimensions(node.value)
@@ -332,25 +333,25 @@ def _with_dimensions(node: ast.expr) -> str | None:
 
 
 def _with_members(value: Compute, members: list[str]) -> Compute:
-    """The member of a member of the records that a value holds."""
+    """Access nested members of the records in a value."""
     if not members:
         return value
 
-    def member(value_of: Callable[[str], Any]) -> Any:
+    def member(value_of: Callable[[str], Operand]) -> Operand:
         array = value(value_of)
         for name in members:
             if not isinstance(array, ak.Array | ak.Record) or name not in array.fields:
-                raise ValueError(f"there is no member {name!r}")
+                raise ValueError(f"no member {name!r}")
             array = array[name]
         return array
 
     return member
 
 
-def _applied(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """An operator on arrays, or on constants that stay constants of a sensible size."""
+def _applied(apply: Callable[[Operand, Operand], Operand], left: Operand, right: Operand) -> Operand:
+    """Apply an operator to arrays, or to constants if the result has a reasonable size."""
     if isinstance(left, str) or isinstance(right, str):
-        raise TypeError("there is no arithmetic with text")
+        raise TypeError("arithmetic is not defined for strings")
     if isinstance(left, int) and isinstance(right, int):
         bits = left.bit_length() * abs(right) if apply is operator.pow else left.bit_length() + abs(right)
         if apply in (operator.pow, operator.lshift) and bits > CONSTANT_BITS_MAX:
@@ -359,11 +360,11 @@ def _applied(apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         return apply(left, right)
     except TypeError as error:
         if apply in BITWISE:
-            raise TypeError(f"{BITWISE[apply]} takes integers and truth values") from error
+            raise TypeError(f"{BITWISE[apply]} needs integers or booleans") from error
         raise
 
 
-def _folded(apply: Callable[[Any, Any], Any], values: list[Any]) -> Any:
+def _folded(apply: Callable[[Operand, Operand], Operand], values: list[Operand]) -> Operand:
     result = values[0]
     for value in values[1:]:
         result = apply(result, value)
@@ -371,5 +372,5 @@ def _folded(apply: Callable[[Any, Any], Any], values: list[Any]) -> Any:
 
 
 def short(text: str) -> str:
-    """A text cut to the length that a message has room for."""
+    """Truncate a text for error messages."""
     return text if len(text) <= LONGEST_REASON else text[: LONGEST_REASON - 3] + "..."

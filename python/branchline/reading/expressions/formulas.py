@@ -1,9 +1,9 @@
-"""ROOT's formulas, as aliases in files hold them, read into syntax trees that are computed like those of expressions.
+"""Parses ROOT's formulas, such as the aliases in files, into syntax trees that are evaluated like expressions.
 
-The grammar is that of TTreeFormula, whose operators bind as in C, but: ``^`` and ``**`` are powers, which bind more
-than minus signs, less than ``!``, and from the left; ``%`` binds less than ``*`` and ``/``. Where ROOT itself is at
-odds with C (chains of comparisons, shifts next to other operators) and for what is not translated an error is raised,
-never another value.
+The grammar follows TTreeFormula: operators have the precedence of C, except that ``^`` and ``**`` are powers, which
+bind tighter than unary minus, looser than ``!``, and associate to the left; ``%`` binds looser than ``*`` and ``/``.
+Where ROOT deviates from C (chained comparisons, shifts next to other operators), and for unsupported features, an error
+is raised; values are never silently different.
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ TOKEN = re.compile(
 )
 COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 SHIFTS = ("<<", ">>")
-# Binary operators by precedence, the lowest first.
+# Binary operators by precedence, lowest first.
 LEVELS = (("||",), ("&&",), ("|",), ("&",), COMPARISONS, ("+", "-"), ("%",), ("*", "/"), SHIFTS)
-# ROOT groups these from the right, which matters where a value does not fit the 64 bits that it is converted to.
+# ROOT parses these as right-associative, which matters for values that overflow the conversion to 64 bits.
 FROM_THE_RIGHT = ("|", "&")
 POWERS = ("^", "**")
 NOT_TRANSLATED = re.compile(r"[$@]|->|::")
-HINT = "compute it from the branches that it names, in NumPy or in an expression of your own"
+HINT = "compute it from its branches, in NumPy or with a Python expression"
 
 
 class _Parser:
-    """Parses a formula from left to right. ``_bare`` are the results of operators outside of parentheses."""
+    """A recursive descent parser of formulas. ``_bare`` maps the results of unparenthesized operations to their
+    operators.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
         self._kind, self._token = "", ""
         self._bare: dict[int, str] = {}
-        self._kept: list[ast.expr] = []  # keeps the nodes alive whose ids are in _bare
+        self._kept: list[ast.expr] = []  # keeps nodes alive so that their ids in _bare stay valid
         self._advance()
 
     def parse(self) -> ast.expr:
@@ -56,10 +58,10 @@ class _Parser:
         return node
 
     def _refuse(self, what: str, hint: str = HINT) -> NoReturn:
-        raise ExpressionError(f"the formula {short(self._text)!r}: {what} is not translated from ROOT", hint=hint)
+        raise ExpressionError(f"the formula {short(self._text)!r}: {what} is not supported", hint=hint)
 
     def _advance(self) -> str:
-        """Returns the current token and advances to the next one."""
+        """Return the current token and advance to the next one."""
         before = self._token
         found = TOKEN.match(self._text, self._position)
         if found is None:
@@ -83,16 +85,14 @@ class _Parser:
         left = self._binary(level + 1)
         while self._is(*LEVELS[level]):
             sign = self._advance()
-            left = self._joined(sign, left, self._binary(level if sign in FROM_THE_RIGHT else level + 1))
+            right = self._binary(level if sign in FROM_THE_RIGHT else level + 1)
+            for operand in (left, right):
+                before = self._bare.get(id(operand))
+                chained = sign in COMPARISONS and before in COMPARISONS
+                if chained or before in SHIFTS or (sign in SHIFTS and before is not None):
+                    self._refuse(f"{before!r} next to {sign!r} without parentheses")
+            left = self._applied(sign, left, right)
         return left
-
-    def _joined(self, sign: str, left: ast.expr, right: ast.expr) -> ast.expr:
-        for operand in (left, right):
-            before = self._bare.get(id(operand))
-            chained = sign in COMPARISONS and before in COMPARISONS
-            if chained or before in SHIFTS or (sign in SHIFTS and before is not None):
-                self._refuse(f"{before!r} next to {sign!r} without parentheses")
-        return self._applied(sign, left, right)
 
     def _applied(self, sign: str, *operands: ast.expr) -> ast.expr:
         node = _call(sign, *operands)
@@ -159,12 +159,12 @@ class _Parser:
         return node
 
     def _element(self, node: ast.expr) -> ast.expr:
-        """An index: the element with this number in each entry; ``[]`` means all elements."""
+        """An index: the element with this index in each entry; ``[]`` selects all elements."""
         if self._kind == "number" and self._token.isdecimal():
             every: ast.expr = ast.Slice()
             node = ast.Subscript(node, ast.Tuple([every, ast.Constant(int(self._advance()))]))
         elif not self._is("]"):
-            self._refuse(f"an element of a number that is computed ([{self._token}...)")
+            self._refuse(f"a computed index ([{self._token}...)")
         self._expect("]")
         return node
 
@@ -180,7 +180,7 @@ class _Parser:
             arguments.append(self._binary(0))
         self._advance()
         if len(arguments) != function.arguments_count:
-            self._refuse(f"{name} of {len(arguments)} arguments")
+            self._refuse(f"{name} with {len(arguments)} arguments")
         return _call(name, *arguments)
 
 

@@ -1,9 +1,9 @@
-"""The functions and operators of expressions in Python, and those of ROOT's formulas.
+"""Functions and operators of Python expressions and of ROOT's formulas.
 
-Expressions may call ``FUNCTIONS``: NumPy's, those of mathematics that uproot offers, and sums over lists. Formulas have
-``OPERATORS`` and ``FORMULA_FUNCTIONS``, with the values that TTree::Draw computes: all in double precision. Where they
-differ from those of mathematics, ROOT's TFormula does so: a division by zero gives 0, a square root is that of the
-absolute value, and logarithms and inverse functions give 0 outside their domains.
+Expressions may call ``FUNCTIONS``: NumPy's ufuncs, the mathematical functions that uproot offers, and reductions of
+lists. Formulas use ``OPERATORS`` and ``FORMULA_FUNCTIONS``, which return the values that TTree::Draw computes, all in
+double precision. Deviations from mathematics are those of ROOT's TFormula: division by zero returns 0, a square root
+uses the absolute value, and logarithms and inverse functions return 0 outside of their domains.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import awkward as ak
 import numpy as np
 
-# Functions of NumPy that expressions may call by their names.
+#: An awkward array or a number. Awkward is untyped.
+Operand: TypeAlias = ak.Array
+
+# NumPy functions that expressions may call by name.
 UFUNCS = """
     absolute arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt ceil conjugate copysign cos cosh exp exp2 expm1
     fabs floor fmax fmin hypot isfinite isinf isnan log log10 log1p log2 logical_and logical_not logical_or maximum
     minimum nextafter rint signbit sin sinh sqrt tan tanh trunc
 """
-# Other names for the same, as in C.
+# Alternative names, as in C.
 SYNONYMS = {
     "abs": "absolute",
     "acos": "arccos",
@@ -37,15 +40,15 @@ SYNONYMS = {
 }
 CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
-# Formulas: ROOT computes exp of larger arguments as exp of this one.
+# ROOT clamps the argument of exp in formulas to this value.
 EXPONENT_MAX = 700.0
-# Larger numbers do not fit into an int64.
+# Numbers from here on do not fit into an int64.
 TWO_63 = 2.0**63
-# Functions of formulas that are those of expressions.
+# Functions that behave the same in formulas and in expressions.
 _AS_IN_EXPRESSIONS = """
     abs asinh atan cbrt ceil cos cosh erf erfc exp2 expm1 fabs floor log1p log2 rint sin sinh tan tanh trunc
 """
-_FORMULA_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
+_FORMULA_OF_TWO: Mapping[str, Callable[[Operand, Operand], Operand]] = {
     "atan2": np.arctan2,
     "copysign": np.copysign,
     "fmax": np.fmax,
@@ -56,8 +59,8 @@ _FORMULA_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "min": np.minimum,
     "pow": np.power,
 }
-# Functions of TMath that behave as NumPy's outside their domains too.
-_TMATH_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
+# Functions of TMath that also match NumPy outside of their domains.
+_TMATH_OF_ONE: Mapping[str, Callable[[Operand], Operand]] = {
     "Abs": np.abs,
     "ACos": np.arccos,
     "ASin": np.arcsin,
@@ -79,7 +82,7 @@ _TMATH_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
     "Tan": np.tan,
     "TanH": np.tanh,
 }
-_TMATH_OF_TWO: Mapping[str, Callable[[Any, Any], Any]] = {
+_TMATH_OF_TWO: Mapping[str, Callable[[Operand, Operand], Operand]] = {
     "ATan2": np.arctan2,
     "Hypot": np.hypot,
     "Max": np.maximum,
@@ -97,8 +100,8 @@ _TMATH_CONSTANTS = {
 }
 
 
-def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
-    """Applies a function of one number to every number of an array of any shape."""
+def _of_each_number(function: Callable[[float], float]) -> Callable[[Operand], Operand]:
+    """Apply a scalar function to every number of an array of any shape."""
 
     def of_number(number: float) -> float:
         try:
@@ -110,10 +113,10 @@ def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
 
     vectorized = np.vectorize(of_number, otypes=["f8"])
 
-    def of_numbers(layout: Any, **_: Any) -> Any:
+    def of_numbers(layout: Operand, **_: Operand) -> Operand:
         return ak.contents.NumpyArray(vectorized(layout.data)) if layout.is_numpy else None
 
-    def of_array(array: Any) -> Any:
+    def of_array(array: Operand) -> Operand:
         with np.errstate(all="ignore"):
             return ak.transform(of_numbers, array) if isinstance(array, ak.Array) else vectorized(array)[()]
 
@@ -123,32 +126,34 @@ def _of_each_number(function: Callable[[float], float]) -> Callable[[Any], Any]:
 GAMMA = _of_each_number(math.gamma)
 
 
-def _factorial(array: Any) -> Any:
+def _factorial(array: Operand) -> Operand:
     return np.rint(GAMMA(np.rint(array) + 1))
 
 
-def _or_of_two(of_lists: Callable[[Any], Any], of_two: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """With one argument a reduction of lists; with two the function of each pair, as in ROOT."""
+def _or_of_two(
+    of_lists: Callable[[Operand], Operand], of_two: Callable[[Operand, Operand], Operand]
+) -> Callable[..., Operand]:
+    """With one argument a reduction of lists; with two an elementwise function, as in ROOT."""
 
-    def of_one_or_two(array: Any, other: Any = None) -> Any:
+    def of_one_or_two(array: Operand, other: Operand = None) -> Operand:
         return of_lists(array) if other is None else of_two(array, other)
 
     return of_one_or_two
 
 
-def _over_lists(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """A reduction of the innermost lists: over the particles of each event, never over the entries."""
+def _over_lists(function: Callable[..., Operand]) -> Callable[[Operand], Operand]:
+    """A reduction of the innermost lists: over the particles of an event, never over entries."""
 
-    def of_lists(array: Any) -> Any:
+    def of_lists(array: Operand) -> Operand:
         if not isinstance(array, ak.Array) or array.ndim < 2:
-            raise TypeError("there is one value per entry, and no list of them")
+            raise TypeError("the argument has one value per entry; a list per entry is needed")
         return function(array, axis=-1)
 
     return of_lists
 
 
 #: The functions of expressions.
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+FUNCTIONS: dict[str, Callable[..., Operand]] = {
     **{name: getattr(np, name) for name in UFUNCS.split()},
     **{name: getattr(np, other) for name, other in SYNONYMS.items()},
     "erf": _of_each_number(math.erf),
@@ -172,98 +177,98 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 class Function(NamedTuple):
-    """A function with the numbers of arguments that it takes."""
+    """A function and its number of arguments."""
 
-    compute: Callable[..., Any]
+    compute: Callable[..., Operand]
     arguments_count: int
 
 
-def _double(value: Any) -> Any:
+def _double(value: Operand) -> Operand:
     if isinstance(value, str):
-        raise TypeError("there is no arithmetic with text")
+        raise TypeError("arithmetic is not defined for strings")
     if not isinstance(value, ak.Array):
         return np.float64(value)
     if value.fields or value.layout.purelist_parameter("__array__") is not None:
-        raise TypeError("there is no arithmetic with text or records")
+        raise TypeError("arithmetic is not defined for strings or records")
     return ak.values_astype(value, "f8")
 
 
-def _doubles(values: tuple[Any, ...]) -> list[Any]:
-    """Operands broadcast as in ROOT: lists with lists of the same lengths, or with one value for each entry."""
+def _doubles(values: tuple[Operand, ...]) -> list[Operand]:
+    """Broadcast operands as ROOT does: lists with lists of equal lengths, or with one value per entry."""
     made = [_double(value) for value in values]
     lists = [value for value in made if isinstance(value, ak.Array) and value.ndim > 1]
     if len(lists) < 2:
         return made
     if len({value.ndim for value in lists}) > 1:
-        raise ValueError("lists of lists meet lists")
-    # Awkward repeats the value of a fixed length of 1, ROOT does not.
+        raise ValueError("lists have different nesting depths")
+    # Awkward broadcasts a fixed length of 1, ROOT does not.
     return [ak.from_regular(one, axis=None) if isinstance(one, ak.Array) and one.ndim > 1 else one for one in made]
 
 
-def _of_doubles(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_doubles(function: Callable[..., Operand]) -> Callable[..., Operand]:
     @functools.wraps(function)
-    def compute(*values: Any) -> Any:
+    def compute(*values: Operand) -> Operand:
         with np.errstate(all="ignore"):
             return function(*_doubles(values))
 
     return compute
 
 
-def _cast(value: Any, kind: str) -> Any:
+def _cast(value: Operand, kind: str) -> Operand:
     return ak.values_astype(value, kind) if isinstance(value, ak.Array) else np.asarray(value).astype(kind)[()]
 
 
-def _unsigned(value: Any) -> Any:
-    """A number as ROOT's ULong64_t, in which it computes bits: modulo 2**64, and 0 for what is beyond it."""
+def _unsigned(value: Operand) -> Operand:
+    """Convert to ULong64_t, which ROOT uses for bitwise operations: modulo 2**64, and 0 for larger values."""
     small = _cast(_cast(_where(value >= TWO_63, 0.0, value), "i8"), "u8")
     large = _cast(_where((value >= TWO_63) & (value < 2 * TWO_63), value, 0.0), "u8")
     return np.bitwise_or(small, large)
 
 
-def _remainder(left: Any, right: Any) -> Any:
-    """The remainder of the integer parts, with the sign of the first. ROOT crashes for a divisor of 0."""
+def _remainder(left: Operand, right: Operand) -> Operand:
+    """The remainder of the integer parts, with the sign of the dividend; NaN for a divisor of 0, where ROOT crashes."""
     divisor = _cast(right, "i8")
     remainder = np.fmod(_cast(left, "i8"), _where(divisor == 0, np.int64(1), divisor))
     return _cast(remainder, "f8") + _where(divisor == 0, math.nan, 0.0)
 
 
-def _of_bits(function: Callable[..., Any]) -> Callable[..., Any]:
+def _of_bits(function: Callable[..., Operand]) -> Callable[..., Operand]:
     return _of_doubles(lambda left, right: function(_unsigned(left), _unsigned(right)))
 
 
-def _where(test: Any, value: Any, other: Any) -> Any:
+def _where(test: Operand, value: Operand, other: Operand) -> Operand:
     if isinstance(test, ak.Array):
         return ak.where(test, value, other)
     return value if test else other
 
 
-def _equal(left: Any, right: Any) -> Any:
-    """A comparison of numbers, or of texts."""
+def _equal(left: Operand, right: Operand) -> Operand:
+    """Compare numbers or strings."""
     if isinstance(left, str) or isinstance(right, str):
         return left == right
     return _of_doubles(np.equal)(left, right)
 
 
-def _divided(left: Any, right: Any) -> Any:
+def _divided(left: Operand, right: Operand) -> Operand:
     return _where(right == 0, 0.0 * (left == 0), np.divide(left, _where(right == 0, 1.0, right)))
 
 
-def _within(function: Callable[[Any], Any], low: float, high: float = math.inf) -> Callable[[Any], Any]:
-    """A function that is 0 outside its domain."""
+def _within(function: Callable[[Operand], Operand], low: float, high: float = math.inf) -> Callable[[Operand], Operand]:
+    """A function that returns 0 outside of its domain."""
     return lambda value: _where((value < low) | (value > high), 0.0, function(value))
 
 
-def _logarithm(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _logarithm(function: Callable[[Operand], Operand]) -> Callable[[Operand], Operand]:
     return lambda value: _where(value <= 0, 0.0, function(value))
 
 
-def _rounded(value: Any) -> Any:
-    """Rounds to the nearest integer, and halves away from zero."""
+def _rounded(value: Operand) -> Operand:
+    """Round to the nearest integer, halves away from zero."""
     return np.copysign(np.trunc(np.abs(value) + 0.5), value)
 
 
 #: The operators of formulas.
-OPERATORS: Mapping[str, Callable[..., Any]] = {
+OPERATORS: Mapping[str, Callable[..., Operand]] = {
     "||": _of_doubles(np.logical_or),
     "&&": _of_doubles(np.logical_and),
     "!": _of_doubles(np.logical_not),
@@ -286,7 +291,7 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "negative": _of_doubles(np.negative),
 }
 
-_FORMULA_OF_ONE: Mapping[str, Callable[[Any], Any]] = {
+_FORMULA_OF_ONE: Mapping[str, Callable[[Operand], Operand]] = {
     **{name: FUNCTIONS[name] for name in _AS_IN_EXPRESSIONS.split()},
     "acos": _within(np.arccos, -1, 1),
     "acosh": _within(np.arccosh, 1),

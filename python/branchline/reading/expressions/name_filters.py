@@ -1,4 +1,4 @@
-"""Names of branches and trees: near ones for an error, and those that a filter keeps."""
+"""Branch and tree names: similar names for error hints, and filters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from branchline.errors import NoSuchKeyError, OptionError
 
@@ -23,7 +22,7 @@ NameFilter = Callable[[str], bool]
 
 @contextmanager
 def with_near_names(name: str, names: Callable[[], Sequence[str]]) -> Iterator[None]:
-    """Adds the nearest names to a NoSuchKeyError that has no hint yet."""
+    """Add the nearest names to a NoSuchKeyError without a hint."""
     try:
         yield
     except NoSuchKeyError as error:
@@ -33,7 +32,7 @@ def with_near_names(name: str, names: Callable[[], Sequence[str]]) -> Iterator[N
 
 
 def near_names_hint(name: str, names: Sequence[str]) -> str | None:
-    """`did you mean ...?`, or some of the names, or None if there are none."""
+    """A hint ``did you mean ...?``, or with a few of the names; None without names."""
     folded = {one.lower(): one for one in names}
     folded |= {one.rsplit("/", 1)[-1].lower(): one for one in names}
     near = difflib.get_close_matches(name.lower(), folded, n=NEAR_NAMES, cutoff=0.5)
@@ -45,11 +44,12 @@ def near_names_hint(name: str, names: Sequence[str]) -> str | None:
     return f"the names are {', '.join(names[:NEAR_NAMES])}{', ...' if len(names) > NEAR_NAMES else ''}"
 
 
-def name_filter(wanted: Any, option: str = "filter_name") -> NameFilter | None:
-    """A test of names as uproot's filters take it: a name, a glob, ``/regex/i``, a function, or several of these.
+def name_filter(wanted: object, option: str = "filter_name") -> NameFilter | None:
+    """Create a predicate on names from one of uproot's filters: a name, a glob, ``/regex/i``, a function, or a list of
+    these.
 
-    None keeps all and gives None. A pattern is matched from the beginning of the name, a glob as a whole. Raises
-    OptionError.
+    Returns None for None, which keeps all names. A regular expression matches from the beginning of the name, a glob
+    the whole name. Raises OptionError.
     """
     if wanted is None:
         return None
@@ -71,17 +71,17 @@ def _any_name(_: str) -> bool:
 
 
 def pattern(text: str) -> NameFilter | None:
-    """The test of a ``/regular expression/`` or of a text with wildcards; None for a name. Raises OptionError."""
+    """The predicate of a ``/regular expression/`` or a glob pattern; None for a plain name. Raises OptionError."""
     regular = REGULAR.fullmatch(text)
     if regular is not None:
         try:
             compiled = re.compile(regular[1], functools.reduce(operator.or_, map(_flag, regular[2]), re.NOFLAG))
         except (re.error, ValueError, OverflowError) as error:
-            raise OptionError(f"{text!r} is no regular expression: {error}") from None
+            raise OptionError(f"{text!r} is not a valid regular expression: {error}") from None
         return lambda name: compiled.match(name) is not None
     if WILDCARDS.isdisjoint(text):
         return None
-    # A name with brackets is itself too.
+    # A name with brackets also matches itself.
     return lambda name: name == text or fnmatch.fnmatchcase(name, text)
 
 

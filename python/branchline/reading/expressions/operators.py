@@ -1,8 +1,8 @@
-"""Operators of a user's expression that Python would read in another way than they are meant.
+"""Detects operators whose precedence in Python differs from what the user probably means.
 
-In C++ and in ROOT's formulas comparisons bind more tightly than ``&`` and ``|``, in Python less tightly: there
-``pt > 20 & n > 3`` is the chain ``pt > (20 & n) > 3``, which selects other events. Such an expression is refused, with
-the corrected one. So are ``&&``, ``||`` and ``!``, which Python does not have.
+In C++ and in ROOT's formulas comparisons bind tighter than ``&`` and ``|``, in Python looser: ``pt > 20 & n > 3`` is
+the chain ``pt > (20 & n) > 3``, which selects other events. Such expressions are rejected, with a corrected version in
+the hint. So are ``&&``, ``||`` and ``!``, which Python does not have.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _BITWISE = {"&", "|", "^"}
 _OF_CPP = {"&&": "and", "||": "or", "!": "not"}
 _OPENING, _CLOSING = {"(", "["}, {")", "]"}
-#: Bind less tightly than comparisons, or separate expressions.
+#: Tokens that bind looser than comparisons, or separate expressions.
 _SEPARATORS = {"and", "or", "not", ",", ":"}
 
 
 class _Token(NamedTuple):
-    """A token of an expression, with its place in the text and the number of brackets around it."""
+    """A token of an expression, with its position and its bracket depth."""
 
     text: str
     start: int
@@ -35,15 +35,15 @@ class _Token(NamedTuple):
 
 
 class Misread(NamedTuple):
-    """What is wrong with the operators of an expression, and the expression that is meant."""
+    """The problem with the operators of an expression, and the corrected expression."""
 
     what: str
     corrected: str
 
 
 def misread_operators(text: str, *, is_python: bool) -> Misread | None:
-    """The first operator that is misread, None if there is none: in Python ``&``, ``|`` or ``^`` next to a comparison
-    without parentheses, in a text that is not Python ``&&``, ``||`` or ``!``.
+    """Find the first problematic operator; None if there is none. In valid Python, this is ``&``, ``|`` or ``^`` next
+    to a comparison without parentheses; in other text, ``&&``, ``||`` or ``!``.
     """
     tokens = _tokens(text)
     foreign = next((token.text for token in tokens if token.text in _OF_CPP), None)
@@ -66,8 +66,8 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _runs(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
-    """The tokens between brackets and separators: in each run operators compete for the same operands. A run has the
-    brackets of the calls and groups in it, and not what is inside of them.
+    """Split tokens at brackets and separators into runs, within which operators compete for the same operands. A run
+    includes the brackets of calls and groups in it, but not their content.
     """
     open_runs: dict[int, list[_Token]] = {}
     for token in tokens:
@@ -85,12 +85,12 @@ def _first(run: Sequence[_Token], wanted: set[str]) -> str | None:
 
 
 def _competing(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
-    """The runs that have bitwise operators as well as comparisons."""
+    """The runs that contain both bitwise operators and comparisons."""
     return (run for run in _runs(tokens) if _first(run, _BITWISE) and _first(run, _COMPARISONS))
 
 
 def _with_parentheses(text: str) -> str:
-    """The expression with parentheses around masks such as ``flags & 4``, and around comparisons."""
+    """Add parentheses around masks such as ``flags & 4``, and around comparisons."""
     places: list[tuple[int, str]] = []
     for run in _competing(_tokens(text)):
         before: list[_Token] = []
@@ -98,21 +98,18 @@ def _with_parentheses(text: str) -> str:
             is_mask = len(operand) > 1 and operand[0].text[0].isdigit() and operand[1].text in _COMPARISONS
             if before and is_mask and not _first(before, _COMPARISONS):
                 places += [(before[0].start, "("), (operand[0].stop, ")")]
-                # The comparison begins with the mask.
+                # The comparison starts with the mask.
                 operand = [before[0], *operand]
             if operand and _first(operand, _COMPARISONS):
                 places += [(operand[0].start, "("), (operand[-1].stop, ")")]
             before = operand
     for place, bracket in sorted(places, reverse=True):
         text = text[:place] + bracket + text[place:]
-    return _without_outer(text.strip())
-
-
-def _without_outer(text: str) -> str:
-    """The expression without parentheses around all of it."""
-    tokens = _tokens(text)
+    # Remove redundant parentheses around the whole expression.
+    whole = text.strip()
+    tokens = _tokens(whole)
     is_whole = tokens and tokens[0].text == "(" and all(token.depth for token in tokens[1:-1])
-    return text[1:-1].strip() if is_whole and tokens[-1].text == ")" else text
+    return whole[1:-1].strip() if is_whole and tokens[-1].text == ")" else whole
 
 
 def _split(run: Sequence[_Token], signs: set[str]) -> list[list[_Token]]:
@@ -126,7 +123,7 @@ def _split(run: Sequence[_Token], signs: set[str]) -> list[list[_Token]]:
 
 
 def _without_cpp(text: str, tokens: Sequence[_Token]) -> str:
-    """The expression with ``and``, ``or`` and ``not`` in place of the operators of C++."""
+    """Replace the operators of C++ by ``and``, ``or`` and ``not``."""
     edits: list[tuple[int, int, str]] = []
     for index, token in enumerate(tokens):
         if token.text in ("&&", "||"):
@@ -140,7 +137,7 @@ def _without_cpp(text: str, tokens: Sequence[_Token]) -> str:
 
 
 def _operand_stop(tokens: Sequence[_Token], index: int) -> int:
-    """Where the operand of a ``!`` ends: a name or a group, with the brackets and members that follow it."""
+    """The end of the operand of a ``!``: a name or a group, with the brackets and members that follow it."""
     while index < len(tokens) and tokens[index].text == "!":
         index += 1
     if index >= len(tokens):

@@ -1,1 +1,1 @@
-"""The layout of trees on disk: baskets, clusters, compression, and the differences within a dataset."""
+"""The layout of trees on disk: baskets, clusters, compression, and differences within a dataset."""

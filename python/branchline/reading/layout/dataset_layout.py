@@ -1,4 +1,4 @@
-"""The layout of a dataset: its files, and how they differ."""
+"""The layout of a dataset: its files, and the differences between them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from branchline.base.quantities import count, counted
 from branchline.errors import FILE_ERRORS, NoSuchKeyError
@@ -15,11 +15,11 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.layout.file_layout import codecs_of
 from branchline.reading.trees.file import File
 
-#: Files that are opened at a time: enough to hide the round trips to a server.
+#: Number of files opened concurrently: enough to hide the round trips to a server.
 FILES_AT_A_TIME = 16
-#: Below this a file costs more to open, over a network, than to read.
+#: Over a network, opening a smaller file costs more than reading it.
 SMALL_FILE_BYTES = 20_000_000
-#: Names that a sentence lists.
+#: Maximum number of names listed in a sentence.
 NAMES_SHOWN = 5
 
 
@@ -42,7 +42,7 @@ class FileFacts:
 
 
 class UnreadableFile(NamedTuple):
-    """A file that could not be opened, and why."""
+    """A file that could not be opened, with the reason."""
 
     path: str
     reason: str
@@ -50,7 +50,7 @@ class UnreadableFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """How the branches of some files differ from those of most files."""
+    """The differences between the branches of some files and those of most files."""
 
     paths: tuple[str, ...]
     missing: tuple[str, ...]
@@ -60,7 +60,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class DatasetLayout:
-    """The files of a dataset; ``bad`` are those that could not be opened."""
+    """The files of a dataset; ``bad`` are the files that could not be opened."""
 
     files: tuple[FileFacts, ...]
     bad: tuple[UnreadableFile, ...]
@@ -68,12 +68,12 @@ class DatasetLayout:
 
     @property
     def entries(self) -> int:
-        """Entries of all files."""
+        """Total number of entries."""
         return sum(one.entries for one in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all files."""
+        """Total size of the files."""
         return sum(one.size_bytes for one in self.files)
 
     @property
@@ -83,25 +83,25 @@ class DatasetLayout:
 
     @property
     def codecs(self) -> dict[str, int]:
-        """How many files have branches that are compressed so."""
+        """Number of files per codec; a file counts for each of its codecs."""
         return dict(Counter(codec for one in self.files for codec in one.codecs).most_common())
 
     def remarks(self) -> Iterator[str]:
-        """Sentences on what cannot be read, and on how files differ."""
+        """Yield sentences about unreadable files and about differences between files."""
         if self.bad:
             first = self.bad[0]
             yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {first.path}: {first.reason}"
-        # A basket that compression does not make smaller is stored as it is, with any codec.
+        # A basket that compression does not shrink is stored uncompressed, whatever the codec.
         used = Counter(tuple(sorted({*one.codecs} - {"none"})) or tuple(one.codecs) for one in self.files if one.codecs)
         if len(used) > 1:
             kinds = ((" and ".join(names), number) for names, number in used.most_common())
             parts = ", ".join(f"{names} in {counted(number, 'file')}" for names, number in kinds)
-            yield f"Codecs differ ({parts}): some parts of a job take longer than others."
+            yield f"Codecs differ ({parts}): parts of a job will differ in speed."
         for one in self.differences:
             yield _difference_sentence(one)
 
     def as_json(self) -> dict[str, object]:
-        """The files, those that cannot be read, the differences and remarks."""
+        """The files, unreadable files, differences and remarks."""
         files = [
             {
                 "path": one.path,
@@ -141,21 +141,23 @@ def _difference_sentence(one: Difference) -> str:
     if one.missing:
         parts.append(f"{'lacks' if is_one else 'lack'} {some_of(one.missing)}")
     if one.additional:
-        parts.append(f"{'has' if is_one else 'have'} {some_of(one.additional)} in addition")
+        parts.append(f"{'has' if is_one else 'have'} additional branches {some_of(one.additional)}")
     if one.other_types:
-        parts.append(f"{'has' if is_one else 'have'} other types of {some_of(one.other_types)}")
+        parts.append(f"{'has' if is_one else 'have'} different types of {some_of(one.other_types)}")
     files = one.paths[0] if is_one else f"{counted(len(one.paths), 'file')}, the first of them {one.paths[0]},"
     return f"Unlike most files, {files} {' and '.join(parts)}."
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of omitted ones."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {count(more)} more" if more > 0 else "")
 
 
-def inspect_dataset(dataset: Any, tree: str | None = None) -> DatasetLayout:
-    """The layout of what ``Dataset.of`` takes. Files that cannot be opened are listed. Raises DatasetError."""
+def inspect_dataset(dataset: object, tree: str | None = None) -> DatasetLayout:
+    """The layout of a dataset, given as for ``Dataset.of``. Lists the files that cannot be opened. Raises
+    DatasetError.
+    """
     files = tuple(Dataset.of(dataset, tree))
     with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
         found = list(threads.map(_facts_or_reason, files))
@@ -166,30 +168,26 @@ def inspect_dataset(dataset: Any, tree: str | None = None) -> DatasetLayout:
 
 def _facts_or_reason(one: DataFile) -> FileFacts | str:
     try:
-        return _facts(one)
+        file = File(one.path)
+        tree = file.tree(one.tree)
+        branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
+        own = [branch for branch in branches if not branch.is_part and not branch.is_group]
+        return FileFacts(
+            path=one.path,
+            size_bytes=file.size_bytes,
+            tree=tree.path,
+            entries=tree.entries_count,
+            compressed_bytes=sum(branch.compressed_bytes for branch in own),
+            plain_bytes=sum(branch.plain_bytes for branch in own),
+            codecs=tuple(sorted(set(codecs_of(tree, [branch for branch in own if branch.compressed_bytes])))),
+            schema=tuple((branch.path, branch.typename) for branch in branches),
+        )
     except (*FILE_ERRORS, NoSuchKeyError) as error:
         return error.reason
 
 
-def _facts(one: DataFile) -> FileFacts:
-    file = File(one.path)
-    tree = file.tree(one.tree)
-    branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
-    own = [branch for branch in branches if not branch.is_part and not branch.is_group]
-    return FileFacts(
-        path=one.path,
-        size_bytes=file.size_bytes,
-        tree=tree.path,
-        entries=tree.entries_count,
-        compressed_bytes=sum(branch.compressed_bytes for branch in own),
-        plain_bytes=sum(branch.plain_bytes for branch in own),
-        codecs=tuple(sorted(set(codecs_of(tree, [branch for branch in own if branch.compressed_bytes])))),
-        schema=tuple((branch.path, branch.typename) for branch in branches),
-    )
-
-
 def _differences(files: Sequence[FileFacts]) -> Iterator[Difference]:
-    """The files whose branches differ from those of most files, grouped by their branches."""
+    """Differences of files from the most common set of branches, grouped by set of branches."""
     by_schema: dict[Schema, list[str]] = {}
     for file in files:
         by_schema.setdefault(file.schema, []).append(file.path)

@@ -1,4 +1,4 @@
-"""Where baskets lie in a file: the jumps of a reader between them, the gaps, and the pages of the disk."""
+"""The locations of baskets in a file: the seeks between them, the gaps, and the disk pages that they touch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Numbers = npt.NDArray[np.int64]
 
 
 def as_numbers(column: Buffer) -> Numbers:
-    """The 64-bit numbers of a column of the engine, without a copy."""
+    """View a column of the engine as int64 numbers, without a copy."""
     return np.frombuffer(memoryview(column), "i8")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The distribution of some numbers: smallest, quartiles, largest."""
+    """The distribution of some numbers: minimum, quartiles, maximum."""
 
     least: float
     low: float
@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, numbers: npt.ArrayLike) -> Spread:
-        """The spread of some numbers; zeros if there are none."""
+        """The distribution of some numbers; zeros if there are none."""
         values = np.asarray(numbers)
         if values.size == 0:
             return cls(0, 0, 0, 0, 0)
@@ -38,11 +38,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Travel:
-    """The jumps of a reader that reads each basket when it needs the first of its entries.
+    """The seeks of a reader that reads each basket when it needs its first entry.
 
-    ``wanted_bytes`` are the bytes of the baskets, ``span_bytes`` the bytes from the first to the last of them.
-    ``distance_bytes`` is the sum of all jumps from the end of one basket to the beginning of the next, forwards and
-    backwards; ``jumps_back`` counts the jumps towards the beginning of the file.
+    ``wanted_bytes`` is the total size of the baskets, ``span_bytes`` the distance from the start of the first to the
+    end of the last. ``distance_bytes`` is the sum of all seeks from the end of a basket to the start of the next, in
+    both directions; ``jumps_back`` counts the backward seeks.
     """
 
     baskets: int
@@ -55,7 +55,7 @@ class Travel:
 
 @dataclass(frozen=True)
 class Gaps:
-    """The gaps between the wanted baskets, in the order of the file."""
+    """The gaps between the wanted baskets, in file order."""
 
     count: int
     total_bytes: int
@@ -64,8 +64,8 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Ranges of entries at whose borders baskets of all branches begin; ``span`` is how far the baskets of one lie
-    apart in the file, over their own bytes: 1 where nothing else lies between them.
+    """Ranges of entries at whose boundaries baskets of all branches start; ``span`` is the distance from the first to
+    the last byte of a cluster divided by the size of its baskets: 1 if there is nothing else in between.
     """
 
     count: int
@@ -76,8 +76,8 @@ class Clusters:
 
 @dataclass(frozen=True)
 class DiskPages:
-    """Pages of the disk or of the page cache that hold wanted baskets. ``with_others`` of them hold bytes of other
-    branches of the tree too, and ``unwanted_bytes`` are the bytes in them that are not of wanted baskets.
+    """Pages of the disk or page cache that contain wanted baskets. ``with_others`` of them also contain other branches
+    of the tree; ``unwanted_bytes`` is the number of bytes in the pages that are not in wanted baskets.
     """
 
     page_bytes: int
@@ -88,9 +88,9 @@ class DiskPages:
 
 @dataclass(frozen=True)
 class Extents:
-    """Where the baskets or pages of some branches lie: a row for each, in columns of one length.
+    """The locations of the baskets or pages of some branches: one row each, in columns of equal length.
 
-    ``branch`` is the number of the branch, ``offset`` and ``size`` are bytes, entries are those of the tree.
+    ``branch`` is the index of the branch, ``offset`` and ``size`` are in bytes, entries are numbered within the tree.
     """
 
     branch: Numbers
@@ -104,16 +104,16 @@ class Extents:
 
     @property
     def end(self) -> Numbers:
-        """Offsets of the ends of the extents."""
+        """End offsets of the extents."""
         return self.offset + self.size
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all extents."""
+        """Total size of the extents."""
         return int(self.size.sum())
 
     def shown_before(self) -> Extents:
-        """The extents that lie where an earlier one does: pages that an RNTuple stores once for several fields."""
+        """Extents at the same offset as an earlier one: pages that an RNTuple stores once for several fields."""
         is_repeated = np.ones(len(self), dtype=bool)
         is_repeated[np.unique(self.offset, return_index=True)[1]] = False
         return self.rows(is_repeated)
@@ -123,20 +123,20 @@ class Extents:
         return self.rows(np.isin(self.branch, branches))
 
     def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Extents:
-        """Some of the extents, by a mask or by their numbers."""
+        """Some of the extents, given as a mask or as indices."""
         columns = (self.branch, self.offset, self.size, self.entry_start, self.entry_stop)
         return Extents(*(column[rows] for column in columns))
 
     def by_offset(self) -> Extents:
-        """In the order of the file."""
+        """The extents in file order."""
         return self.rows(np.argsort(self.offset, kind="stable"))
 
     def by_entry(self) -> Extents:
-        """In the order in which a reader of entry after entry needs them."""
+        """The extents in the order in which a sequential reader needs them."""
         return self.rows(np.lexsort((self.branch, self.entry_start)))
 
     def travel(self) -> Travel:
-        """The jumps of a reader that reads entry after entry."""
+        """The seeks of a sequential reader."""
         wanted = self.by_entry()
         jumps = wanted.offset[1:] - wanted.end[:-1]
         span = int(self.end.max() - self.offset.min()) if len(self) else 0
@@ -157,8 +157,13 @@ class Extents:
         return Gaps(len(gaps), int(gaps.sum()), int(gaps.max(initial=0)))
 
     def clusters(self) -> Clusters:
-        """The ranges of entries at whose borders the extents of all branches begin and end."""
-        borders = self._common_borders()
+        """The ranges of entries at whose boundaries the extents of all branches start and end."""
+        common: Numbers | None = None
+        for branch in np.unique(self.branch):
+            is_own = self.branch == branch
+            borders = np.unique(np.append(self.entry_start[is_own], self.entry_stop[is_own].max()))
+            common = borders if common is None else np.intersect1d(common, borders, assume_unique=True)
+        borders = np.empty(0, "i8") if common is None else common
         inside = self.rows(self.entry_stop <= borders[-1]) if len(borders) > 1 else self.rows(self.size < 0)
         if not len(inside):
             nothing = Spread.of([])
@@ -173,23 +178,15 @@ class Extents:
         span = (behind[is_held] - first[is_held]) / stored[is_held]
         return Clusters(count, Spread.of(np.diff(borders)), Spread.of(stored), Spread.of(span))
 
-    def _common_borders(self) -> Numbers:
-        common: Numbers | None = None
-        for branch in np.unique(self.branch):
-            is_own = self.branch == branch
-            borders = np.unique(np.append(self.entry_start[is_own], self.entry_stop[is_own].max()))
-            common = borders if common is None else np.intersect1d(common, borders, assume_unique=True)
-        return np.empty(0, "i8") if common is None else common
-
     def disk_pages(self, every: Extents, page_bytes: int) -> DiskPages:
-        """The pages that hold these extents, where ``every`` are those of all branches."""
+        """The pages that contain these extents; ``every`` are the extents of all branches."""
         own = self._pages(page_bytes)
         others = every.rows(~np.isin(every.branch, np.unique(self.branch)))
         shared = np.intersect1d(own, others._pages(page_bytes), assume_unique=True)
         return DiskPages(page_bytes, len(own), len(shared), len(own) * page_bytes - self.stored_bytes)
 
     def _pages(self, page_bytes: int) -> Numbers:
-        """The numbers of the pages that the extents touch."""
+        """The indices of the pages that the extents touch."""
         first, last = self.offset // page_bytes, (self.end - 1) // page_bytes
         counts = np.where(self.size > 0, last - first + 1, 0)
         before = np.repeat(np.cumsum(counts) - counts, counts)

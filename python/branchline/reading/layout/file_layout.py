@@ -1,10 +1,9 @@
-"""The contents and the layout of a file: its objects, and for a tree its branches and where their baskets lie."""
+"""The content and layout of a file: its objects, and the branches of a tree with the locations of their baskets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from branchline.reading.trees.tree import Tree
 
 @dataclass(frozen=True)
 class BranchLayout:
-    """A branch with values of its own: its sizes, and the distribution of entries and bytes over its baskets."""
+    """A branch with its own data: its sizes, and the distribution of entries and bytes per basket."""
 
     path: str
     typename: str
@@ -31,20 +30,21 @@ class BranchLayout:
     plain_bytes: int
     entries_per_basket: Spread
     bytes_per_basket: Spread
-    #: Of the compressed bytes those in pages of an RNTuple that another field, or a part of this one, has before.
+    #: Compressed bytes in RNTuple pages that also belong to another field, or are used repeatedly by this one.
     shared_bytes: int = 0
 
     @property
     def factor(self) -> float:
-        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        """Size after decompression divided by the size in the file; 1 for an empty branch."""
         return self.plain_bytes / self.compressed_bytes if self.compressed_bytes else 1.0
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """A tree of a file. The physical layout (``extents`` and what follows from them) is of the ``wanted`` branches.
+    """The layout of a tree. The physical layout (``extents`` and values derived from them) covers the ``wanted``
+    branches.
 
-    ``all_extents`` are those of all branches, ``numbers`` the paths of branches by their numbers.
+    ``all_extents`` covers all branches, ``numbers`` maps the indices of branches to their paths.
     """
 
     path: str
@@ -65,29 +65,29 @@ class FileLayout:
 
     @property
     def _own(self) -> list[BranchLayout]:
-        """All branches but the fields of an RNTuple that show pages of others (projected fields)."""
+        """All branches except projected fields of an RNTuple, which share the pages of other fields."""
         return [one for one in self.branches if not self.is_ntuple or one.bytes_per_basket.most or not one.baskets]
 
     @property
     def compressed_bytes(self) -> int:
-        """Bytes of all branches in the file; those of several branches count once."""
+        """Total size of all branches in the file; pages shared by several branches count once."""
         return sum(branch.compressed_bytes - branch.shared_bytes for branch in self._own)
 
     @property
     def plain_bytes(self) -> int:
-        """Bytes of all branches after decompression."""
+        """Total size of all branches after decompression."""
         return sum(branch.plain_bytes for branch in self._own)
 
     @property
     def codecs(self) -> dict[str, int]:
-        """Bytes in the file by the codec that its branches were written with."""
+        """Bytes in the file by codec."""
         found: dict[str, int] = {}
         for branch in self._own:
             found[branch.codec] = found.get(branch.codec, 0) + branch.compressed_bytes - branch.shared_bytes
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def as_json(self) -> dict[str, object]:
-        """Everything but the extents, as numbers and texts."""
+        """Everything except the extents, as JSON-serializable values."""
         physical = {name: asdict(getattr(self, name)) for name in ("travel", "gaps", "clusters", "disk_pages")}
         return {
             "path": self.path,
@@ -106,9 +106,9 @@ class FileLayout:
 def inspect_file(
     location: str, branches: Sequence[str] | None = None, *, page_bytes: int = DISK_PAGE_BYTES
 ) -> FileLayout:
-    """The layout of ``FILE[:TREE]``; the physical one of some branches, or of all. Only metadata are read.
+    """The layout of ``FILE[:TREE]``, with the physical layout of some branches, or of all. Only reads metadata.
 
-    Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and what opening a file raises.
+    Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and the errors of opening.
     """
     path, name = split_location(location)
     file = File(path)
@@ -116,7 +116,7 @@ def inspect_file(
 
 
 def layout_of(tree: Tree, file: File, branches: Sequence[str] | None, page_bytes: int) -> FileLayout:
-    """The layout of a tree that is open."""
+    """The layout of an open tree."""
     owners = _with_values(tree)
     every = _extents(tree, owners)
     wanted = owners if branches is None else _named(tree, owners, branches)
@@ -152,7 +152,7 @@ def _format_of(tree: Tree) -> str:
 
 @dataclass(frozen=True)
 class TreeExtents:
-    """The extents of all branches of a tree that lie in its file; ``paths`` are these branches by their numbers."""
+    """The extents of all branches of a tree; ``paths`` maps the indices of branches to their paths."""
 
     extents: Extents
     paths: dict[int, str]
@@ -165,7 +165,7 @@ def extents_of(tree: Tree) -> TreeExtents:
 
 
 def _with_values(tree: Tree) -> list[Branch]:
-    """The branches whose bytes are their own; those of an RNTuple's subfields are counted with the field."""
+    """The branches with their own data; the data of an RNTuple's subfields count as part of the field."""
     branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
     return [branch for branch in branches if not branch.is_part and (branch.baskets_count or not branch.is_group)]
 
@@ -179,7 +179,7 @@ def _extents(tree: Tree, branches: Sequence[Branch]) -> Extents:
         entry_start=as_numbers(found.entry_start),
         entry_stop=as_numbers(found.entry_stop),
     )
-    # Fields of an RNTuple may share pages: each is there once.
+    # Fields of an RNTuple may share pages: keep each page once.
     _, first = np.unique(extents.offset, return_index=True)
     return extents.rows(np.sort(first))
 
@@ -200,12 +200,12 @@ def _paths(tree: Tree, name: str) -> list[str]:
         return tree.selection(ReadRequest.of(expressions=[name])).paths()
     paths = tree.selection(ReadRequest.of(filter_name=name)).paths()
     if not paths:
-        raise NoSuchKeyError(f"no branch of tree {tree.path} is like {name!r}", path=tree.file_path)
+        raise NoSuchKeyError(f"no branch of tree {tree.path} matches {name!r}", path=tree.file_path)
     return paths
 
 
 def codecs_of(tree: Tree, branches: Sequence[Branch]) -> list[str]:
-    """The codec of each branch; that of its first basket if the branch has none recorded."""
+    """The codec of each branch; the codec of its first basket if the branch does not record one."""
     unrecorded = [branch for branch in branches if branch.codec is None]
     found = tree.core.codecs_in_baskets([branch.number for branch in unrecorded]) if unrecorded else []
     by_number = {branch.number: codec for branch, codec in zip(unrecorded, found, strict=True)}
@@ -231,9 +231,11 @@ def _branch(branch: Branch, codec: str, every: Extents, shared: Extents, *, is_n
 
 @dataclass(frozen=True)
 class ObjectSummary:
-    """An object of a file. ``name`` is relative to the directory that is listed, with the cycle if there are several.
+    """An object of a file. ``name`` is relative to the listed directory, with the cycle if several objects have the
+    same name.
 
-    ``entries`` and ``branches`` are those of a tree, None for anything else; ``error`` says why a tree cannot be read.
+    ``entries`` and ``branches`` are None unless the object is a tree; ``error`` is the reason why a tree cannot be
+    read.
     """
 
     name: str
@@ -245,8 +247,8 @@ class ObjectSummary:
     error: str | None = None
 
 
-def contents_of(directory: Directory, filter_name: Any = None) -> list[ObjectSummary]:
-    """The objects in a file or a directory, and in directories within it, in the order of the file.
+def contents_of(directory: Directory, filter_name: object = None) -> list[ObjectSummary]:
+    """The objects of a file or a directory and its subdirectories, in file order.
 
     ``filter_name`` is a name, a pattern with wildcards or a ``/regular expression/``. Trees are opened, one by one.
 
@@ -255,7 +257,7 @@ def contents_of(directory: Directory, filter_name: Any = None) -> list[ObjectSum
     return list(_summaries(directory, filter_name))
 
 
-def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary]:
+def _summaries(directory: Directory, filter_name: object) -> Iterator[ObjectSummary]:
     keys = directory.keys(filter_name=filter_name)
     names = [key.rpartition(";")[0] for key in keys]
     trees = set(directory.trees())
@@ -266,7 +268,7 @@ def _summaries(directory: Directory, filter_name: Any) -> Iterator[ObjectSummary
 
 
 def _with_sizes(summary: ObjectSummary, directory: Directory, key: str) -> ObjectSummary:
-    """The summary of a tree with its entries and branches, or with the error that opening it raises."""
+    """Add the number of entries and branches of a tree, or the error of opening it."""
     try:
         tree: Tree = directory[key]
         return replace(summary, entries=tree.entries_count, branches=len(tree.outline.paths))

@@ -1,6 +1,6 @@
-"""Axes of histograms: a TAxis as an axis of hist, and which of ROOT's cells belong to its bins.
+"""Axes of histograms: converts a TAxis to an axis of hist, and maps its bins to ROOT's bin numbers.
 
-The axes of a Histogram are those of hist, which also answer the calls that uproot's axes have.
+The axes of a Histogram are hist axes with the methods of uproot's axes added.
 """
 
 from __future__ import annotations
@@ -14,66 +14,62 @@ import numpy as np
 
 from branchline.reading.objects.object_record import Record
 
-#: boost-histogram finds the classes of a histogram's axes by this: axes and histogram have the same family.
+#: boost-histogram finds the axis classes of a histogram by its family, so both must have the same.
 FAMILY = object()
-# Names that axes cannot have: hist's `fill` has arguments of these names.
+# Reserved axis names: hist's `fill` has keyword arguments with these names.
 NOT_NAMES = frozenset({"weight", "sample", "threads"})
 
 
 @dataclass(frozen=True)
 class RootAxis:
-    """A TAxis. ``edges`` are all edges of bins, or the first and the last if the bins have one width. ``labels`` are
-    by the numbers of the bins, which begin with 1; bins without a label are left out.
+    """A TAxis. ``edges`` are all bin edges, or only the first and last if all bins have the same width. ``labels`` maps
+    bin numbers, counted from 1, to labels; bins without a label are omitted.
     """
 
     name: str
     title: str
     bins_count: int
-    edges: Any
+    edges: np.ndarray
     labels: dict[int, str]
 
     @classmethod
     def of(cls, record: Record) -> RootAxis:
-        """The axis of a record."""
+        """Convert a TAxis record."""
         bins_count: int = record.raw("fNbins")
         edges = np.asarray(record.raw("fXbins"), dtype="f8")
         if len(edges) != bins_count + 1:
             edges = np.array([record.raw("fXmin"), record.raw("fXmax")])
-        return cls(record.raw("fName"), record.raw("fTitle"), bins_count, edges, _labels(record))
+        # ROOT stores the bin number of a label as the unique ID of its string (TAxis::SetBinLabel).
+        texts = record.raw("fLabels") if "fLabels" in record else None
+        labels: dict[int, str] = {}
+        for text in texts.raw("objects") if texts is not None else ():
+            if isinstance(text, Record) and text.unread is None:
+                labels.setdefault(text.raw("fUniqueID"), text.raw("fString"))
+        labels = {number: label for number, label in sorted(labels.items()) if label}
+        return cls(record.raw("fName"), record.raw("fTitle"), bins_count, edges, labels)
 
     @property
     def cells_count(self) -> int:
-        """Bins, underflow and overflow."""
+        """Number of bins including underflow and overflow."""
         return self.bins_count + 2
-
-
-def _labels(record: Record) -> dict[int, str]:
-    """Labels by the numbers of their bins, which ROOT stores as the unique ids of the texts (TAxis::SetBinLabel)."""
-    texts = record.raw("fLabels") if "fLabels" in record else None
-    labels: dict[int, str] = {}
-    for text in texts.raw("objects") if texts is not None else ():
-        if isinstance(text, Record) and text.unread is None:
-            labels.setdefault(text.raw("fUniqueID"), text.raw("fString"))
-    return {number: label for number, label in sorted(labels.items()) if label}
 
 
 @dataclass(frozen=True)
 class Binning:
-    """An axis of hist, and for each of its bins, flow bins included, the number of the cell in ROOT; None for an axis
-    that has all cells of ROOT.
+    """An axis of hist, and ROOT's bin number for each of its bins including flow bins; ``cells`` is None if they are
+    the same.
     """
 
     axis: Any
-    cells: Any
+    cells: np.ndarray | None
     has_numbers: bool
 
 
 def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
-    """The axes of hist. ``is_empty`` has True for each of ROOT's cells that holds nothing.
+    """Convert axes to axes of hist. ``is_empty`` is True for each of ROOT's cells without content.
 
-    An axis becomes one of categories if every bin has a label and no two labels are equal. Empty bins without a label
-    at its end do not count: ROOT doubles the number of bins when it meets a new label. Raises ValueError for
-    impossible axes.
+    An axis becomes categorical if every bin has a label and all labels differ. Empty unlabelled bins at its end are
+    ignored, as ROOT doubles the number of bins when it meets a new label. Raises ValueError for invalid axes.
     """
     names = [axis.name for axis in axes]
     are_names = len(set(names)) == len(names) and not NOT_NAMES.intersection(names)
@@ -87,13 +83,13 @@ def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
 
 
 def _categories_count(axis: RootAxis, is_empty: Any) -> int:
-    """How many bins are categories; 0 if the axis has numbers."""
+    """Number of bins that become categories; 0 if the axis stays numeric."""
     count = len(axis.labels)
     is_whole = list(axis.labels) == list(range(1, count + 1)) and len(set(axis.labels.values())) == count
     return count if is_whole and bool(np.all(is_empty[count + 1 : axis.bins_count + 1])) else 0
 
 
-def _axis(axis: RootAxis, name: str, labelled: int) -> Any:
+def _axis(axis: RootAxis, name: str, labelled: int) -> object:
     options: dict[str, Any] = {"name": name, "label": axis.title}
     if labelled:
         return category_axis(list(axis.labels.values()), options)
@@ -103,20 +99,21 @@ def _axis(axis: RootAxis, name: str, labelled: int) -> Any:
 
 
 def category_axis(labels: list[str], options: dict[str, Any]) -> StrCategory | IntCategory:
-    """Categories of texts; of whole numbers, as uproot takes them, if the texts are nothing but these."""
+    """A category axis of strings, or of integers, as in uproot, if all labels are integers."""
     if all(label.lstrip("-").isdecimal() and str(int(label)) == label and abs(int(label)) < 2**31 for label in labels):
         return IntCategory([int(label) for label in labels], **options)
     return StrCategory(labels, **options)
 
 
-class CallableArray(np.ndarray[Any, Any]):
-    """Edges, centers or widths of bins: an array as in hist, ``axis.edges``, and a call as in uproot, ``axis.edges()``.
+class CallableArray(np.ndarray):
+    """Edges, centers or widths of bins: an array as in hist, ``axis.edges``, and callable as in uproot,
+    ``axis.edges()``.
 
-    What is computed from it, or cut out of it, is an ordinary array.
+    Slices and results of computations are ordinary arrays.
     """
 
-    def __call__(self, flow: bool = False) -> np.ndarray[Any, Any]:
-        """The numbers as an ordinary array. With ``flow`` those of underflow and overflow too."""
+    def __call__(self, flow: bool = False) -> np.ndarray:
+        """Return an ordinary array; with ``flow`` including the values for underflow and overflow."""
         plain = np.array(self, dtype="f8")
         if not flow:
             return plain
@@ -129,108 +126,108 @@ class CallableArray(np.ndarray[Any, Any]):
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         return array[()] if return_scalar else np.asarray(array)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _callable, (np.asarray(self), *self._flow)
 
     @property
     def _flow(self) -> tuple[float, float]:
-        """What stands for underflow and overflow."""
+        """The values for underflow and overflow."""
         return getattr(self, "flow", (-np.inf, np.inf))
 
 
-def _callable(numbers: Any, below: float, above: float) -> CallableArray:
+def _callable(numbers: object, below: float, above: float) -> CallableArray:
     array = np.asarray(numbers).view(CallableArray)
     array.flow = (below, above)  # type: ignore[attr-defined]
     return array
 
 
 class _UprootCalls:
-    """The calls of uproot's TAxis, for an axis of hist."""
+    """The methods of uproot's TAxis, for an axis of hist."""
 
     __slots__ = ()
 
     @property
     def edges(self) -> CallableArray:
-        """Borders of the bins, one more than there are bins; ``edges(flow=True)`` has -inf and inf around them."""
+        """Bin edges, shape (bins + 1,); ``edges(flow=True)`` adds -inf and inf at the ends."""
         return _callable(super().edges, -np.inf, np.inf)  # type: ignore[misc]
 
     @property
     def centers(self) -> CallableArray:
-        """Centers of the bins; ``centers(flow=True)`` has -inf and inf around them."""
+        """Bin centers; ``centers(flow=True)`` adds -inf and inf at the ends."""
         return _callable(super().centers, -np.inf, np.inf)  # type: ignore[misc]
 
     @property
     def widths(self) -> CallableArray:
-        """Widths of the bins; ``widths(flow=True)`` has inf around them."""
+        """Bin widths; ``widths(flow=True)`` adds inf at both ends."""
         return _callable(super().widths, np.inf, np.inf)  # type: ignore[misc]
 
-    def intervals(self, flow: bool = False) -> np.ndarray[Any, Any]:
-        """Lower and upper border of each bin, an array of shape (bins, 2)."""
+    def intervals(self, flow: bool = False) -> np.ndarray:
+        """Lower and upper edge of each bin, shape (bins, 2)."""
         edges = self.edges(flow=flow)
         return np.stack([edges[:-1], edges[1:]], axis=1)
 
-    def labels(self, flow: bool = False) -> list[str] | None:  # noqa: ARG002 - of other axes
-        """The labels of the bins if all of them have one, else None; with ``flow`` also "underflow" and "overflow"."""
+    def labels(self, flow: bool = False) -> list[str] | None:  # noqa: ARG002 - used by subclasses
+        """The bin labels if all bins have one, else None; with ``flow`` also "underflow" and "overflow"."""
         return None
 
     @property
     def low(self) -> float:
-        """The lower border of the first bin."""
+        """The lower edge of the first bin."""
         return float(self.edges[0])
 
     @property
     def high(self) -> float:
-        """The upper border of the last bin."""
+        """The upper edge of the last bin."""
         return float(self.edges[-1])
 
     @property
     def width(self) -> float:
-        """The mean width of the bins."""
+        """The mean bin width."""
         return (self.high - self.low) / (len(self.edges) - 1)
 
 
 class _CategoryCalls(_UprootCalls):
-    """The calls of uproot's TAxis for an axis of categories, whose bins lie at 0, 1, 2, ..."""
+    """The methods of uproot's TAxis for a category axis, with bins at 0, 1, 2, ..."""
 
     __slots__ = ()
 
     def labels(self, flow: bool = False) -> list[str] | None:
-        """The categories as texts; with ``flow`` also "underflow" and "overflow"."""
+        """The categories as strings; with ``flow`` also "underflow" and "overflow"."""
         texts = [str(one) for one in self]  # type: ignore[attr-defined]
         return ["underflow", *texts, "overflow"] if flow else texts
 
 
 class Regular(_UprootCalls, hist.axis.Regular, family=FAMILY):
-    """Bins of one width."""
+    """Bins of equal width."""
 
     __slots__ = ()
 
 
 class Variable(_UprootCalls, hist.axis.Variable, family=FAMILY):
-    """Bins of any widths."""
+    """Bins of variable width."""
 
     __slots__ = ()
 
 
 class Integer(_UprootCalls, hist.axis.Integer, family=FAMILY):
-    """A bin for each whole number."""
+    """One bin per integer."""
 
     __slots__ = ()
 
 
 class Boolean(_UprootCalls, hist.axis.Boolean, family=FAMILY):
-    """A bin for False and one for True."""
+    """One bin for False and one for True."""
 
     __slots__ = ()
 
 
 class IntCategory(_CategoryCalls, hist.axis.IntCategory, family=FAMILY):
-    """A bin for each label, where all labels are whole numbers."""
+    """One bin per label, all labels being integers."""
 
     __slots__ = ()
 
 
 class StrCategory(_CategoryCalls, hist.axis.StrCategory, family=FAMILY):
-    """A bin for each label."""
+    """One bin per label."""
 
     __slots__ = ()

@@ -1,6 +1,6 @@
-"""Converts TH1, TH2, TH3, TProfile, TProfile2D and TProfile3D to Histograms; other classes share its helpers.
+"""Converts TH1, TH2, TH3, TProfile, TProfile2D and TProfile3D to Histograms, with helpers for other classes.
 
-Entries that were still in ROOT's buffer when a histogram was written are filled first (TH1::BufferEmpty).
+Entries in ROOT's fill buffer when the histogram was written are filled first (TH1::BufferEmpty).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from branchline.reading.objects.axes import RootAxis, binnings_of
 from branchline.reading.objects.histogram import AXES, ERROR_MODES, Histogram, RootFacts
 from branchline.reading.objects.object_record import Record
 
-# Bits of TH1 and TAxis.
+# Status bits of TH1 and TAxis.
 IS_NOT_WEIGHTED, AUTO_BIN_POWER_TWO = 1 << 19, 1 << 20
 CAN_EXTEND = 1 << 1
-# ROOT chooses widths of bins that are one of these times a power of ten.
+# ROOT prefers bin widths that are one of these times a power of ten.
 ROUND_WIDTHS = (1, 2, 5)
-# A limit counts as a multiple of the width if it differs by less than this part of the width.
+# A limit counts as a multiple of the bin width if it is off by less than this fraction of the width.
 NEAR = 1e-4
 
 
 def histogram_of(record: Record, dimensions: int) -> Histogram:
-    """The histogram of a TH1, TH2 or TH3. Raises UnsupportedBranchError for one that hist cannot hold."""
+    """The histogram of a TH1, TH2 or TH3. Raises UnsupportedBranchError if hist cannot represent it."""
     axes = root_axes(record, dimensions)
     contents, squares = np.asarray(record.raw("fArray")), record.raw("fSumw2")
     waiting = buffered(record, axes)
@@ -44,7 +44,7 @@ def histogram_of(record: Record, dimensions: int) -> Histogram:
 def counts_of(
     record: Record, axes: Sequence[RootAxis], contents: Any, squares: Any, waiting: Buffered | None = None
 ) -> Histogram:
-    """A histogram of cells in ROOT's order, with sums of squared weights if there are as many."""
+    """A histogram of cells in ROOT's order, with sums of squared weights if ``squares`` has the same length."""
     values = shaped(record, axes, contents)
     storage = storage_for(values, has_squares=len(squares) == len(contents))
     empty = EmptyHistogram(record, axes, values == 0, storage, waiting)
@@ -58,10 +58,10 @@ def counts_of(
 
 
 def profile_of(record: Record, dimensions: int) -> Histogram:
-    """The means of a profile, weighted ones if ROOT keeps the squares of weights (fBinSumw2).
+    """The profile as a histogram of means, weighted if ROOT stores sums of squared weights (fBinSumw2).
 
-    ROOT keeps for each cell the sums of w*y (fArray), w*y^2 (fSumw2) and w (fBinEntries); hist the mean and the sum of
-    squared distances from it. Raises UnsupportedBranchError.
+    For each cell ROOT stores the sums of w*y (fArray), w*y^2 (fSumw2) and w (fBinEntries); hist stores the mean and the
+    sum of squared deviations. Raises UnsupportedBranchError.
     """
     axes = root_axes(record, dimensions)
     stored = [record.raw(name) if name in record else [] for name in ("fArray", "fSumw2", "fBinEntries", "fBinSumw2")]
@@ -103,28 +103,28 @@ def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
 
 
 def storage_for(values: Any, *, has_squares: bool) -> Any:
-    """The storage that holds contents of this type exactly, and squared weights if there are any."""
+    """The storage that holds contents of this type exactly, and sums of squared weights if there are any."""
     if has_squares:
         return boost_histogram.storage.Weight()
     return boost_histogram.storage.Int64() if values.dtype.kind in "iu" else boost_histogram.storage.Double()
 
 
 def shaped(record: Record, axes: Sequence[RootAxis], cells: Any) -> Any:
-    """Numbers of all cells with an axis of NumPy for each axis: in ROOT x runs fastest (TH1::GetBin)."""
+    """Reshape cells to an array with one dimension per axis; in ROOT's order, x varies fastest (TH1::GetBin)."""
     shape = tuple(axis.cells_count for axis in axes)
     wanted = 1
     for extent in shape:
         wanted *= max(extent, 0)
     if wanted != len(cells):
-        raise refused(record, f"it has {len(cells)} cells, and axes for {wanted}")
+        raise refused(record, f"it has {len(cells)} cells, but its axes define {wanted}")
     return np.asarray(cells).reshape(shape[::-1]).T
 
 
 class EmptyHistogram:
-    """A histogram with the axes, names and titles of a record, whose bins are not filled yet.
+    """A histogram with the axes, names and titles of a record, and empty bins.
 
-    ``is_empty`` has True for each of ROOT's cells that holds nothing, ``waiting`` are entries that ROOT had in its
-    buffer. Raises UnsupportedBranchError.
+    ``is_empty`` is True for each of ROOT's cells without content, ``waiting`` are the entries in ROOT's fill buffer.
+    Raises UnsupportedBranchError.
     """
 
     def __init__(
@@ -142,17 +142,23 @@ class EmptyHistogram:
             self.histogram = Histogram(*[one.axis for one in binnings], storage=storage, name=record.raw("fName"))
         except (ValueError, TypeError, KeyError) as error:
             raise refused(record, str(error)) from error
-        #: The bins, flow bins included.
+        #: The bins, including flow bins.
         self.view: Any = self.histogram.view(flow=True)
-        # hist puts something of its own in place of an empty label.
+        # hist would replace an empty label by a default.
         self.histogram.label = record.raw("fTitle")
         for place, axis in enumerate(axes):
             if axis.labels and binnings[place].has_numbers:
-                _warn_of_labels(record, axis, place)
+                # Not all bins have labels, or some labels are equal: the axis cannot be categorical.
+                text = (
+                    f"{record.origin.file_path}: {len(axis.labels)} of {axis.bins_count} bins of {axis.name} of "
+                    f"{record.origin.place} have labels, {len(set(axis.labels.values()))} different ones: the axis "
+                    f"stays numeric; bin_labels({place}) returns the labels"
+                )
+                warn(text, BranchlineWarning)
         sums = {} if waiting is None else waiting.statistics()
         members = record.singles() | sums
         self._facts = RootFacts(record.classname, tuple(axes), members, error_mode, record.origin.key_place)
-        # An array of the numbers of all cells takes as much memory as the histogram.
+        # An index array of all cells would take as much memory as the histogram.
         if all(one.cells is None for one in binnings):
             self._where: Any = ...
         else:
@@ -160,56 +166,47 @@ class EmptyHistogram:
             self._where = np.ix_(*[np.arange(count) if one.cells is None else one.cells for one, count in cells])
 
     def chosen(self, cells: Any) -> Any:
-        """Those of ROOT's cells that the bins of the histogram stand for."""
+        """Select the cells that the histogram's bins represent."""
         return cells[self._where]
 
     def filled(self, has_content: Any) -> Histogram:
-        """The histogram, when its bins are filled. Warns of cells that have content and no bin: the underflow of an
-        axis with categories.
+        """Return the histogram once its bins are filled. Warns about lost cells: content in the underflow of a category
+        axis.
         """
         is_whole = self._where is ...
         lost = 0 if is_whole else np.count_nonzero(has_content) - np.count_nonzero(self.chosen(has_content))
         if lost:
             place, path = self._record.origin.place, self._record.origin.file_path
-            text = f"{path}: {lost} cells of {place} below its labels are left out, for categories have no underflow"
+            text = f"{path}: {lost} cells of {place} in the underflow are left out, as category axes have no underflow"
             warn(text, BranchlineWarning)
         self.histogram.remember(self._facts, self.view)
         return self.histogram
 
 
-def _warn_of_labels(record: Record, axis: RootAxis, place: int) -> None:
-    """Warns of labels that are no categories: of some bins only, or the same of several."""
-    text = (
-        f"{record.origin.file_path}: {len(axis.labels)} of {axis.bins_count} bins of {axis.name} of "
-        f"{record.origin.place} have labels, {len(set(axis.labels.values()))} different ones: the axis keeps its "
-        f"numbers, and bin_labels({place}) has the labels"
-    )
-    warn(text, BranchlineWarning)
-
-
 def refused(record: Record, why: str) -> UnsupportedBranchError:
-    """The error for an object that hist cannot hold."""
-    what = f"{record.origin.place} is a {record.classname} that hist has no histogram for: {why}"
+    """The error for an object that hist cannot represent."""
+    what = f"{record.origin.place} is a {record.classname} that hist cannot represent: {why}"
     return UnsupportedBranchError(what, path=record.origin.file_path)
 
 
 def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:
-    """The entries in the buffer of a histogram, which its bins do not have yet; None if there are none.
+    """The entries in a histogram's fill buffer, which are not in its bins yet; None if the buffer is empty.
 
-    Raises UnsupportedBranchError for axes that ROOT would extend.
+    Raises UnsupportedBranchError for axes that ROOT would extend when it fills them.
     """
     stored = np.asarray(record.raw("fBuffer")) if "fBuffer" in record else np.zeros(0)
     size = 1 + len(axes) + values_count
     if len(stored) < 1 + size or not 1 <= stored[0] <= (len(stored) - 1) // size:
         return None
     if any(_is_endless(record.raw(name)) for name in AXES[: len(axes)]):
-        raise refused(record, "its entries are in its buffer still, and its axes would be extended for them")
+        raise refused(record, "its entries are still in its fill buffer, and filling them would extend its axes")
     return Buffered(record, axes, stored[1 : 1 + size * int(stored[0])].reshape(-1, size))
 
 
 class Buffered:
-    """The entries in the buffer of a histogram: their ``weights``, and their ``points`` with a column for each axis and
-    of a profile the value after them. ``axes`` have limits that fit them, if they had none.
+    """The entries in a histogram's fill buffer: their ``weights``, and their ``points`` with one column per axis, and
+    for a profile a last column with the value. ``axes`` are the axes, with limits that fit the entries if they had
+    none.
     """
 
     def __init__(self, record: Record, axes: Sequence[RootAxis], entries: Any) -> None:
@@ -221,20 +218,20 @@ class Buffered:
         places = [_cells(axis, self.points[:, place]) for place, axis in enumerate(self.axes)]
         pairs = zip(places, self.axes, strict=True)
         self._is_inside = np.all([(place > 0) & (place <= axis.bins_count) for place, axis in pairs], axis=0)
-        # In ROOT's order of cells x runs fastest.
+        # In ROOT's cell order, x varies fastest.
         self._places = np.ravel_multi_index(places[::-1], shape[::-1])
         self._count = math.prod(shape)
 
     def sums(self, of: Any) -> Any:
-        """Sums of numbers of the entries in all cells, in ROOT's order."""
+        """Sum values of the entries per cell, in ROOT's order."""
         return np.bincount(self._places, of, self._count)
 
     def statistics(self) -> dict[str, float]:
-        """ROOT's sums over the entries that are neither in the underflow nor in the overflow (TH1::Fill), by ROOT's
-        names: ``fTsumw``, ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
+        """ROOT's sums over the entries outside of underflow and overflow (TH1::Fill), by ROOT's names: ``fTsumw``,
+        ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
         """
         w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
-        # The value of a profile has the letter after those of the axes.
+        # The value of a profile is named by the letter after the last axis.
         values = dict(zip("xyzt", columns, strict=False))
         of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
         sums = {"": w, "2": w * w}
@@ -251,7 +248,7 @@ def _is_endless(axis: Record) -> bool:
 
 
 def _cells(axis: RootAxis, values: Any) -> Any:
-    """The cells of values (TAxis::FindFixBin): what is not below the last edge is in the overflow, NaN too."""
+    """Cell numbers of values (TAxis::FindFixBin). NaN and values not below the last edge are overflow."""
     first, last = axis.edges[0], axis.edges[-1]
     if len(axis.edges) > 2:
         inside = np.searchsorted(axis.edges, values, side="right")
@@ -264,12 +261,12 @@ def _cells(axis: RootAxis, values: Any) -> Any:
 
 
 def _with_limits(record: Record, axis: RootAxis, values: Any) -> RootAxis:
-    """The axis, with limits around the values if it has none (THLimitsFinder::FindGoodLimits)."""
+    """Return the axis, with limits computed from the values if it has none (THLimitsFinder::FindGoodLimits)."""
     if axis.edges[-1] > axis.edges[0]:
         return axis
     finite = values[np.isfinite(values)]
     if record.raw("fBits") & AUTO_BIN_POWER_TWO or len(finite) == 0:
-        raise refused(record, "its entries are in its buffer still, and its axes have no limits")
+        raise refused(record, "its entries are still in its fill buffer, and its axes have no limits")
     low, high = float(np.min(finite)), float(np.max(finite))
     if low >= high:
         low, high = low - 1, high + 1
@@ -277,8 +274,8 @@ def _with_limits(record: Record, axis: RootAxis, values: Any) -> RootAxis:
 
 
 def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Round limits about a tenth of the range beyond values, at least a hundredth, and none beyond zero that is not
-    between them (THLimitsFinder::OptimizeLimits).
+    """Round limits with a margin of about 10% of the range, but not beyond zero if the whole range is on one side of
+    it; at least 1% in any case (THLimitsFinder::OptimizeLimits).
     """
     wide, narrow = 0.1 * (high - low), 0.01 * (high - low)
     below = 0.0 if low >= 0 > low - wide else low - wide
@@ -288,7 +285,7 @@ def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]
 
 
 def _round_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Multiples of a round width within a range, of about this many bins (THLimitsFinder::Optimize)."""
+    """Multiples of a round bin width within a range, for about this number of bins (THLimitsFinder::Optimize)."""
     wanted = max(bins_count, 2)
     while True:
         width = (high - low) / wanted

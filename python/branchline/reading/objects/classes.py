@@ -1,12 +1,12 @@
-"""What becomes of the objects of ROOT's classes: histograms, graphs, lists, maps, numbers, texts. All others stay
-records.
+"""Converters for objects of ROOT's classes: histograms, graphs, lists, maps, numbers, strings. Objects of other classes
+stay records.
 
-What only histograms need is imported when the first one is made.
+Histogram modules are imported on first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, overload
@@ -15,9 +15,9 @@ from branchline.errors import NoSuchKeyError
 from branchline.reading.objects.graph import MultiGraph, graph_of
 from branchline.reading.objects.object_record import Record, hist_is_needed, made, register
 
-# Classes that stay records although they inherit from a registered class: they hold something else.
+# Classes that stay records although they inherit from a registered class, because their content differs.
 STAY_RECORDS = ("TH1K", "TH2Poly", "TProfile2Poly", "TGraphMultiErrors", "TGraphQQ")
-# What a TParameter holds, as files write it.
+# Value types of TParameter, as spelled in files.
 PARAMETERS = (
     "bool",
     "int",
@@ -31,12 +31,12 @@ PARAMETERS = (
     "double",
     "Double_t",
 )
-# Classes of which an object becomes an ObjectList.
+# Classes that are converted to ObjectList.
 LISTS = ("TList", "THashList", "TSortedList", "TObjArray")
 
 
 def register_all() -> None:
-    """Registers all classes of which an object becomes something else than a record."""
+    """Register the converters of all supported classes."""
     for name in STAY_RECORDS:
         register(name, _itself)
     for dimensions, name in enumerate(("TProfile", "TProfile2D", "TProfile3D"), start=1):
@@ -62,31 +62,31 @@ def _itself(record: Record) -> Record:
     return record
 
 
-def _counts(record: Record, dimensions: int) -> Any:
+def _counts(record: Record, dimensions: int) -> object:
     with hist_is_needed():
         from branchline.reading.objects.bins import histogram_of
     return histogram_of(record, dimensions)
 
 
-def _profile(record: Record, dimensions: int) -> Any:
+def _profile(record: Record, dimensions: int) -> object:
     with hist_is_needed():
         from branchline.reading.objects.bins import profile_of
     return profile_of(record, dimensions)
 
 
-def _sparse(record: Record) -> Any:
+def _sparse(record: Record) -> object:
     with hist_is_needed():
         from branchline.reading.objects.sparse import sparse_of
     return sparse_of(record)
 
 
-def _dense(record: Record) -> Any:
+def _dense(record: Record) -> object:
     with hist_is_needed():
         from branchline.reading.objects.sparse import dense_of
     return dense_of(record)
 
 
-def _efficiency(record: Record) -> Any:
+def _efficiency(record: Record) -> object:
     with hist_is_needed():
         from branchline.reading.objects.efficiency import Efficiency
     return Efficiency(record)
@@ -98,10 +98,10 @@ def _text(record: Record) -> str:
 
 
 class ObjectList(Sequence[Any]):
-    """Objects in their order, ``objects[0]``, and by their names, ``objects["hPt"]``, each made at its first use.
+    """A list of objects, by position, ``objects[0]``, or by name, ``objects["hPt"]``, converted on access.
 
-    Of several with one name the first is given, as ROOT's FindObject does. None stands for an empty place. Raises
-    NoSuchKeyError for a name, IndexError for a number that it does not have.
+    If several objects have the same name the first one is returned, as by ROOT's FindObject. None marks an empty slot.
+    Raises NoSuchKeyError for an unknown name, IndexError for a position out of range.
 
         >>> file["list"].names()
         ['hPt', 'hEta']
@@ -124,20 +124,20 @@ class ObjectList(Sequence[Any]):
         chosen = self._records[where]
         return [made(one) for one in chosen] if isinstance(where, slice) else made(chosen)
 
-    def _found(self, name: str) -> Any:
+    def _found(self, name: str) -> object:
         for record in self._records:
             if name_of(record) == name:
                 return record
         names = ", ".join(self.names()[:20])
         what = f"the {self.classname} in {self._origin.place} has no object {name!r}"
-        raise NoSuchKeyError(what, path=self._origin.file_path, hint=f"it has {names or 'no objects with names'}")
+        raise NoSuchKeyError(what, path=self._origin.file_path, hint=f"it contains {names or 'no named objects'}")
 
     def names(self) -> list[str]:
-        """The names of its objects; of one that has none the class in angle brackets."""
+        """Names of the objects, or the class name in angle brackets for an object without a name."""
         return [name_of(one) or f"<{one.classname if isinstance(one, Record) else one}>" for one in self._records]
 
     def keys(self) -> list[str]:
-        """The names of its objects, as of a directory."""
+        """Names of the objects, as for a directory."""
         return self.names()
 
     def __contains__(self, name: object) -> bool:
@@ -156,11 +156,11 @@ class ObjectList(Sequence[Any]):
 
 
 class ObjectMap(Mapping[str, Any]):
-    """The objects of a TMap by the names of their keys, ``objects["year"]``, each made when it is asked for. Two maps
-    are equal only if they are the same one: their objects may be arrays.
+    """The objects of a TMap by the names of their keys, ``objects["year"]``, converted on access. Maps are compared by
+    identity, because their values may be arrays.
 
-    Of several keys with one name the first counts, as for ROOT's FindObject; keys without names are only in ``pairs``.
-    Raises NoSuchKeyError for a name that no key has.
+    If several keys have the same name the first one counts, as in ROOT's FindObject; keys without names are only in
+    ``pairs``. Raises NoSuchKeyError for an unknown name.
 
         >>> dict(file["settings"])
         {'year': '2018', 'generator': 'powheg'}
@@ -177,7 +177,7 @@ class ObjectMap(Mapping[str, Any]):
                 self._values.setdefault(name, value)
 
     def pairs(self) -> list[tuple[Any, Any]]:
-        """All keys, as the objects that they are, with their objects, in the order of the file."""
+        """All pairs of key object and value, in file order."""
         return [(made(key), made(value)) for key, value in self._pairs]
 
     def __getitem__(self, name: str) -> Any:
@@ -185,7 +185,9 @@ class ObjectMap(Mapping[str, Any]):
             return made(self._values[name])
         origin = self._record.origin
         what = f"the {self.classname} in {origin.place} has no key {name!r}"
-        raise NoSuchKeyError(what, path=origin.file_path, hint=f"it has {', '.join([*self][:20]) or 'no named keys'}")
+        raise NoSuchKeyError(
+            what, path=origin.file_path, hint=f"its keys are {', '.join([*self][:20]) or 'all unnamed'}"
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -201,12 +203,12 @@ class ObjectMap(Mapping[str, Any]):
         more = f"\n  and {len(self) - 20} more" if len(self) > 20 else ""
         return f"<{self.classname} {self.name!r} of {len(self._pairs)} pairs{shown}{more}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return ObjectMap, (self._record,)
 
 
-def name_of(record: Any) -> str:
-    """The name of an object; nothing if it has none."""
+def name_of(record: object) -> str:
+    """The name of an object; empty if it has none."""
     if not isinstance(record, Record):
         return ""
     for member in ("fName", "fString"):
@@ -216,12 +218,12 @@ def name_of(record: Any) -> str:
 
 
 class _OneValue(Record):
-    """A record that has a value besides its members."""
+    """A record that represents a single value."""
 
     def __init__(self, record: Record) -> None:
         super().__init__(record.classname, list(record), record.raw, record.origin)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         make, arguments = super().__reduce__()
         return _unpickled, (type(self), make(*arguments))
 
@@ -231,7 +233,7 @@ def _unpickled(kind: type[_OneValue], record: Record) -> _OneValue:
 
 
 class Parameter(_OneValue):
-    """A TParameter: a number with a name. ``value`` is the number; ``int``, ``float`` and ``bool`` take it.
+    """A TParameter: a named number. Supports ``int``, ``float`` and ``bool``; ``value`` is the number.
 
     >>> int(file["events/nbevents"])
     500
@@ -254,16 +256,16 @@ class Parameter(_OneValue):
     def __index__(self) -> int:
         if isinstance(self.value, int):
             return self.value
-        raise TypeError(f"this {self.classname} holds {self.value!r}, which is no whole number")
+        raise TypeError(f"this {self.classname} holds {self.value!r}, which is not an integer")
 
 
 class Time(_OneValue):
-    """A TDatime: a date and a time of day, in the clock of whoever wrote it."""
+    """A TDatime: a date and time of day, in the local time of the writer."""
 
     def to_datetime(self) -> datetime:
-        """The same as a datetime of Python, without a time zone. Raises ValueError for a date that does not exist.
+        """Convert to a datetime without a time zone. Raises ValueError for a date that does not exist.
 
-        The bits are those of TDatime::Set: years from 1995 in 6 bits, month, day, hour, minute, second.
+        Bit layout of TDatime::Set: years since 1995 in 6 bits, then month, day, hour, minute, second.
         """
         packed = int(self.raw("fDatime"))
         year, month, day = (packed >> 26 & 63) + 1995, packed >> 22 & 15, packed >> 17 & 31

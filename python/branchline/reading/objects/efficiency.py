@@ -1,8 +1,8 @@
-"""Efficiency: a TEfficiency as its two histograms, with the efficiencies and intervals that ROOT computes of them.
+"""Efficiency: the two histograms of a TEfficiency, with the efficiencies and intervals that ROOT computes from them.
 
-The interval functions follow the published definitions. They take arrays with a number for each bin, ``passed`` of
-``total`` events, and either ``kappa`` standard deviations or the confidence ``level``, and return the lower and the
-upper ends. Those based on the beta distribution need SciPy.
+The interval functions follow the published definitions. They take arrays with one element per bin, ``passed`` of
+``total`` events, and either a number of standard deviations ``kappa`` or a confidence ``level``, and return the lower
+and upper limits. Those based on the beta distribution need SciPy.
 """
 
 from __future__ import annotations
@@ -10,16 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from branchline.base.array_types import Flags, Floats
 from branchline.errors import NotHereError, UnsupportedBranchError
 from branchline.reading.objects.bins import refused
 from branchline.reading.objects.histogram import Histogram
 from branchline.reading.objects.object_record import Record, Recorded
 
-# TEfficiency's kinds of intervals by their numbers (EStatOption).
+if TYPE_CHECKING:
+    from hist.axestuple import NamedAxesTuple
+
+# TEfficiency's interval types by number (EStatOption).
 STATISTICS = (
     "Clopper-Pearson",
     "normal",
@@ -32,17 +37,17 @@ STATISTICS = (
     "mid-P",
 )
 BAYESIAN = ("Jeffrey", "uniform prior", "Bayesian")
-# Bits of TEfficiency: EStatusBits.
+# Status bits of TEfficiency (EStatusBits).
 POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bit in (15, 16, 17, 18))
-# Halvings of an interval of length 1 or less: beyond the digits of a double.
+# Bisection steps for an interval of length 1 or less: exceeds double precision.
 HALVINGS = 60
-# The beta distribution has no parameters of 0.
+# Replaces 0, which is not a valid parameter of the beta distribution.
 LEAST = 1e-300
 
 
 class Efficiency(Recorded):
-    """The histograms ``passed`` and ``total`` of a TEfficiency; ``statistics`` and ``confidence_level`` are those that
-    it was given, ``prior`` the parameters alpha and beta of a Bayesian one.
+    """The histograms ``passed`` and ``total`` of a TEfficiency. ``statistics`` and ``confidence_level`` are its stored
+    settings, ``prior`` the parameters alpha and beta of its Bayesian prior.
 
         >>> efficiency = branchline.open("file.root")["trigger"]
         >>> low, high = efficiency.errors()
@@ -55,7 +60,7 @@ class Efficiency(Recorded):
         self.passed: Histogram = record["fPassedHistogram"]
         self.total: Histogram = record["fTotalHistogram"]
         if not isinstance(self.passed, Histogram) or not isinstance(self.total, Histogram):
-            raise refused(record, "its two histograms are not there, or cannot be read")
+            raise refused(record, "one of its two histograms is missing or cannot be read")
         self.confidence_level: float = record.raw("fConfLevel")
         option = record.raw("fStatisticOption")
         self.statistics = STATISTICS[option] if 0 <= option < len(STATISTICS) else str(option)
@@ -67,16 +72,16 @@ class Efficiency(Recorded):
         return f"<Efficiency {self.name!r} of {len(self.total.axes)} axes, {self.statistics} intervals>"
 
     @property
-    def axes(self) -> Any:
+    def axes(self) -> NamedAxesTuple:
         """The axes of both histograms."""
         return self.total.axes
 
     def _is(self, bit: int) -> bool:
         return bool(self._bits & bit)
 
-    def values(self, flow: bool = False) -> Any:
-        """The efficiency in each bin (TEfficiency::GetEfficiency), 0 where there was nothing; of a Bayesian one the
-        mean of the posterior, or its mode if that was chosen.
+    def values(self, flow: bool = False) -> Floats:
+        """The efficiency of each bin (TEfficiency::GetEfficiency), 0 for empty bins. For Bayesian statistics it is the
+        mean of the posterior, or the mode if so configured.
         """
         if self.statistics in BAYESIAN:
             alpha, beta = self._posterior(flow=flow)
@@ -86,11 +91,11 @@ class Efficiency(Recorded):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(total != 0, passed / total, 0.0)
 
-    def errors(self, flow: bool = False) -> tuple[Any, Any]:
-        """The distances to the lower and to the upper end of the interval in each bin (GetEfficiencyErrorLow and Up).
+    def errors(self, flow: bool = False) -> tuple[Floats, Floats]:
+        """Distances to the lower and upper limit of the interval of each bin (GetEfficiencyErrorLow and Up).
 
-        Raises UnsupportedBranchError for statistics that are not defined for these counts, NotHereError where those of
-        the beta distribution need SciPy and it is not installed.
+        Raises UnsupportedBranchError for statistics that are not defined for these counts, NotHereError if SciPy is
+        needed and not installed.
         """
         values, (passed, total) = self.values(flow=flow), self._numbers(flow=flow)
         if self.statistics in BAYESIAN:
@@ -100,7 +105,7 @@ class Efficiency(Recorded):
         if self._is(USE_WEIGHTS):
             return self._weighted_errors(flow=flow)
         if self.statistics == "Feldman-Cousins" and np.any((passed % 1 != 0) | (total % 1 != 0)):
-            raise self._refused("of the kind Feldman-Cousins for counts that are no whole numbers")
+            raise self._refused("of type Feldman-Cousins for non-integer counts")
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.statistics in BY_LEVEL:
                 low, high = BY_LEVEL[self.statistics](passed, total, self.confidence_level)
@@ -108,15 +113,15 @@ class Efficiency(Recorded):
                 kappa = NormalDist().inv_cdf((1 + self.confidence_level) / 2)
                 low, high = BY_KAPPA[self.statistics](passed, total, kappa)
             else:
-                raise self._refused(f"of the kind {self.statistics}")
+                raise self._refused(f"of type {self.statistics}")
         is_there = total != 0
         return values - np.where(is_there, np.maximum(low, 0), 0), np.where(is_there, np.minimum(high, 1), 1) - values
 
-    def _numbers(self, *, flow: bool) -> tuple[Any, Any]:
+    def _numbers(self, *, flow: bool) -> tuple[Floats, Floats]:
         return np.asarray(self.passed.values(flow=flow), "f8"), np.asarray(self.total.values(flow=flow), "f8")
 
-    def _posterior(self, *, flow: bool) -> tuple[Any, Any]:
-        """Parameters of the beta distribution in each bin."""
+    def _posterior(self, *, flow: bool) -> tuple[Floats, Floats]:
+        """Parameters of the posterior beta distribution of each bin."""
         passed, total = self._numbers(flow=flow)
         if self._is(USE_WEIGHTS):
             squares = np.asarray(self.total.variances(flow=flow))
@@ -126,24 +131,26 @@ class Efficiency(Recorded):
         alpha, beta = self._priors(flow=flow) if self._is(USE_BIN_PRIOR) else self.prior
         return passed + alpha, total - passed + beta
 
-    def _priors(self, *, flow: bool) -> tuple[Any, Any]:
-        """The parameters of the prior in each bin. Raises UnsupportedBranchError if there are not as many as bins."""
+    def _priors(self, *, flow: bool) -> tuple[Floats, Floats]:
+        """Parameters of the prior of each bin. Raises UnsupportedBranchError if their number differs from the number of
+        bins.
+        """
         stored = self.record.raw("fBeta_bin_params")
         shape = np.asarray(self.total.values(flow=True)).shape
         if len(stored) != math.prod(shape):
-            raise self._refused(f"with a prior for each bin, of which it has {len(stored)}")
+            raise self._refused(f"with a prior per bin, but stores {len(stored)} priors")
         numbers = np.array([(one.raw("first"), one.raw("second")) for one in stored], "f8")
-        # ROOT's first axis runs fastest.
+        # In ROOT's order, the first axis varies fastest.
         alpha, beta = (column.reshape(shape[::-1]).T for column in numbers.T)
         if flow:
             return alpha, beta
         inner = tuple(slice(1, -1) for _ in shape)
         return alpha[inner], beta[inner]
 
-    def _weighted_errors(self, *, flow: bool) -> tuple[Any, Any]:
-        """The normal approximation for weighted events, within 0 and 1."""
+    def _weighted_errors(self, *, flow: bool) -> tuple[Floats, Floats]:
+        """The normal approximation for weighted events, clipped to [0, 1]."""
         if self.statistics != "normal":
-            raise self._refused(f"of the kind {self.statistics} for weighted events")
+            raise self._refused(f"of type {self.statistics} for weighted events")
         values, (_, total) = self.values(flow=flow), self._numbers(flow=flow)
         passed_squares, total_squares = self.passed.variances(flow=flow), self.total.variances(flow=flow)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -153,81 +160,85 @@ class Efficiency(Recorded):
         return np.minimum(deltas, values), np.minimum(deltas, 1 - values)
 
     def _refused(self, which: str) -> UnsupportedBranchError:
-        what = f"{self.name} has intervals {which}, which are not computed"
-        hint = "values(), passed and total are there"
+        what = f"{self.name} has intervals {which}, which are not supported"
+        hint = "use values(), passed and total"
         return UnsupportedBranchError(what, path=self.record.origin.file_path, hint=hint)
 
 
-def _mode(alpha: Any, beta: Any) -> Any:
-    """The mode of a beta distribution, as TEfficiency::BetaMode takes it at the borders."""
+def _mode(alpha: Floats, beta: Floats) -> Floats:
+    """The mode of a beta distribution, with the edge cases of TEfficiency::BetaMode."""
     inner = (alpha - 1) / (alpha + beta - 2)
     at_borders = np.where(alpha < beta, 0.0, np.where(alpha > beta, 1.0, 0.5))
     return np.where((alpha > 1) & (beta > 1), inner, at_borders)
 
 
-def normal(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
+def normal(passed: Floats, total: Floats, kappa: float) -> tuple[Floats, Floats]:
     """The normal approximation."""
     average = passed / total
     delta = kappa * np.sqrt(average * (1 - average) / total)
     return average - delta, average + delta
 
 
-def wilson(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    """Wilson's, 1927."""
+def wilson(passed: Floats, total: Floats, kappa: float) -> tuple[Floats, Floats]:
+    """The Wilson score interval (1927)."""
     average = passed / total
     mode = (passed + kappa**2 / 2) / (total + kappa**2)
     delta = kappa / (total + kappa**2) * np.sqrt(total * average * (1 - average) + kappa**2 / 4)
     return mode - delta, mode + delta
 
 
-def agresti_coull(passed: Any, total: Any, kappa: float) -> tuple[Any, Any]:
-    """That of Agresti and Coull, 1998."""
+def agresti_coull(passed: Floats, total: Floats, kappa: float) -> tuple[Floats, Floats]:
+    """The Agresti-Coull interval (1998)."""
     mode = (passed + kappa**2 / 2) / (total + kappa**2)
     delta = kappa * np.sqrt(mode * (1 - mode) / (total + kappa**2))
     return mode - delta, mode + delta
 
 
-def _special() -> Any:
-    """Functions of SciPy. Raises NotHereError."""
+def _special() -> ModuleType:
+    """Import SciPy's special functions. Raises NotHereError."""
     try:
-        from scipy import special  # type: ignore[import-untyped]
+        from scipy import special
     except ImportError:
-        hint = "install it as branchline[efficiencies], or compute with passed and total"
+        hint = "install it as branchline[statistics], or compute with passed and total"
         raise NotHereError("these intervals need SciPy, which is not installed", hint=hint) from None
-    return special
+    found: ModuleType = special
+    return found
 
 
-def clopper_pearson(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """That of Clopper and Pearson, 1934."""
+def clopper_pearson(passed: Floats, total: Floats, level: float) -> tuple[Floats, Floats]:
+    """The Clopper-Pearson interval (1934)."""
     inverse, part = _special().betaincinv, (1 - level) / 2
     low = inverse(np.maximum(passed, LEAST), np.maximum(total - passed + 1, LEAST), part)
     high = inverse(passed + 1, np.maximum(total - passed, LEAST), 1 - part)
     return np.where(passed > 0, low, 0.0), np.where(total > passed, high, 1.0)
 
 
-def central(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
-    """The interval of a beta distribution with as much below as above it; 0 and 1 where there is none."""
+def central(alpha: Floats, beta: Floats, level: float) -> tuple[Floats, Floats]:
+    """The central interval of a beta distribution, with equal probability on both sides; 0 and 1 for a parameter of
+    0.
+    """
     inverse, part = _special().betaincinv, (1 - level) / 2
     low = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), part)
     high = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), 1 - part)
     return np.where(alpha > 0, low, 0.0), np.where(beta > 0, high, 1.0)
 
 
-def shortest(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
-    """The shortest interval of a beta distribution: where it has a maximum inside, the density is the same at both
-    ends; where that is at a border the interval begins there, and where it is at both the interval is the central one.
+def shortest(alpha: Floats, beta: Floats, level: float) -> tuple[Floats, Floats]:
+    """The shortest interval of a beta distribution. If the mode is inside, the density is equal at both ends; if it is
+    at one border, the interval starts there; if there are modes at both borders, the central interval is returned.
     """
     special = _special()
     safe_alpha, safe_beta = np.maximum(alpha, LEAST), np.maximum(beta, LEAST)
 
-    def ends(below: Any) -> tuple[Any, Any]:
+    def ends(below: Floats) -> tuple[Floats, Floats]:
         upper = np.minimum(below + level, 1.0)
         return special.betaincinv(safe_alpha, safe_beta, below), special.betaincinv(safe_alpha, safe_beta, upper)
 
-    def log_density(at: Any) -> Any:
-        return special.xlogy(alpha - 1, at) + special.xlog1py(beta - 1, -at)
+    def log_density(at: Floats) -> Floats:
+        density: Floats = special.xlogy(alpha - 1, at) + special.xlog1py(beta - 1, -at)
+        return density
 
-    def is_too_low(below: Any) -> Any:
+    def is_too_low(below: Floats) -> Flags:
         low, high = ends(below)
         return log_density(high) > log_density(low)
 
@@ -240,13 +251,15 @@ def shortest(alpha: Any, beta: Any, level: float) -> tuple[Any, Any]:
     return np.select(cases, [middle_low, 0.0, at_one], low), np.select(cases, [middle_high, at_zero, 1.0], high)
 
 
-def mid_p(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """The one of Clopper and Pearson in which what was counted itself has half of its probability (Lancaster, 1961)."""
+def mid_p(passed: Floats, total: Floats, level: float) -> tuple[Floats, Floats]:
+    """The mid-P variant of Clopper-Pearson, which counts the observed outcome with half of its probability (Lancaster,
+    1961).
+    """
     special, part = _special(), (1 - level) / 2
     left = total - passed
 
-    def above(rate: Any) -> Any:
-        """The probability of more than what passed, and half of that of as many."""
+    def above(rate: Floats) -> Floats:
+        """The probability of more than ``passed`` events plus half the probability of exactly ``passed``."""
         as_many = np.where(passed > 0, special.betainc(np.maximum(passed, LEAST), left + 1, rate), 1.0)
         more = np.where(left > 0, special.betainc(passed + 1, np.maximum(left, LEAST), rate), 0.0)
         return (as_many + more) / 2
@@ -257,18 +270,18 @@ def mid_p(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
     return np.where(passed > 0, low, 0.0), np.where(left > 0, high, 1.0)
 
 
-def feldman_cousins(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
-    """That of Feldman and Cousins, 1998, for whole numbers: the rates at which the numbers with larger ratios of
-    likelihoods have together less than ``level``.
+def feldman_cousins(passed: Floats, total: Floats, level: float) -> tuple[Floats, Floats]:
+    """The Feldman-Cousins interval (1998) for integer counts: the rates at which the outcomes with larger likelihood
+    ratios have a total probability below ``level``.
 
-    As counts are discrete, a few rates between those may not be: then there are several ends, and the one is taken at
-    which halving the range from 0 to 1 arrives.
+    As counts are discrete, this set of rates may have gaps; the limits are then the ones that bisection from 0 to 1
+    converges to.
     """
 
-    def is_below(rate: Any) -> Any:
+    def is_below(rate: Floats) -> Flags:
         return (passed > rate * total) & (_probability_before(passed, total, rate) >= level)
 
-    def is_above(rate: Any) -> Any:
+    def is_above(rate: Floats) -> Flags:
         return (passed < rate * total) & (_probability_before(passed, total, rate) >= level)
 
     zeros, ones = np.zeros_like(total), np.ones_like(total)
@@ -276,29 +289,30 @@ def feldman_cousins(passed: Any, total: Any, level: float) -> tuple[Any, Any]:
     return np.where(passed > 0, low, 0.0), np.where(passed < total, high, 1.0)
 
 
-def _probability_before(passed: Any, total: Any, rate: Any) -> Any:
-    """The probability of all numbers whose ratio to their best likelihood is larger than that of ``passed``.
+def _probability_before(passed: Floats, total: Floats, rate: Floats) -> Floats:
+    """The total probability of all outcomes with a larger likelihood ratio than ``passed``.
 
-    The ratio falls to both sides of the expected number: these are the numbers between ``passed`` and that one beyond
-    the expected number whose ratio is as large.
+    The ratio decreases on both sides of the expected number, so these are the outcomes between ``passed`` and the
+    outcome on the other side with the same ratio.
     """
     special = _special()
     is_above = passed > rate * total
-    # Seen from the side of ``passed``: what failed instead of what passed where it is below.
+    # Use symmetry: swap passed and failed events where ``passed`` is below the expected number.
     number, chance = np.where(is_above, passed, total - passed), np.where(is_above, rate, 1 - rate)
 
-    def log_ratio(of: Any) -> Any:
+    def log_ratio(of: Floats) -> Floats:
         some = special.xlogy(of, chance * total / np.maximum(of, 1))
-        return some + special.xlogy(total - of, (1 - chance) * total / np.maximum(total - of, 1))
+        ratio: Floats = some + special.xlogy(total - of, (1 - chance) * total / np.maximum(total - of, 1))
+        return ratio
 
-    def below(of: Any) -> Any:
-        """The probability of less."""
+    def below(of: Floats) -> Floats:
+        """The probability of a count below ``of``."""
         is_some = (of > 0) & (of <= total)
         more = special.betainc(np.where(is_some, of, 1), np.where(is_some, total - of + 1, 1), chance)
         return np.where(is_some, 1 - more, np.where(of > 0, 1.0, 0.0))
 
     own = log_ratio(number)
-    # The smallest number with a larger ratio is above ``low`` and at or below ``high``.
+    # Invariant: the smallest outcome with a larger ratio is in (low, high].
     low, high = np.full_like(total, -1.0), np.minimum(np.floor(chance * total) + 1, number)
     for _ in range(HALVINGS):
         if not np.any(high - low > 1):
@@ -309,8 +323,10 @@ def _probability_before(passed: Any, total: Any, rate: Any) -> Any:
     return np.maximum(below(number) - below(high), 0.0)
 
 
-def _border(is_below: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """Where a condition that holds below some place ends, by halving; the ends of the range where it is none."""
+def _border(is_below: Callable[[Floats], Flags], low: Floats, high: Floats) -> Floats:
+    """Find the point below which a condition holds, by bisection; an end of the range if the condition does not
+    change.
+    """
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         below = is_below(middle)
@@ -318,8 +334,8 @@ def _border(is_below: Callable[[Any], Any], low: Any, high: Any) -> Any:
     return (low + high) / 2
 
 
-Interval = Callable[[Any, Any, float], tuple[Any, Any]]
-# Intervals by TEfficiency's kind: of the confidence level, or of standard deviations.
+Interval = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
+# Interval functions by TEfficiency's type: as a function of confidence level or of standard deviations.
 BY_LEVEL: dict[str, Interval] = {
     "Clopper-Pearson": clopper_pearson,
     "Feldman-Cousins": feldman_cousins,

@@ -1,4 +1,4 @@
-"""Graphs: points with errors, as arrays of NumPy."""
+"""Graphs: points with errors, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from branchline.reading.objects.object_record import Record, Recorded, hist_is_n
 if TYPE_CHECKING:
     import hist
 
-# Members with the errors below and above of each axis, of which a class has one pair or none.
+# Members with the lower and upper errors of each axis. A class has at most one of the pairs.
 ERRORS = {
     "x": (("fEXlow", "fEXhigh"), ("fEX", "fEX")),
     "y": (("fEYlow", "fEYhigh"), ("fEY", "fEY")),
     "z": (("fEZlow", "fEZhigh"), ("fEZ", "fEZ")),
 }
-# Bins touch if their edges differ by less than this part of their width.
+# Adjacent bins must share an edge within this fraction of their width.
 TOUCHING = 1e-6
 
 
 @dataclass(frozen=True)
 class Graph(Recorded):
-    """The points of a TGraph, TGraphErrors, TGraphAsymmErrors or of a class like them, or of a TGraph2D.
+    """The points of a TGraph, TGraphErrors, TGraphAsymmErrors, a similar class, or a TGraph2D.
 
-    ``x``, ``y`` (and ``z``) are arrays of as many numbers, ``x_low`` and ``x_high`` the errors below and above, None
+    ``x``, ``y`` (and ``z``) are arrays of equal length. ``x_low`` and ``x_high`` are the lower and upper errors, None
     for a class without errors: ``plt.errorbar(graph.x, graph.y, yerr=(graph.y_low, graph.y_high))``. ``labels`` are the
-    titles of the axes, ``record`` has all members.
+    axis titles, ``record`` has all members.
 
         >>> graph = branchline.open("file.root")["graph"]
         >>> len(graph), graph.x.shape
@@ -59,17 +59,17 @@ class Graph(Recorded):
         return f"<Graph {self.name!r} of {len(self)} points, {self.classname}>"
 
     def values(self, axis: int | str = "both") -> Any:
-        """x, y or both as a pair, under uproot's name. Raises OptionError."""
+        """The coordinates of an axis, or of all axes as a tuple, under uproot's name. Raises OptionError."""
         if axis == "both":
             return (self.x, self.y) if self.z is None else (self.x, self.y, self.z)
         return getattr(self, self._axis(axis))
 
     def errors(self, which: str, axis: int | str = "both") -> Any:
-        """Errors ``"low"``, ``"high"``, their ``"mean"`` or their ``"diff"`` (high less low) of an axis, or of both as
-        a pair, under uproot's name; zeros for a class without errors. Raises OptionError.
+        """Errors of an axis, or of all axes as a tuple, under uproot's name: ``"low"``, ``"high"``, their ``"mean"``,
+        or their ``"diff"`` (high - low); zeros for a class without errors. Raises OptionError.
         """
         if which not in ("low", "high", "mean", "diff"):
-            raise OptionError(f"there are no errors {which!r}", hint='they are "low", "high", "mean" or "diff"')
+            raise OptionError(f"unknown kind of errors {which!r}", hint='choose "low", "high", "mean" or "diff"')
         if axis == "both":
             names = ("x", "y") if self.z is None else ("x", "y", "z")
             return tuple(self.errors(which, name) for name in names)
@@ -85,60 +85,55 @@ class Graph(Recorded):
             return str(axis)
         if isinstance(axis, int) and -len(names) <= axis < len(names):
             return names[axis]
-        raise OptionError(f"a graph has no axis {axis!r}", hint=f"it has {', '.join(names)}")
+        raise OptionError(f"a graph has no axis {axis!r}", hint=f"its axes are {', '.join(names)}")
 
     def to_hist(self) -> hist.Hist:
-        """A histogram whose bins are the points with their errors in x, and whose variances are the squares of the mean
-        errors in y. Raises OptionError if these bins do not lie side by side.
+        """Convert to a histogram with one bin per point, which spans the errors in x; variances are the squared mean
+        errors in y. Raises OptionError if these bins are not adjacent.
         """
         with hist_is_needed():
             import boost_histogram
             import hist
         if self.z is not None or self.x_low is None or len(self) == 0:
-            raise OptionError(f"the points of {self.name} have no widths in x", hint="use x and y as they are")
+            raise OptionError(f"the points of {self.name} have no widths in x", hint="use x and y directly")
         order = np.argsort(self.x)
         low, high = (self.x - self.x_low)[order], (self.x + self.x_high)[order]
         if not np.allclose(high[:-1], low[1:], rtol=0, atol=TOUCHING * np.max(high - low, initial=0)):
-            raise OptionError(f"the points of {self.name} are no bins that touch each other", hint="use x and y")
+            raise OptionError(f"the points of {self.name} are not adjacent bins", hint="use x and y")
         axis = hist.axis.Variable([*low, high[-1]], name="xaxis", label=self.labels[0] if self.labels else "")
         made = hist.Hist(axis, storage=boost_histogram.storage.Weight(), name=self.name, label=self.title)
-        view: Any = made.view()
+        view = made.view()
         view["value"], view["variance"] = self.y[order], self.errors("mean", "y")[order] ** 2
         return made
 
 
 def graph_of(record: Record) -> Graph:
-    """The graph of a record."""
+    """Convert a record to a graph."""
     count = record.raw("fNpoints")
-    points = {name: _array(record, member, count) for name, member in _points(record).items()}
+    points = {
+        name: _array(record, member, count)
+        for name, member in (("x", "fX"), ("y", "fY"), ("z", "fZ"))
+        if member in record
+    }
     for name in points.copy():
         for low, high in ERRORS[name]:
             if low in record:
                 points[f"{name}_low"], points[f"{name}_high"] = (_array(record, one, count) for one in (low, high))
                 break
-    return Graph(
-        record.raw("fName"), record.raw("fTitle"), record.classname, labels=_labels(record), record=record, **points
-    )
+    # The axis titles are in the frame, which exists only if the graph was drawn or its titles were set.
+    frame = record.raw("fHistogram") if "fHistogram" in record else None
+    labels: tuple[str, ...] = ()
+    if frame is not None and frame.unread is None:
+        labels = tuple(frame.raw(axis).raw("fTitle") for axis in ("fXaxis", "fYaxis"))
+    return Graph(record.raw("fName"), record.raw("fTitle"), record.classname, labels=labels, record=record, **points)
 
 
-def _points(record: Record) -> dict[str, str]:
-    return {name: member for name, member in (("x", "fX"), ("y", "fY"), ("z", "fZ")) if member in record}
-
-
-def _array(record: Record, member: str, count: int) -> Any:
+def _array(record: Record, member: str, count: int) -> object:
     return np.asarray(record.raw(member), dtype="f8")[:count]
 
 
-def _labels(record: Record) -> tuple[str, ...]:
-    """The titles of the axes, which the frame of a graph has once it was drawn, or was given titles."""
-    frame = record.raw("fHistogram") if "fHistogram" in record else None
-    if frame is None or frame.unread is not None:
-        return ()
-    return tuple(frame.raw(axis).raw("fTitle") for axis in ("fXaxis", "fYaxis"))
-
-
 class MultiGraph(Recorded, Sequence[Graph]):
-    """The graphs of a TMultiGraph in their order, ``graphs[0]``, and by their names, ``graphs["data"]``."""
+    """The graphs of a TMultiGraph, by position, ``graphs[0]``, or by name, ``graphs["data"]``."""
 
     def __init__(self, record: Record) -> None:
         self.name: str = record.raw("fName")
@@ -157,7 +152,7 @@ class MultiGraph(Recorded, Sequence[Graph]):
         for graph in self._graphs:
             if graph.name == where:
                 return graph
-        hint = f"it has {', '.join(graph.name for graph in self._graphs) or 'none'}"
+        hint = f"its graphs are {', '.join(graph.name for graph in self._graphs) or 'none'}"
         raise NoSuchKeyError(f"{self.name} has no graph {where!r}", path=self.record.origin.file_path, hint=hint)
 
     def __len__(self) -> int:

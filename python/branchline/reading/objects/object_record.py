@@ -1,11 +1,10 @@
-"""Record: an object of a file as its members by their names, whatever its class is, and what becomes of it.
+"""Record: an object of any class as a mapping of its members, and its conversion to more specific types.
 
-Classes register a function that makes a histogram or the like of a record (``register``, ``made``); such objects are
-``Recorded`` where they keep the record.
+Classes register a converter (``register``, ``made``); converted objects that keep their record inherit from
+``Recorded``.
 
-Values come from the engine as columns (`branchline._core.Column`), and become numbers, texts, arrays of NumPy, lists,
-tuples and records. They are made one by one and only when they are used: a list of ten thousand histograms costs
-nothing until one of them is wanted.
+The engine delivers values as columns (`branchline._core.Column`), which become numbers, strings, NumPy arrays, lists,
+tuples and records. Conversion is lazy: a list of ten thousand histograms costs nothing until one of them is accessed.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from numpy.typing import NDArray
 from branchline._core import Column, StoredObject
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
 
-# A value of an object of a file: a column has one value, which is neither a single number or text nor an object.
+# A value of an object in a file. A column stands for one value that is neither a scalar, a string nor an object.
 StoredValue = int | float | str | StoredObject | Column
-# The names of the members of a record; or a mapping that also has the values of those that are single numbers or texts.
+# The names of a record's members, or a mapping that also has the values of scalar and string members.
 Names = Collection[str] | Mapping[str, Any]
-# Makes the record of a class from the names of its members and a function that returns the value of one of them.
+# Creates a record from its class name, the names of its members, and a function that returns the value of a member.
 MakeRecord = Callable[[str, Names, Callable[[str], Any]], Any]
-# In place of members that cannot be read there is a member of this name with the reason.
+# Name of a pseudo-member that holds the reason why the other members cannot be read.
 UNREAD = "@unread"
 SINGLE = (int, float, str)
 LONGEST_SHOWN = 60
-# What members of other types than their class has, as in a damaged file, may raise.
+# Errors that members of unexpected types may cause, as in a damaged file.
 DAMAGED = (AttributeError, LookupError, OverflowError, TypeError, ValueError, NoSuchKeyError)
 
 
 @dataclass(frozen=True)
 class KeyPlace:
-    """The file of an object, and the path and cycle of its key there."""
+    """The location of an object's key: file, path and cycle."""
 
     file_path: str
     key: str
@@ -47,8 +46,8 @@ class KeyPlace:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an object comes from: the file, its place in that, and the lineage of the file's classes: a class, and
-    after it those that it inherits from. ``key_place`` is there if the object has a key of its own.
+    """Where an object comes from: the file, its path, and a function that returns the lineage of a class (the class
+    followed by its base classes). ``key_place`` is set if the object has its own key.
     """
 
     file_path: str
@@ -58,20 +57,20 @@ class Origin:
 
 
 class Record(Mapping[str, Any]):
-    """An object as a mapping of its members, those of its base classes among them, by the names that its class gives
-    them: ``record["fName"]``, ``record.fName``.
+    """An object as a mapping of its members, including those of base classes, by their C++ names: ``record["fName"]``,
+    ``record.fName``.
 
-    Values are numbers, texts, arrays of NumPy, lists, and for members that are objects what ``made`` makes of them.
-    ``raw`` gives these as records too. ``unread`` says why an object has no members: the file does not describe its
-    class, or the object is not stored as described. ``refusal`` is why an object comes as a record although objects
-    of its class are otherwise histograms or the like.
+    Values are numbers, strings, NumPy arrays, lists, and converted objects (see ``made``); ``raw`` returns objects as
+    records. ``unread`` is the reason if the object has no members: the file does not describe its class, or the stored
+    data does not match the description. ``refusal`` is the reason why an object could not be converted to the type that
+    its class usually becomes, such as a histogram.
 
         >>> file.record("hist")["fEntries"]
         100.0
     """
 
     def __init__(self, classname: str, names: Names, value_of: Callable[[str], Any], origin: Origin) -> None:
-        # A dictionary keeps the order of the names.
+        # Unlike a set, a dictionary keeps the order of the names.
         self._names = dict.fromkeys(names)
         self._members = names if isinstance(names, Mapping) else None
         self._value_of = value_of
@@ -86,26 +85,23 @@ class Record(Mapping[str, Any]):
 
     @property
     def lineage(self) -> list[str]:
-        """Its class, followed by the classes that it inherits from."""
+        """The class name, followed by the names of its base classes."""
         if self._lineage is None:
             self._lineage = self.origin.lineage(self.classname)
         return self._lineage
 
     def raw(self, name: str) -> Any:
-        """A member, as a record if it is an object of any class. Raises NoSuchKeyError, UnsupportedBranchError."""
+        """A member, without converting records. Raises NoSuchKeyError, UnsupportedBranchError."""
         if name in self._names:
             return self._value_of(name)
-        raise self._no_such(name)
-
-    def _no_such(self, name: str) -> Exception:
         if self.unread is not None:
             what = f"an object of class {self.classname} in {self.origin.place} cannot be read: {self.unread}"
-            return UnsupportedBranchError(what, path=self.origin.file_path)
+            raise UnsupportedBranchError(what, path=self.origin.file_path)
         what = f"this {self.classname} has no member {name!r}"
-        return NoSuchKeyError(what, path=self.origin.file_path, hint=f"it has {', '.join(self) or 'none'}")
+        raise NoSuchKeyError(what, path=self.origin.file_path, hint=f"its members are {', '.join(self) or 'none'}")
 
     def singles(self) -> dict[str, int | float | str]:
-        """Members that are single numbers and texts."""
+        """The scalar and string members."""
         members = self._members if self._members is not None else {name: self._value_of(name) for name in self._names}
         return {name: value for name, value in members.items() if isinstance(value, SINGLE) and name != UNREAD}
 
@@ -128,7 +124,7 @@ class Record(Mapping[str, Any]):
     def __dir__(self) -> list[str]:
         return [*object.__dir__(self), *self._names]
 
-    # Members may be arrays, which cannot be compared to a single True or False.
+    # Members may be arrays, whose comparison has no single truth value.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
@@ -139,7 +135,7 @@ class Record(Mapping[str, Any]):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """All members, those of base classes too, which uproot leaves out under this name."""
+        """All members, including members of base classes, which uproot omits here."""
         return dict(self)
 
     def member(self, name: str) -> Any:
@@ -147,21 +143,21 @@ class Record(Mapping[str, Any]):
         return self[name]
 
     def has_member(self, name: str) -> bool:
-        """Whether it has a member, under uproot's name."""
+        """Whether it has this member, under uproot's name."""
         return name in self._names
 
     def __repr__(self) -> str:
         if self.unread is not None:
-            return f"<Record {self.classname}, not read: {self.unread}>"
+            return f"<Record {self.classname}, not readable: {self.unread}>"
         shown = "".join(f"\n  {name}: {_short(self.raw(name))}" for name in self)
         return f"<Record {self.classname}{f' ({self.refusal})' if self.refusal else ''}{shown}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
         values = {name: self.raw(name) for name in self} | ({} if self.unread is None else {UNREAD: self.unread})
         return _with_values, (self.classname, values, self.origin.file_path, self.origin.place, self.lineage)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, Record):
         return f"<{value.classname}>"
     if isinstance(value, list | tuple):
@@ -173,26 +169,26 @@ def _short(value: Any) -> str:
 
 
 def _with_values(classname: str, values: dict[str, Any], file_path: str, place: str, lineage: list[str]) -> Record:
-    """A record with its values, as it is unpickled."""
+    """Unpickle a record from its values."""
     origin = Origin(file_path, place, lambda name: lineage if name == classname else [name])
     return Record(classname, values, values.__getitem__, origin)
 
 
 Maker = Callable[[Record], Any]
-# What becomes of objects by the names of their classes; of a class that is not here, that of the next base class.
+# Converters by class name; a class without one uses its nearest base class's.
 _makers: dict[str, Maker] = {}
 
 
 def register(class_name: str, maker: Maker) -> None:
-    """Registers the function that makes objects of a class, and of the classes that inherit from it."""
+    """Register the converter for a class and the classes that inherit from it."""
     _makers[class_name] = maker
 
 
-def made(value: Any) -> Any:
-    """What a record becomes, or several of them; anything else stays as it is. A record stays one, with its
-    ``refusal``, if what its class becomes cannot hold it.
+def made(value: object) -> Any:
+    """Convert a record, or a list or tuple of records; other values are returned unchanged. A record that cannot be
+    converted is returned with its ``refusal``.
 
-    Raises NotHereError where a package is needed that is not installed.
+    Raises NotHereError if a required package is not installed.
     """
     if isinstance(value, list | tuple):
         return type(value)(made(one) for one in value)
@@ -208,15 +204,15 @@ def made(value: Any) -> Any:
     except UnsupportedBranchError as error:
         value.refusal = error.what
     except DAMAGED as error:
-        value.refusal = f"its members are not those of a {name}: {error}"
+        value.refusal = f"its members do not match class {name}: {error}"
     return value
 
 
 def record_of(stored: StoredValue, origin: Origin) -> Any:
-    """An object of a file: a record, or what containers, texts and numbers are."""
+    """Return an object of a file as a record, container, string or number."""
     inside = Origin(origin.file_path, origin.place, origin.lineage)
 
-    def make(classname: str, names: Names, value_of: Callable[[str], Any]) -> Record:
+    def make(classname: str, names: Names, value_of: Callable[[str], object]) -> Record:
         return Record(classname, names, value_of, inside)
 
     value = value_of(stored, make)
@@ -226,13 +222,13 @@ def record_of(stored: StoredValue, origin: Origin) -> Any:
 
 
 class Recorded:
-    """An object with its ``record``, which is None for one that a program made."""
+    """A converted object with its ``record``, which is None if the object was not read from a file."""
 
     record: Record | None
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """All members, those of base classes too; none of an object that was not read."""
+        """All members, including members of base classes; empty if the object was not read from a file."""
         return {} if self.record is None else self.record.members
 
     @property
@@ -241,19 +237,19 @@ class Recorded:
         return self.members
 
     def member(self, name: str) -> Any:
-        """A member, such as ``fX``, under uproot's name. Raises NoSuchKeyError."""
+        """A member such as ``fX``, under uproot's name. Raises NoSuchKeyError."""
         if self.record is None:
-            raise NoSuchKeyError(f"there is no member {name!r}", hint="an object that was not read has none")
+            raise NoSuchKeyError(f"no member {name!r}", hint="only objects that were read from a file have members")
         return self.record.member(name)
 
     def has_member(self, name: str) -> bool:
-        """Whether it has a member, under uproot's name."""
+        """Whether it has this member, under uproot's name."""
         return self.record is not None and self.record.has_member(name)
 
 
 @contextmanager
 def hist_is_needed() -> Iterator[None]:
-    """Imports of hist and boost-histogram go inside. Raises NotHereError where they are not installed."""
+    """Context manager for imports of hist and boost-histogram. Raises NotHereError if they are not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -264,7 +260,7 @@ def hist_is_needed() -> Iterator[None]:
 
 
 def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
-    """A value of an object of a file. Records are made by ``make_record``."""
+    """Convert a stored value. Records are created with ``make_record``."""
     if isinstance(stored, int | float | str):
         return stored
     if isinstance(stored, StoredObject):
@@ -274,7 +270,7 @@ def value_of(stored: StoredValue, make_record: MakeRecord) -> Any:
 
 
 def values_of(column: Column, make_record: MakeRecord) -> Values:
-    """The values of a column. Records are made by ``make_record``."""
+    """The values of a column. Records are created with ``make_record``."""
     match column:
         case Column.Flat(_, values):
             return _Numbers(values)
@@ -294,43 +290,43 @@ def values_of(column: Column, make_record: MakeRecord) -> Values:
             return _Tuples([values_of(one, make_record) for one in contents])
         case Column.Record():
             return _Records(column, make_record)
-    raise TypeError(f"{type(column).__name__} is no column")
+    raise TypeError(f"{type(column).__name__} is not a column")
 
 
 class Values(ABC):
-    """The values of a column by their positions."""
+    """The values of a column by position."""
 
     @abstractmethod
-    def at(self, index: int) -> Any:
-        """One value."""
+    def at(self, index: int) -> object:
+        """Return a single value."""
 
-    def between(self, start: int, stop: int) -> Any:
-        """Several values: an array of NumPy if they are numbers, else a list."""
+    def between(self, start: int, stop: int) -> object:
+        """Return several values: a NumPy array for numbers, else a list."""
         return [self.at(index) for index in range(start, stop)]
 
 
 class _Numbers(Values):
-    def __init__(self, numbers: NDArray[Any]) -> None:
+    def __init__(self, numbers: NDArray[np.generic]) -> None:
         self.numbers = numbers
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self.numbers[index].item()
 
-    def between(self, start: int, stop: int) -> Any:
+    def between(self, start: int, stop: int) -> object:
         return self.numbers[start:stop]
 
 
 class _Arrays(Values):
-    """Arrays of one size."""
+    """Fixed-size arrays."""
 
     def __init__(self, size: int, content: Values) -> None:
         self._size = size
         self._content = content
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self._content.between(index * self._size, (index + 1) * self._size)
 
-    def between(self, start: int, stop: int) -> Any:
+    def between(self, start: int, stop: int) -> object:
         values = self._content.between(start * self._size, stop * self._size)
         if isinstance(values, np.ndarray):
             return values.reshape((stop - start, self._size, *values.shape[1:]))
@@ -342,56 +338,56 @@ class _Lists(Values):
         self._offsets = offsets
         self._content = content
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self._content.between(int(self._offsets[index]), int(self._offsets[index + 1]))
 
 
-class StoredMap(Mapping[Any, Any]):
-    """The keys and values of a ``std::map`` or ``std::multimap``, in the order of the file.
+class StoredMap(Mapping[object, object]):
+    """The pairs of a ``std::map`` or ``std::multimap``, in file order.
 
-    ``map[key]`` is the value of the first such key, and raises KeyError if there is none.
+    ``map[key]`` returns the first value with this key, or raises KeyError.
     """
 
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+    def __init__(self, pairs: list[tuple[object, object]]) -> None:
         self._pairs = pairs
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         for known, value in self._pairs:
             if known == key:
                 return value
         raise KeyError(key)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return (key for key, _ in self._pairs)
 
     def __len__(self) -> int:
         return len(self._pairs)
 
-    def items(self) -> ItemsView[Any, Any]:
+    def items(self) -> ItemsView[object, object]:
         return _StoredItems(self)
 
-    def values(self) -> ValuesView[Any]:
+    def values(self) -> ValuesView[object]:
         return _StoredValues(self)
 
     def __repr__(self) -> str:
         return f"{{{', '.join(f'{key!r}: {value!r}' for key, value in self._pairs)}}}"
 
 
-class _StoredItems(ItemsView[Any, Any]):
-    """The pairs of a StoredMap, also those that share a key, which a ``std::multimap`` may have."""
+class _StoredItems(ItemsView[object, object]):
+    """The pairs of a StoredMap, including duplicate keys of a ``std::multimap``."""
 
     _mapping: StoredMap
 
-    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+    def __iter__(self) -> Iterator[tuple[object, object]]:
         return iter(self._mapping._pairs)
 
 
-class _StoredValues(ValuesView[Any]):
-    """The values of a StoredMap, also those that share a key."""
+class _StoredValues(ValuesView[object]):
+    """The values of a StoredMap, including values with duplicate keys."""
 
     _mapping: StoredMap
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return (value for _, value in self._mapping._pairs)
 
 
@@ -416,19 +412,19 @@ class _Texts(Values):
 
 
 class _Options(Values):
-    """Values of which some are missing."""
+    """Nullable values."""
 
     def __init__(self, valid: NDArray[np.uint8], content: Values) -> None:
         self._valid = valid
         self._places = np.cumsum(self._valid, dtype="i8") - 1
         self._content = content
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self._content.at(int(self._places[index])) if self._valid[index] else None
 
 
 class _Unions(Values):
-    """Values of several kinds: each value has the number of its kind."""
+    """Values of several types; the tags select the type of each value."""
 
     def __init__(self, tags: NDArray[np.uint8], contents: list[Values]) -> None:
         self._tags = tags
@@ -438,7 +434,7 @@ class _Unions(Values):
             self._places[of_tag] = np.arange(np.count_nonzero(of_tag))
         self._contents = contents
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self._contents[self._tags[index]].at(int(self._places[index]))
 
 
@@ -446,12 +442,12 @@ class _Tuples(Values):
     def __init__(self, items: list[Values]) -> None:
         self._items = items
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return tuple(item.at(index) for item in self._items)
 
 
 class _Records(Values):
-    """Records, whose members become values when they are first used: most are never asked for."""
+    """Records with lazily converted members: most are never accessed."""
 
     def __init__(self, column: Column.Record, make_record: MakeRecord) -> None:
         self._class_name = column.class_name or ""
@@ -459,10 +455,10 @@ class _Records(Values):
         self._members: dict[str, Values] = {}
         self._make_record = make_record
 
-    def at(self, index: int) -> Any:
+    def at(self, index: int) -> object:
         return self._make_record(self._class_name, list(self._columns), partial(self._member, index))
 
-    def _member(self, index: int, name: str) -> Any:
+    def _member(self, index: int, name: str) -> object:
         values = self._members.get(name)
         if values is None:
             values = self._members[name] = values_of(self._columns[name], self._make_record)

@@ -1,4 +1,4 @@
-"""Histograms of any number of dimensions: THn as a histogram of hist, THnSparse as the cells that are filled."""
+"""Histograms of any dimension: THn as a histogram of hist, THnSparse as its filled cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from branchline.reading.objects.object_record import Record, Recorded
 
 
 def dense_of(record: Record) -> Histogram:
-    """The histogram of a THn, whose last axis runs fastest (TNDArray). Raises UnsupportedBranchError."""
+    """The histogram of a THn, where the last axis varies fastest (TNDArray). Raises UnsupportedBranchError."""
     axes = _axes(record)
     contents, squares = _numbers(record.raw("fArray")), _numbers(record.raw("fSumw2"))
     shape = tuple(axis.cells_count for axis in axes)
@@ -35,7 +35,7 @@ def dense_of(record: Record) -> Histogram:
     return empty.filled(values != 0)
 
 
-def _numbers(array: Any) -> Any:
+def _numbers(array: object) -> Any:
     return np.asarray(array.raw("fData") if isinstance(array, Record) else array)
 
 
@@ -46,17 +46,23 @@ def _axes(record: Record) -> list[RootAxis]:
 class SparseHistogram(Recorded):
     """The filled cells of a THnSparse.
 
-    ``coordinates`` has a row for each filled cell, with the numbers of its bins on the ``axes``: 0 is the underflow, 1
-    the first bin. ``values`` and ``variances`` are theirs; variances are the values where ROOT keeps no squares of
-    weights. ``to_hist`` gives a histogram of hist over some of the axes, or over all if these do not have too many
-    cells.
+    ``coordinates`` has one row per filled cell with its bin numbers on the ``axes``: 0 is the underflow, 1 the first
+    bin. ``values`` and ``variances`` have one element per filled cell; without sums of squared weights the variances
+    equal the values. ``to_hist`` projects onto some axes, or onto all if the result is not too large.
 
         >>> sparse = branchline.open("file.root")["sparse"]
         >>> sparse.to_hist("pt", "eta").values().shape
         (50, 20)
     """
 
-    def __init__(self, record: Record, axes: list[RootAxis], coordinates: Any, values: Any, squares: Any) -> None:
+    def __init__(
+        self,
+        record: Record,
+        axes: list[RootAxis],
+        coordinates: np.ndarray,
+        values: np.ndarray,
+        squares: np.ndarray | None,
+    ) -> None:
         self.name: str = record.raw("fName")
         self.title: str = record.raw("fTitle")
         self.classname = record.classname
@@ -72,15 +78,15 @@ class SparseHistogram(Recorded):
         return f"<SparseHistogram {self.name!r}: {len(self.values)} cells of {bins} bins filled>"
 
     def to_hist(self, *which: int | str) -> Histogram:
-        """The sums over all other axes, under- and overflow among them, as a histogram of these: their numbers, names
-        or titles; all if none are given. Raises OptionError.
+        """Project onto axes, given by number, name or title (default: all), as a histogram. Sums over the other axes
+        include underflow and overflow. Raises OptionError.
         """
         numbers = [self._number(one) for one in which] or list(range(len(self.axes)))
         axes = [self.axes[number] for number in numbers]
         shape = tuple(axis.cells_count for axis in axes)
         if math.prod(shape) > DENSE_CELLS_MAX:
             what = f"{self.name} over {len(axes)} axes has {math.prod(shape)} cells"
-            raise OptionError(what, hint='name fewer axes, as to_hist(0, 2) or to_hist("pt")')
+            raise OptionError(what, hint='name fewer axes, such as to_hist(0, 2) or to_hist("pt")')
         places = np.ravel_multi_index(tuple(self.coordinates[:, number] for number in numbers), shape)
         values = np.bincount(places, self.values, math.prod(shape)).reshape(shape)
         squares = np.bincount(places, self.variances, math.prod(shape)).reshape(shape)
@@ -99,11 +105,11 @@ class SparseHistogram(Recorded):
             if which == number or which in texts:
                 return number
         hint = ", ".join(f"{number} {name} {title!r}" for number, name, title in names)
-        raise OptionError(f"{self.name} has no axis {which!r}", hint=f"it has {hint}")
+        raise OptionError(f"{self.name} has no axis {which!r}", hint=f"its axes are {hint}")
 
 
 def sparse_of(record: Record) -> SparseHistogram:
-    """The filled cells of a THnSparse, which are stored in chunks. Raises UnsupportedBranchError."""
+    """The filled cells of a THnSparse, which ROOT stores in chunks. Raises UnsupportedBranchError."""
     axes = _axes(record)
     bits = [(axis.bins_count + 2).bit_length() for axis in axes]
     coordinates, values, squares = [], [], []
@@ -111,13 +117,20 @@ def sparse_of(record: Record) -> SparseHistogram:
         size = chunk.raw("fSingleCoordinateSize")
         stored = np.asarray(chunk.raw("fCoordinates")).view("u1")
         if size * 8 < sum(bits) or len(stored) % size:
-            raise refused(record, f"the coordinates of a cell are {size} bytes, not {sum(bits)} bits")
-        of_chunk = _coordinates(stored.reshape(-1, size), bits)
+            raise refused(record, f"the coordinates of a cell have {size} bytes, which do not hold {sum(bits)} bits")
+        # The coordinates are packed with the minimum number of bits per axis, lowest first (THnSparseCoordCompression).
+        cells = stored.reshape(-1, size)
+        all_bits = np.unpackbits(cells, axis=1, bitorder="little")
+        of_chunk = np.empty((len(cells), len(bits)), dtype="i8")
+        start = 0
+        for place, count in enumerate(bits):
+            of_chunk[:, place] = all_bits[:, start : start + count] @ (1 << np.arange(count, dtype="i8"))
+            start += count
         contents = np.asarray(chunk.raw("fContent"))[: len(of_chunk)]
         if len(contents) != len(of_chunk) or any(
             np.any(of_chunk[:, i] >= axes[i].cells_count) for i in range(len(axes))
         ):
-            raise refused(record, f"{len(of_chunk)} cells do not fit its axes and its {len(contents)} contents")
+            raise refused(record, f"{len(of_chunk)} cells do not match its axes or its {len(contents)} contents")
         coordinates.append(of_chunk)
         values.append(contents)
         of_weights = chunk.raw("fSumw2")
@@ -127,16 +140,3 @@ def sparse_of(record: Record) -> SparseHistogram:
     has_squares = all(one is not None and len(one) == len(of) for one, of in zip(squares, values, strict=True))
     all_squares = np.concatenate([one for one in squares if one is not None]) if has_squares else None
     return SparseHistogram(record, axes, np.concatenate(coordinates), np.concatenate(values), all_squares)
-
-
-def _coordinates(stored: Any, bits: list[int]) -> Any:
-    """Numbers of bins from cells' bytes, in which each axis has as many bits as its number of cells needs, the lowest
-    first (THnSparseCoordCompression).
-    """
-    all_bits = np.unpackbits(stored, axis=1, bitorder="little")
-    coordinates = np.empty((len(stored), len(bits)), dtype="i8")
-    start = 0
-    for place, count in enumerate(bits):
-        coordinates[:, place] = all_bits[:, start : start + count] @ (1 << np.arange(count, dtype="i8"))
-        start += count
-    return coordinates

@@ -1,1 +1,1 @@
-"""Parquet files behind the interface of the engine's files, trees and streams, over pyarrow."""
+"""Parquet files with the interface of the engine's files, trees and streams, based on pyarrow."""

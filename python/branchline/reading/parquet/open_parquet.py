@@ -1,7 +1,7 @@
-"""Parquet files as trees: what the engine's files, trees and streams are for ROOT files, over pyarrow.
+"""Opens Parquet files with the interface that the engine has for ROOT files, based on pyarrow.
 
-The classes have the methods of `branchline._core.File`, `Tree`, `Stream` and `Chunk` that reading uses, so that all
-that is above them reads both kinds of files. This module imports no pyarrow: whoever reads ROOT files alone needs none.
+The classes have those methods of `branchline._core.File`, `Tree`, `Stream` and `Chunk` that the reading code uses,
+which therefore handles both formats. pyarrow is imported lazily: reading ROOT files does not require it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def opened(path: str, access: Access) -> _core.File:
-    """The engine's handle on a file, or for the name of a Parquet file what has its methods.
+    """Open a ROOT file with the engine. For a Parquet file, return an object with the same interface.
 
     Raises MissingPackageError, MissingFileError, BadFileError, StorageError, and OptionError for a folder of files.
     """
@@ -35,14 +35,14 @@ def opened(path: str, access: Access) -> _core.File:
         _refuse_folder(path)
         raise
     except MissingFileError as error:
-        # The brackets of a pattern may also be in the name of a file, so that is looked for first.
+        # A file name may contain the brackets of a pattern, so opening it is tried first.
         if is_pattern(path) and error.hint is None:
-            error.hint = f"one file is opened; of a pattern {_all_of(path)}"
+            error.hint = f"only a single file can be opened; {_all_of(path)}"
         raise
 
 
 def _refuse_folder(path: str) -> None:
-    """Raises OptionError for a folder of files, which is no file."""
+    """Raise OptionError for a folder of files."""
     if not os.path.isdir(path):
         return
     try:
@@ -51,18 +51,18 @@ def _refuse_folder(path: str) -> None:
         return
     kind = "Parquet" if is_parquet(files[0]) else "ROOT"
     raise OptionError(
-        f"{path} is a folder of {len(files)} {kind} files, and one file is opened",
+        f"{path} is a folder of {len(files)} {kind} files; only a single file can be opened",
         hint=f"{_all_of(path)}; branchline.open({files[0]!r}) opens one of them",
     ) from None
 
 
 def _all_of(path: str) -> str:
-    """What reads all files of a folder or a pattern, as it can be copied."""
-    return f"branchline.iterate({path!r}) reads all files step by step, branchline.concatenate({path!r}) at once"
+    """A hint with code that reads all files of a folder or a pattern."""
+    return f"branchline.iterate({path!r}) reads all files step by step, branchline.concatenate({path!r}) into one array"
 
 
 def open_stream(sources: Sequence[Any], request: Any) -> _core.Stream:
-    """A stream over Parquet files, which has the methods of the engine's. Raises MissingPackageError."""
+    """A stream over Parquet files with the interface of the engine's streams. Raises MissingPackageError."""
     with missing_packages_explained():
         from branchline.reading.parquet.parquet_stream import ParquetStream
     return cast("_core.Stream", ParquetStream(sources, request))

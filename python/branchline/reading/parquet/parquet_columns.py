@@ -1,7 +1,6 @@
-"""The columns of a Parquet file as branches: structures and lists of structures have their members below them.
+"""The columns of a Parquet file as branches; structs and lists of structs have their members as sub-branches.
 
-Their values, arrays of Arrow, become layouts of awkward that have the same form for all entries of a file, whatever
-values they hold.
+Arrow arrays become awkward layouts that have the same form for all entries of a file, independent of their values.
 """
 
 from __future__ import annotations
@@ -16,23 +15,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from branchline.base.codecs import CODECS, NO_CODEC
 from branchline.errors import BadFileError, UnsupportedBranchError
 
-#: Bytes of a value, by its physical type; others take what their pages have.
+#: Size of a value in bytes, by physical type; other types have a variable size.
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
-#: Views by their names, which older versions of pyarrow do not have.
+#: Plain types for view types, by name: older pyarrow versions do not have these.
 VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-#: Encodings in which the bytes of texts are as many as they say.
+#: Encodings in which strings take as many bytes as the metadata state.
 AS_THEY_ARE = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"}
-#: ROOT's numbers of the codecs that it has too: 100 times the codec, plus a level that Parquet does not keep.
-ROOT_SETTINGS = {"GZIP": 101, "LZ4": 401, "LZ4_RAW": 401, "ZSTD": 501}
+_BY_PARQUET = {name: one for one in (*CODECS, NO_CODEC) for name in one.parquet}
 
 
 @dataclass(frozen=True)
 class Column:
-    """A branch: the numbers of the leaves that hold its values, and the names that lead to it from its column.
+    """A branch: the indices of the Parquet leaf columns with its values, and its location within a top-level column.
 
-    ``kind`` is ``data`` or ``unreadable``, for which ``reason`` is why.
+    ``kind`` is ``data`` or ``unreadable``, with the reason in ``reason``.
     """
 
     path: str
@@ -42,19 +41,19 @@ class Column:
     leaves: range
     kind: Literal["data", "unreadable"]
     reason: str | None
-    #: The number of the column at the top, whose types it is read with, and the members on the way down.
+    #: Index of the top-level column, and the names of the members that lead from it to the branch.
     top: int
     members: tuple[str, ...] = ()
 
 
 def columns_of(schema: pa.Schema) -> list[Column]:
-    """The branches of a file, a parent before its children. The leaves of Parquet are in the order of the schema."""
+    """The branches of a file, parents before their children. Leaf columns are in the order of the schema."""
     found: list[Column] = []
     leaf = 0
     for top, field in enumerate(schema):
         twice = len(schema.get_all_field_indices(field.name)) > 1
         leaf += _add(found, field, None, leaf, top, (), "another column has the same name" if twice else None)
-    # A column may be called as a member of another one is: ``a.b``.
+    # A column name may be equal to the path of another column's member: ``a.b``.
     counts = Counter(one.path for one in found)
     return [replace(one, path=f"{one.path}#{one.top}") if counts[one.path] > 1 else one for one in found]
 
@@ -68,7 +67,7 @@ def _add(
     members: tuple[str, ...],
     reason: str | None,
 ) -> int:
-    """Adds a field and its members; gives the number of its leaves."""
+    """Add a field and its members; return the number of its leaf columns."""
     count = leaves_in(field.type)
     path = field.name if parent is None else f"{found[parent].path}.{field.name}"
     if reason is not None and parent is None:
@@ -77,17 +76,12 @@ def _add(
     index = len(found)
     kind: Literal["data", "unreadable"] = "data" if reason is None else "unreadable"
     found.append(Column(path, field.name, field, parent, range(leaf, leaf + count), kind, reason, top, members))
-    inside = _item(field.type)
+    inside = field.type.value_type if _is_list(field.type) else field.type
     if pa.types.is_struct(inside) and kind == "data":
         at = leaf
         for member in inside:
             at += _add(found, member, index, at, top, (*members, member.name), None)
     return count
-
-
-def _item(of: pa.DataType) -> pa.DataType:
-    """What the elements of a list are; anything else as it is."""
-    return of.value_type if _is_list(of) else of
 
 
 def _is_list(of: pa.DataType) -> bool:
@@ -108,28 +102,28 @@ def _inner(of: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def leaves_in(of: pa.DataType) -> int:
-    """How many columns of Parquet hold the values of a type."""
+    """Number of Parquet leaf columns that hold the values of a type."""
     inner = list(_inner(of))
     return sum(map(leaves_in, inner)) if inner else 1
 
 
 def why_unreadable(of: pa.DataType) -> str | None:
-    """Why values of a type are not read; None if they are."""
+    """The reason why values of a type cannot be read; None if they can."""
     if isinstance(of, pa.BaseExtensionType):
-        return f"values of the extension type {of.extension_name} are not read"
+        return f"the extension type {of.extension_name} is not supported"
     if pa.types.is_decimal(of):
-        return f"there are no arrays of {of}: store it as double"
+        return f"{of} is not supported; store it as double"
     if pa.types.is_map(of):
-        return f"there are no arrays of {of}: store it as a list of structs"
+        return f"{of} is not supported; store it as a list of structs"
     if _is_list_view(of):
-        return f"there are no arrays of {of}: store it as a list"
+        return f"{of} is not supported; store it as a list"
     if pa.types.is_struct(of) and len({one.name for one in of}) < of.num_fields:
         return "two of its members have the same name"
     return next((reason for one in _inner(of) if (reason := why_unreadable(one)) is not None), None)
 
 
 def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType:
-    """The type of the same values without dictionaries and views, which awkward does not know in all their forms."""
+    """Replace dictionary and view types, which awkward does not fully support, by plain types."""
     if isinstance(of, pa.BaseExtensionType):
         return of if keeps_extensions else plain_type(of.storage_type, keeps_extensions=False)
     if pa.types.is_dictionary(of):
@@ -152,68 +146,78 @@ def plain_type(of: pa.DataType, *, keeps_extensions: bool = True) -> pa.DataType
 
 
 def as_type(array: Any, kind: pa.DataType) -> Any:
-    """Return an array with the type ``kind``. One that has it is not cast, since pyarrow damages null arrays in it."""
+    """Cast an array to type ``kind``. Arrays that already have it are returned unchanged, since casting corrupts nested
+    null arrays.
+    """
     return array if array.type == kind else array.cast(kind)
 
 
 def plain_table(batch: pa.RecordBatch) -> pa.Table:
-    """What was decoded, with plain types."""
+    """Convert a decoded batch to plain types."""
     types = [plain_type(field.type, keeps_extensions=False) for field in batch.schema]
     arrays = [as_type(one, kind) for one, kind in zip(batch.columns, types, strict=True)]
     return pa.table(arrays, names=batch.schema.names)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema with plain types."""
+    """Convert a schema to plain types."""
     return pa.schema([field.with_type(plain_type(field.type)) for field in schema], schema.metadata)
 
 
 def range_of(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
-    """Where the pages of a column chunk are: offset and size. Raises BadFileError."""
+    """Offset and size of the pages of a column chunk. Raises BadFileError."""
     offset = chunk.data_page_offset
     if chunk.has_dictionary_page and chunk.dictionary_page_offset and chunk.dictionary_page_offset < offset:
         offset = chunk.dictionary_page_offset
     size = chunk.total_compressed_size
     if offset < 0 or size < 0:
-        raise BadFileError(f"column {chunk.path_in_schema} is said to be {size} bytes at offset {offset}")
+        raise BadFileError(f"column {chunk.path_in_schema} has an invalid location: {size} bytes at offset {offset}")
     return offset, size
 
 
 def plain_bytes_of(chunk: pq.ColumnChunkMetaData) -> int:
-    """The bytes of the values of a column chunk, without dictionary."""
+    """Size in bytes of the decoded values of a column chunk, ignoring dictionary encoding."""
     width = WIDTHS.get(chunk.physical_type)
     return int(chunk.total_uncompressed_size if width is None else width * chunk.num_values)
 
 
 def packs_texts(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether the values of a column chunk may be much larger than its metadata say: a text that is stored once."""
+    """Whether a column chunk may decode to far more bytes than its metadata says, because it stores equal strings (or
+    equal beginnings of strings) once.
+    """
     return chunk.physical_type not in WIDTHS and not set(chunk.encodings) <= AS_THEY_ARE
 
 
 def codec_of(chunk: pq.ColumnChunkMetaData) -> str:
-    """The codec of a column chunk, as records name it."""
+    """The codec of a column chunk, under its name in records."""
     name = str(chunk.compression).lower()
-    return {"gzip": "zlib", "lz4_raw": "lz4", "uncompressed": "none"}.get(name, name)
+    return _BY_PARQUET[name].name if name in _BY_PARQUET else name
+
+
+def root_setting(chunk: pq.ColumnChunkMetaData) -> int:
+    """Return ROOT's compression setting with level 1, as Parquet stores no level; 0 for codecs that ROOT lacks."""
+    codec = _BY_PARQUET.get(str(chunk.compression).lower(), NO_CODEC)
+    return 100 * codec.number + 1 if codec.number else 0
 
 
 def has_no_missing(metadata: pq.FileMetaData, leaf: int) -> bool:
-    """Whether the file says that no value of a leaf is missing."""
+    """Whether the file's statistics exclude missing values in a leaf column."""
     for group in range(metadata.num_row_groups):
-        statistics: Any = metadata.row_group(group).column(leaf).statistics
+        statistics = metadata.row_group(group).column(leaf).statistics
         if statistics is None or not statistics.has_null_count or statistics.null_count:
             return False
     return True
 
 
 def member_of(layout: ak.contents.Content, members: Sequence[str]) -> ak.contents.Content:
-    """A member of the records of a column, of those in lists as lists."""
+    """Select a nested member of a column's records, also inside lists."""
     for name in members:
         layout = layout[name]
     return layout
 
 
 def trimmed(field: pa.Field, members: Sequence[str]) -> pa.Field:
-    """The field of a column of which only one member is read."""
+    """Reduce the field of a column to the one member that is read."""
     if not members:
         return field
     kind = field.type
@@ -225,22 +229,22 @@ def trimmed(field: pa.Field, members: Sequence[str]) -> pa.Field:
 
 
 def layout_of_arrow(array: Any, field: pa.Field, *, is_whole: bool) -> ak.contents.Content:
-    """The layout of a column. ``is_whole``: the file says that nothing in it is missing.
+    """Convert a column. ``is_whole`` means that the file's statistics exclude missing values.
 
-    Raises UnsupportedBranchError where a list of structures is missing, BadFileError where a value is missing and the
-    file says that none is.
+    Raises UnsupportedBranchError for missing lists of structs, BadFileError for missing values that contradict the
+    statistics.
     """
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
-    # pyarrow cannot join empty parts of arrays that came from another library.
+    # pyarrow cannot concatenate empty arrays that were created by other libraries.
     chunks = [chunk for chunk in chunks if len(chunk)]
-    # Joined even if there is one: awkward takes no notice of where in its buffers a slice begins.
+    # Concatenate even a single chunk: awkward ignores the offset of a slice into its buffers.
     array = pa.concat_arrays(chunks) if chunks else pa.array([], array.type)
     layout = ak.from_arrow(array, generate_bitmasks=False, highlevel=False)
     return _settled(layout, field, is_whole=is_whole)
 
 
-def _settled(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
-    """The same with options exactly where values may be missing, and with offsets of 64 bits."""
+def _settled(layout: Any, field: pa.Field, *, is_whole: bool) -> object:
+    """Normalize a layout: option types exactly where values may be missing, and 64-bit offsets."""
     kind = field.type
     is_structures = _is_list(kind) and pa.types.is_struct(kind.value_type)
     while layout.is_indexed and not layout.is_option:
@@ -250,10 +254,10 @@ def _settled(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
         content = layout.project()
         if not field.nullable or is_whole or is_structures:
             if not valid.all() and not is_structures:
-                raise BadFileError(f"values of {field.name} are missing, and its metadata say that none are")
+                raise BadFileError(f"{field.name} has missing values, which its metadata exclude")
             if not valid.all():
-                what = f"{field.name} has lists of records that are missing, not only empty ones"
-                raise UnsupportedBranchError(what, hint="write it again with empty lists in their place")
+                what = f"{field.name} has missing lists of records"
+                raise UnsupportedBranchError(what, hint="rewrite the file with empty lists instead")
             return _settled(content, field, is_whole=is_whole)
     else:
         content, valid = layout, np.ones(len(layout), dtype=bool)
@@ -264,7 +268,7 @@ def _settled(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
     return ak.contents.IndexedOptionArray.simplified(ak.index.Index64(index), inner)
 
 
-def _settled_inner(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
+def _settled_inner(layout: Any, field: pa.Field, *, is_whole: bool) -> object:
     kind = field.type
     while layout.is_indexed and not layout.is_option:
         layout = layout.project()
@@ -280,6 +284,6 @@ def _settled_inner(layout: Any, field: pa.Field, *, is_whole: bool) -> Any:
         members = [_settled(layout[one.name], one, is_whole=is_whole) for one in kind]
         names = [one.name for one in kind]
         return ak.contents.RecordArray(members, names, length=len(layout), parameters=layout.parameters)
-    if layout.is_list:  # texts and bytes
+    if layout.is_list:  # strings and bytes
         return layout.to_ListOffsetArray64(True)
     return layout

@@ -1,4 +1,4 @@
-"""An open Parquet file and the one tree in it, with the methods of the engine's files and trees."""
+"""An open Parquet file and its only tree, with the interface of the engine's files and trees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from branchline.errors import BadFileError, BranchlineError, NoSuchKeyError, Uns
 from branchline.reading.access import Access, access_of
 from branchline.reading.arrays.layouts import LaidColumn
 from branchline.reading.parquet.parquet_columns import (
-    ROOT_SETTINGS,
     Column,
     codec_of,
     columns_of,
@@ -31,20 +30,23 @@ from branchline.reading.parquet.parquet_columns import (
     plain_bytes_of,
     plain_schema,
     range_of,
+    root_setting,
     trimmed,
 )
-from branchline.reading.parquet.parquet_ranges import DecodedCounts, ReadCounts, StoredBytes
+from branchline.reading.parquet.parquet_ranges import DecodedCounts, RangeReadCounts, StoredBytes
 
-#: The name of the tree where the file has none in its metadata, as `branchline convert` writes it.
+#: Default name of the tree, also used by `branchline convert`, if the file's metadata have none.
 USUAL_NAME = "Events"
 CLASS = "Parquet"
-#: What pyarrow raises for bytes that it cannot read.
+#: Exceptions that pyarrow raises for damaged data.
 DAMAGE = (pa.ArrowException, OSError, UnicodeError, OverflowError)
 
 
 @contextmanager
-def naming(path: str, what: str = "not a Parquet file that can be read") -> Iterator[None]:
-    """Names the file in the error for bytes that pyarrow cannot read. Raises BadFileError, and errors of a storage."""
+def naming(path: str, what: str = "not a readable Parquet file") -> Iterator[None]:
+    """Convert pyarrow's errors about damaged data to BadFileError with the path. Other errors of Branchline pass
+    through.
+    """
     try:
         yield
     except BranchlineError:
@@ -56,7 +58,7 @@ def naming(path: str, what: str = "not a Parquet file that can be read") -> Iter
 
 @dataclass(frozen=True)
 class ParquetKey:
-    """The key of the tree, as `branchline._core.Key`."""
+    """The key of the tree, with the interface of `branchline._core.Key`."""
 
     path: str
     title: str
@@ -67,7 +69,7 @@ class ParquetKey:
 
 @dataclass(frozen=True)
 class Row:
-    """A branch among others, as `branchline._core.OutlineRow`."""
+    """A branch in the hierarchy, with the interface of `branchline._core.OutlineRow`."""
 
     name: str
     parent: int | None
@@ -77,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Facts:
-    """The metadata of a branch, as `branchline._core.BranchFacts`."""
+    """The metadata of a branch, with the interface of `branchline._core.BranchFacts`."""
 
     path: str
     name: str
@@ -97,27 +99,25 @@ class Facts:
 
 @dataclass(frozen=True)
 class PlacedChunks:
-    """Where column chunks lie, as `branchline._core.Extents`."""
+    """The locations of column chunks, with the interface of `branchline._core.Extents`."""
 
-    branch: Any
-    offset: Any
-    size: Any
-    entry_start: Any
-    entry_stop: Any
+    branch: np.ndarray
+    offset: np.ndarray
+    size: np.ndarray
+    entry_start: np.ndarray
+    entry_stop: np.ndarray
 
 
 @dataclass(frozen=True)
 class PerEntry:
-    """Bytes per entry, as `branchline._core.BytesPerEntry`."""
+    """Bytes per entry, with the interface of `branchline._core.BytesPerEntry`."""
 
     stored: float
     plain: float
 
 
 class ParquetFile:
-    """An open Parquet file; of its contents only the footer is read. Raises BadFileError, MissingFileError,
-    StorageError.
-    """
+    """An open Parquet file; opening it only reads the footer. Raises BadFileError, MissingFileError, StorageError."""
 
     recovered_count = 0
     root_version = 0
@@ -128,12 +128,15 @@ class ParquetFile:
         begin_s = time.perf_counter()
         self.stored = store = _core.Store(path, self.access)
         self.path, self.store, self.size_bytes = store.path, store.name, store.size_bytes
-        #: What was read and decoded since it was opened: streams over it go on counting, as those of the engine do.
-        self.counts, self.decoded = ReadCounts(), DecodedCounts()
+        #: Totals of reading and decoding since the file was opened, shared by all streams as in the engine.
+        self.counts, self.decoded = RangeReadCounts(), DecodedCounts()
         with naming(self.path):
             self.metadata = pq.read_metadata(pa.PythonFile(StoredBytes(store, self.counts), mode="r"))
             self.schema = plain_schema(self.metadata.schema.to_arrow_schema())
-        self._check_counts()
+        counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
+        if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
+            what = f"its row groups have {sum(counts)} entries, but its metadata state {self.metadata.num_rows}"
+            raise BadFileError(what, path=self.path)
         self.uuid = blake2b(f"{store.path} {store.identity}".encode(), digest_size=16).digest()
         self.compress = 0
         texts = self.schema.metadata or {}
@@ -141,55 +144,48 @@ class ParquetFile:
         self._title: str = texts.get(b"title", b"").decode(errors="replace")
         self.counts.open_s = time.perf_counter() - begin_s
 
-    def _check_counts(self) -> None:
-        """Raises BadFileError where row groups have other entries than the file says."""
-        counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
-        if min(counts, default=0) < 0 or sum(counts) != self.metadata.num_rows:
-            what = f"its row groups have {sum(counts)} entries, and it says that it has {self.metadata.num_rows}"
-            raise BadFileError(what, path=self.path)
-
     def _key(self, name: str | None = None) -> ParquetKey:
         return ParquetKey(self._name or name or USUAL_NAME, self._title)
 
     def keys_below(self, path: str) -> list[ParquetKey]:
-        """The tree."""
+        """The key of the tree."""
         return self.keys_in(path)
 
     def keys_in(self, path: str) -> list[ParquetKey]:
-        """The tree."""
+        """The key of the tree, which is in the root directory."""
         return [] if path else [self._key()]
 
     def find(self, path: str) -> list[ParquetKey]:
-        """The key of the tree, if that is its name; where the file says none, it has the name that is asked for."""
+        """The key of the tree, if this is its name. A tree without a stored name matches every name."""
         if self._name is None and path and not set(path) & set("/;:"):
             return [self._key(path)]
         return [self._key()] if path == self._name else []
 
     def object(self, path: str) -> Any:
-        """Raises UnsupportedBranchError: a tree is all that a Parquet file holds."""
-        raise UnsupportedBranchError(f"a Parquet file holds one tree and no object {path!r}", path=self.path)
+        """Raise UnsupportedBranchError: a Parquet file only contains a tree."""
+        raise UnsupportedBranchError(f"a Parquet file only contains a tree, and no object {path!r}", path=self.path)
 
     def tree_members(self, path: str) -> Any:
-        """Raises UnsupportedBranchError: there are no members of a TTree."""
-        raise UnsupportedBranchError(f"{path}, a table of Parquet, has no members of a TTree", path=self.path)
+        """Raise UnsupportedBranchError: Parquet tables have no members of a TTree."""
+        raise UnsupportedBranchError(f"{path} is a Parquet table, which has no members of a TTree", path=self.path)
 
     def lineage(self, class_name: str) -> list[str]:
-        """The class alone."""
+        """The class itself; it has no base classes."""
         return [class_name]
 
     def tree(self, path: str | None = None) -> ParquetTree:
-        """The tree: by its name, which the file may not say; then it has the one that is asked for.
+        """The tree, whose name is checked if the file stores one; otherwise it gets the given name.
 
         Raises NoSuchKeyError.
         """
         name = (path or "").partition(";")[0]
         if name and self._name is not None and name != self._name:
-            raise NoSuchKeyError(f"there is no tree {name!r}: the table is {self._name!r}", path=self.path)
+            raise NoSuchKeyError(f"no tree {name!r}: the table is named {self._name!r}", path=self.path)
         return ParquetTree(self, self._key(name or None))
 
 
 class ParquetTree:
-    """The table of a Parquet file as a tree; its row groups are the clusters. Entries are numbered from 0."""
+    """The table of a Parquet file as a tree whose clusters are the row groups. Entries are numbered from 0."""
 
     separator = "."
     nests = True
@@ -206,18 +202,18 @@ class ParquetTree:
         self._is_counted = False
 
     def counted_apart(self) -> ParquetTree:
-        """The tree for one of several streams that count their reads apart; the first also counts the opening."""
+        """The tree for one of several streams with separate counters; the first stream also counts opening."""
         if not self._is_counted:
             self._is_counted = True
             return self
         tree = copy(self)
         tree.file = copy(self.file)
-        tree.file.counts, tree.file.decoded = ReadCounts(), DecodedCounts()
+        tree.file.counts, tree.file.decoded = RangeReadCounts(), DecodedCounts()
         return tree
 
     @cached_property
     def group_starts(self) -> list[int]:
-        """The entries at which row groups begin, and the end."""
+        """The first entry of each row group, followed by the number of entries."""
         counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
         return [0, *np.cumsum(counts, dtype="i8").tolist()]
 
@@ -226,17 +222,15 @@ class ParquetTree:
         return list(self._index)
 
     def outline(self) -> list[Row]:
-        """All branches."""
+        """The hierarchy of the branches."""
         return [Row(column.name, column.parent, column.kind) for column in self.columns]
 
     def readable(self) -> list[str]:
-        """The paths of the branches that can be read."""
+        """The paths of the readable branches."""
         return [column.path for column in self.columns if column.reason is None]
 
     def find(self, name: str) -> int:
-        """The number of the branch with this path, or of the only one that a shorter name means. Raises
-        NoSuchKeyError.
-        """
+        """The index of the branch with this path, or with an unambiguous suffix of it. Raises NoSuchKeyError."""
         path = name.replace("/", self.separator)
         for one in (name, path):
             if one in self._index:
@@ -245,24 +239,24 @@ class ParquetTree:
         if len(ends) == 1:
             return ends[0]
         if ends:
-            hint = f"there are {', '.join(self.columns[index].path for index in ends)}"
-            raise NoSuchKeyError(f"branch {name!r} may be several", path=self.file.path, hint=hint)
+            hint = f"choose from {', '.join(self.columns[index].path for index in ends)}"
+            raise NoSuchKeyError(f"branch name {name!r} is ambiguous", path=self.file.path, hint=hint)
         raise NoSuchKeyError(f"tree {self.path} has no branch {name!r}", path=self.file.path)
 
     def check_readable(self, name: str) -> None:
-        """Raises what reading the branch would raise."""
+        """Raise the error that reading the branch would raise."""
         column = self.columns[self.find(name)]
         if column.reason is not None:
             what = f"branch {column.path!r} of type {column.field.type} cannot be read: {column.reason}"
             raise UnsupportedBranchError(what, path=self.file.path)
 
     def column_of(self, name: str) -> Column:
-        """A branch that can be read. Raises NoSuchKeyError, UnsupportedBranchError."""
+        """A readable branch. Raises NoSuchKeyError, UnsupportedBranchError."""
         self.check_readable(name)
         return self.columns[self.find(name)]
 
-    def layout(self, column: Column, array: Any) -> ak.contents.Content:
-        """The layout of a branch, of the array of the column that holds it. Raises UnsupportedBranchError."""
+    def layout(self, column: Column, array: object) -> ak.contents.Content:
+        """Convert the Arrow array of a top-level column to the layout of a branch. Raises UnsupportedBranchError."""
         if column.leaves not in self._whole:
             self._whole[column.leaves] = all(has_no_missing(self.metadata, leaf) for leaf in column.leaves)
         field = trimmed(self.file.schema.field(column.top), column.members)
@@ -274,7 +268,7 @@ class ParquetTree:
         return member_of(layout, column.members)
 
     def empty_columns(self, names: Sequence[str]) -> list[LaidColumn]:
-        """The columns of these branches without entries, which have their types."""
+        """Columns of length 0 with the types of these branches."""
         empty = []
         for column in map(self.column_of, names):
             field = trimmed(self.file.schema.field(column.top), column.members)
@@ -282,7 +276,7 @@ class ParquetTree:
         return empty
 
     def chunks_of(self, index: int) -> Iterator[tuple[int, Any]]:
-        """The column chunks of a branch, each with the number of its row group."""
+        """The column chunks of a branch with the indices of their row groups."""
         for leaf in self.columns[index].leaves:
             for group in range(self.metadata.num_row_groups):
                 yield group, self.metadata.row_group(group).column(leaf)
@@ -302,35 +296,35 @@ class ParquetTree:
             baskets_count=len(chunks),
             compressed_bytes=sum(one.total_compressed_size for one in chunks),
             plain_bytes=sum(map(plain_bytes_of, chunks)),
-            compress=ROOT_SETTINGS.get(chunks[0].compression, 0) if chunks else 0,
+            compress=root_setting(chunks[0]) if chunks else 0,
         )
 
     def bytes_per_entry(self, indices: Sequence[int]) -> PerEntry:
-        """Bytes per entry of these branches."""
+        """Mean number of bytes per entry of these branches."""
         chunks = [chunk for index in indices for _, chunk in self.chunks_of(index)]
         entries = max(1, self.entries_count)
         stored = sum(one.total_compressed_size for one in chunks)
         return PerEntry(stored / entries, sum(map(plain_bytes_of, chunks)) / entries)
 
     def memory_needs(self, indices: Sequence[int]) -> tuple[float, int]:
-        """What values take per entry, and the largest column chunk."""
+        """Mean decoded bytes per entry, and the size of the largest decoded column chunk."""
         sizes = [plain_bytes_of(chunk) for index in indices for _, chunk in self.chunks_of(index)]
         return self.bytes_per_entry(indices).plain, max(sizes, default=0)
 
     def codecs_in_baskets(self, indices: Sequence[int]) -> list[str | None]:
-        """The codecs of the first column chunks of these branches; None where there is none."""
+        """The codecs of the first column chunks of these branches; None without column chunks."""
         return [next((codec_of(chunk) for _, chunk in self.chunks_of(index)), None) for index in indices]
 
     def entry_offsets(self, _index: int) -> list[int]:
-        """Entries at which row groups begin, and the end."""
+        """The first entry of each row group, followed by the number of entries."""
         return self.group_starts
 
     def basket_borders(self) -> list[int]:
-        """Entries at which row groups begin."""
+        """The first entry of each row group."""
         return self.group_starts[:-1]
 
     def extents(self, indices: Sequence[int]) -> PlacedChunks:
-        """Where the column chunks of these branches lie."""
+        """The locations of the column chunks of these branches."""
         rows = []
         for index in indices:
             for group, chunk in self.chunks_of(index):

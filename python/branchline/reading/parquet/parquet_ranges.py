@@ -1,4 +1,4 @@
-"""The bytes of a Parquet file as pyarrow reads them: ranges that were fetched together, and others one by one."""
+"""File objects for pyarrow, which serve reads from ranges that were fetched together, or else fetch them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from branchline.reading.parquet.parquet_columns import codec_of, plain_bytes_of
 
 
 @dataclass
-class ReadCounts:
-    """What was read of a file. Times are seconds of one thread."""
+class RangeReadCounts:
+    """Totals of reading from a file. Times are in seconds, summed over threads."""
 
     bytes_asked: int = 0
     bytes_read: int = 0
@@ -28,7 +28,7 @@ class ReadCounts:
 
 @dataclass
 class DecodedCounts:
-    """What decoding took, of a file or of a branch."""
+    """Totals of decoding a file or a branch."""
 
     baskets: int = 0
     compressed_bytes: int = 0
@@ -37,7 +37,7 @@ class DecodedCounts:
     codec: str | None = None
 
     def add(self, chunk: Any) -> int:
-        """Counts a column chunk; gives its bytes."""
+        """Count a column chunk; return its decoded size in bytes."""
         plain = plain_bytes_of(chunk)
         self.baskets += 1
         self.compressed_bytes += chunk.total_compressed_size
@@ -47,9 +47,9 @@ class DecodedCounts:
 
 
 class StoredBytes(io.RawIOBase):
-    """A file that pyarrow reads; every range comes from the store of the file, and is counted."""
+    """A file object for pyarrow, which reads from the engine's store and counts the reads."""
 
-    def __init__(self, store: _core.Store, counts: ReadCounts) -> None:
+    def __init__(self, store: _core.Store, counts: RangeReadCounts) -> None:
         super().__init__()
         self.store = store
         self.counts = counts
@@ -57,7 +57,7 @@ class StoredBytes(io.RawIOBase):
         self._position = 0
 
     def hold(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Fetches ranges together, and keeps them in place of those before. Raises BadFileError, StorageError."""
+        """Fetch ranges together; they replace the ranges held before. Raises BadFileError, StorageError."""
         self._held = []
         wanted = [ByteRange(offset, size) for offset, size in sorted(set(ranges)) if size]
         contents = self._fetch(wanted)
@@ -65,11 +65,11 @@ class StoredBytes(io.RawIOBase):
 
     @property
     def is_holding(self) -> bool:
-        """Whether ranges are held."""
+        """Whether any ranges are held."""
         return bool(self._held)
 
     def drop(self) -> None:
-        """Frees what is held."""
+        """Free the held ranges."""
         self._held = []
 
     def _fetch(self, wanted: list[ByteRange]) -> list[memoryview]:
@@ -87,25 +87,25 @@ class StoredBytes(io.RawIOBase):
         return read.contents
 
     def readable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """True."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """The current offset."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to an offset."""
+        """Change the current offset."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.store.size_bytes}[whence]
         self._position = max(0, start + offset)
         return self._position
 
     def read(self, size: int | None = -1) -> bytes:
-        """The next bytes, from what is held or from the store. Raises StorageError."""
+        """Read the next bytes, from held ranges or from the store. Raises StorageError."""
         left = max(0, self.store.size_bytes - self._position)
         length = left if size is None or size < 0 else min(size, left)
         start, self._position = self._position, self._position + length

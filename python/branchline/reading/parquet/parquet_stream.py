@@ -1,4 +1,4 @@
-"""Chunks of Parquet files in their order: one thread fetches and decodes the next chunk while one is in use."""
+"""Streams of chunks from Parquet files, in order: a thread fetches and decodes the next chunk while one is in use."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from branchline.errors import BadFileError, BranchlineError, MemoryLimitError, N
 from branchline.reading.arrays.layouts import LaidColumn
 from branchline.reading.parquet.parquet_columns import Column, packs_texts, plain_bytes_of, plain_table, range_of
 from branchline.reading.parquet.parquet_file import DAMAGE, ParquetFile, ParquetTree, naming
-from branchline.reading.parquet.parquet_ranges import DecodedCounts, ReadCounts, StoredBytes
+from branchline.reading.parquet.parquet_ranges import DecodedCounts, RangeReadCounts, StoredBytes
 from branchline.reading.request import StreamRequest, check_entries
 from branchline.reading.sources import BranchReading, Failure, FileReading, ReaderWait, Source, StreamRecords
 
 
 @dataclass
 class _OpenSource:
-    """A source at work, and what was spent on it. One thread reads it at a time."""
+    """A source that is being read, by one thread at a time, with its counters."""
 
     index: int
     tree: ParquetTree
@@ -34,24 +34,24 @@ class _OpenSource:
     stop: int = 0
     step: int = 1
     late_reads: int = 0
-    #: Branches that are read late: the entry at which each goes on, and its tables from there on.
+    #: Late branches: for each, the next entry and an iterator over the tables from there on.
     late: dict[str, tuple[int, Iterator[Any]]] = field(default_factory=dict)
-    #: Seconds of fetching and decoding that streams before this one took.
+    #: Seconds of fetching and decoding that earlier streams of the same file took.
     before_s: tuple[float, float] = (0.0, 0.0)
 
     @property
-    def counts(self) -> ReadCounts:
-        """What was read of the file while it was open, by all streams."""
+    def counts(self) -> RangeReadCounts:
+        """Totals of reading from the open file by all streams."""
         return self.tree.file.counts
 
     @property
     def decoded(self) -> DecodedCounts:
-        """What was decoded of the file while it was open, by all streams."""
+        """Totals of decoding the open file by all streams."""
         return self.tree.file.decoded
 
 
 class ParquetChunk:
-    """A range of entries, with the methods of `branchline._core.Chunk`."""
+    """A range of entries, with the interface of `branchline._core.Chunk`."""
 
     recovered_count = 0
 
@@ -71,16 +71,16 @@ class ParquetChunk:
         return self._names
 
     def tree(self) -> ParquetTree:
-        """The tree that the chunk is a part of."""
+        """The tree of the chunk."""
         return self._source.tree
 
     def take_columns(self) -> list[LaidColumn]:
-        """The columns, in the order of ``branches``. Can be called once."""
+        """The columns, in the order of ``branches``. Can be called only once."""
         taken, self._columns = list(self._columns.values()), {}
         return taken
 
     def read_late(self, name: str) -> LaidColumn:
-        """Reads the column of another branch for the same entries, now."""
+        """Read another branch for the entries of this chunk."""
         source = self._source
         column = source.tree.column_of(name)
         source.late_reads += 1
@@ -99,7 +99,7 @@ class ParquetChunk:
 
 
 class ParquetStream:
-    """Chunks of Parquet files, with the methods of `branchline._core.Stream`."""
+    """Streams over Parquet files, with the interface of `branchline._core.Stream`."""
 
     def __init__(self, sources: Sequence[Source], request: StreamRequest) -> None:
         self._request = request
@@ -112,7 +112,7 @@ class ParquetStream:
         self._next: Future[Any] | None = self._thread.submit(next, self._chunks, None)
 
     def next(self) -> ParquetChunk | Failure | None:
-        """The next chunk, or a source that could not be read; None at the end."""
+        """Return the next chunk, or a source that could not be read; None at the end."""
         if self._next is None:
             return None
         begin_s, spent = time.perf_counter(), self._spent_s()
@@ -125,17 +125,17 @@ class ParquetStream:
         return item
 
     def _spent_s(self) -> tuple[float, float]:
-        """Seconds of fetching and of decoding so far."""
+        """Total seconds of fetching and of decoding."""
         fetch = sum(one.counts.fetch_s - one.before_s[0] for one in self._open)
         return fetch, sum(one.decoded.decode_s - one.before_s[1] for one in self._open)
 
     def close(self) -> None:
-        """Stops prefetching, after the read that is under way."""
+        """Stop prefetching, and wait for the current read to end."""
         pending, self._next = self._next, None
         if pending is not None and not pending.cancel():
             wait([pending])
-        # The garbage collector may call this while any thread starts and holds a lock of `threading`, for which joining
-        # a thread would wait.
+        # The garbage collector may call this in a thread that is starting and holds a lock of `threading`, on which
+        # joining a thread would deadlock.
         self._thread.shutdown(wait=False)
 
     def _all_chunks(self) -> Iterator[ParquetChunk | Failure]:
@@ -146,18 +146,24 @@ class ParquetStream:
                     yield chunk
             except BranchlineError as error:
                 rest = None
-                if chunk is not None:  # what follows it is lost
+                if chunk is not None:  # the entries after it are lost
                     rest = ParquetChunk(self, self._open[-1], chunk.entry_stop, {}, 0)
                 yield Failure(index, error, rest)
 
     def _chunks_of(self, index: int, source: Source) -> Iterator[ParquetChunk]:
-        opened = self._opened(index, source)
+        core: Any = None if source.open_tree is None else source.open_tree.core
+        if isinstance(core, ParquetTree):
+            opened = _OpenSource(index, core.counted_apart() if source.counts_apart else core)
+            opened.before_s = (opened.counts.fetch_s, opened.decoded.decode_s)
+        else:
+            file = ParquetFile(source.path, self._request.access)
+            opened = _OpenSource(index, file.tree(source.tree))
         self._open.append(opened)
         tree = opened.tree
         columns = self._columns(tree)
         start, stop = check_entries(source.entry_start, source.entry_stop, tree.entries_count)
         opened.stop, opened.step = stop, self._step(tree, columns, stop - start)
-        # A chunk of so many bytes ends where they are reached, one of so many entries never before.
+        # A chunk limited by bytes may end early when the size is reached, a chunk limited by entries may not.
         for table in self.tables(opened, columns, start, stop, ends_early=self._request.step.entries is None):
             made = {one.path: self.column(opened, one, table) for one in columns}
             count = len(table) if columns else min(opened.step, stop - start)
@@ -165,15 +171,6 @@ class ParquetStream:
             opened.entries += count
             start += count
             del table, made
-
-    def _opened(self, index: int, source: Source) -> _OpenSource:
-        core: Any = None if source.open_tree is None else source.open_tree.core
-        if isinstance(core, ParquetTree):
-            opened = _OpenSource(index, core.counted_apart() if source.counts_apart else core)
-            opened.before_s = (opened.counts.fetch_s, opened.decoded.decode_s)
-            return opened
-        file = ParquetFile(source.path, self._request.access)
-        return _OpenSource(index, file.tree(source.tree))
 
     def _columns(self, tree: ParquetTree) -> list[Column]:
         """The branches to read. Raises NoSuchKeyError, UnsupportedBranchError."""
@@ -191,8 +188,8 @@ class ParquetStream:
         return list(found.values())
 
     def _step(self, tree: ParquetTree, columns: Sequence[Column], entries: int) -> int:
-        """The entries of a chunk. Raises MemoryLimitError for those that do not fit."""
-        # Branches that nobody named are read late: any of them.
+        """Number of entries per chunk. Raises MemoryLimitError if they exceed the memory limit."""
+        # Without given branches, any branch may be read late.
         wanted = columns or [one for one in tree.columns if one.parent is None]
         per_entry = max(tree.bytes_per_entry([tree.find(one.path) for one in wanted]).plain, 1e-9)
         limit, step = self._limit_bytes, self._request.step
@@ -205,14 +202,14 @@ class ParquetStream:
 
     @property
     def _limit_bytes(self) -> float:
-        """What a chunk may take; values that are the caller's result may take anything."""
+        """Maximum size of a chunk; unlimited if the values are the caller's result."""
         if self._request.keeps_values:
             return math.inf
         return self._request.memory_limit_bytes / self._request.memory_parts / PARQUET_CHUNK_PART
 
     def _too_large(self, tree: ParquetTree, entries: int, size_bytes: float) -> MemoryLimitError:
         limit = size(int(self._limit_bytes))
-        hint = f"the memory limit has {limit} for a chunk of Parquet: give a smaller step or more memory"
+        hint = f"the memory limit allows {limit} per Parquet chunk; reduce step_size or increase memory_limit"
         return MemoryLimitError(
             f"chunks of {entries} entries take {size(int(size_bytes))}", path=tree.file.path, hint=hint
         )
@@ -220,8 +217,8 @@ class ParquetStream:
     def tables(
         self, source: _OpenSource, columns: Sequence[Column], start: int, stop: int, *, ends_early: bool = False
     ) -> Iterator[Any]:
-        """Tables of these branches: each of the step's entries, the last of what is left; where they ``ends_early`` of
-        fewer if they are as large as a chunk may be. Raises MemoryLimitError for larger ones.
+        """Tables of these branches with ``step`` entries each; the last one may be shorter. With ``ends_early`` a table
+        ends sooner if it would exceed the maximum size of a chunk; otherwise that raises MemoryLimitError.
         """
         if not columns:
             yield from (None for _ in range(start, stop, source.step))
@@ -247,7 +244,7 @@ class ParquetStream:
             yield pa.concat_tables(pending)
 
     def _pieces(self, source: _OpenSource, columns: Sequence[Column], start: int, stop: int) -> Iterator[pa.Table]:
-        """What pyarrow decodes at a time, row group by row group, within the range of entries."""
+        """Yield the decoded pieces within the range of entries, row group by row group."""
         starts = source.tree.group_starts
         stored = StoredBytes(source.tree.file.stored, source.counts)
         for group, (first, last) in enumerate(pairwise(starts)):
@@ -262,14 +259,14 @@ class ParquetStream:
                 if entry >= stop:
                     break
             if entry < min(stop, last) or entry > last:
-                what = f"row group {group} has {entry - first} entries, and the file says that it has {last - first}"
+                what = f"row group {group} has {entry - first} entries, but the metadata state {last - first}"
                 raise BadFileError(what, path=source.tree.file.path)
             stored.drop()
 
     def _group(
         self, source: _OpenSource, columns: Sequence[Column], group: int, stored: StoredBytes
     ) -> Iterator[pa.Table]:
-        """The entries of a row group. Its bytes are fetched together if they fit, else piece by piece."""
+        """Decode a row group. Its bytes are fetched together if they fit into memory, else piece by piece."""
         metadata = source.tree.metadata
         chunks = {leaf: metadata.row_group(group).column(leaf) for one in columns for leaf in one.leaves}
         for chunk in chunks.values():
@@ -294,19 +291,21 @@ class ParquetStream:
             raise self._damaged(source, columns, group, stored, error) from None
 
     def _piece_entries(self, source: _OpenSource, group: int, chunks: Sequence[Any]) -> int:
-        """How many entries of a row group are decoded at a time: none of them takes much more than a chunk may."""
+        """Number of entries of a row group that are decoded at a time, such that they are not much larger than a
+        chunk.
+        """
         count = max(1, source.tree.metadata.row_group(group).num_rows)
         limit = self._request.memory_limit_bytes / self._request.memory_parts / PARQUET_CHUNK_PART
         entries = min(source.step, limit / max(sum(map(plain_bytes_of, chunks)) / count, 1e-9))
         for chunk in filter(packs_texts, chunks):
-            # A text that is stored once may be all that the column chunk has, and be that of each entry.
+            # Each entry may be a reference to the same string, which may be as large as the column chunk.
             surely = limit / max(1, chunk.total_uncompressed_size)
             entries = min(entries, max(surely, PARQUET_TEXTS_MIN), PARQUET_TEXTS_MAX)
         return max(1, int(entries))
 
     def _batches(
         self, source: _OpenSource, columns: Sequence[Column], group: int, stored: StoredBytes, entries: int
-    ) -> Iterator[Any]:
+    ) -> Iterator[object]:
         metadata = source.tree.metadata
         parquet = pq.ParquetFile(
             pa.PythonFile(stored, mode="r"),
@@ -324,7 +323,9 @@ class ParquetStream:
     def _damaged(
         self, source: _OpenSource, columns: Sequence[Column], group: int, stored: StoredBytes, error: Exception
     ) -> BadFileError:
-        """The error for a row group that pyarrow cannot decode, with the branch: each is decoded alone."""
+        """The error for a row group that pyarrow cannot decode. Decodes each branch separately to find the damaged
+        one.
+        """
         reason, found = error, [one.path for one in columns]
         for column in columns if len(columns) > 1 else ():
             try:
@@ -338,11 +339,13 @@ class ParquetStream:
         first, last = source.tree.group_starts[group : group + 2]
         text = next(iter(str(reason).strip().splitlines()), type(reason).__name__)
         what = f"row group {group} of branch {', '.join(found)}, entries {first} to {last}, cannot be decoded: {text}"
-        hint = "the file may be read in part: other branches, or other entries by entry_start and entry_stop"
+        hint = "read other branches, or limit the entries with entry_start and entry_stop"
         return BadFileError(what, path=source.tree.file.path, hint=hint)
 
-    def _decoded(self, source: _OpenSource, batches: Iterator[Any], shares: dict[Column, int]) -> pa.Table | None:
-        """What pyarrow decodes next. Columns are decoded together: each gets a part of the time by its bytes."""
+    def _decoded(self, source: _OpenSource, batches: Iterator[object], shares: dict[Column, int]) -> pa.Table | None:
+        """Decode the next piece. As its columns are decoded together, each is charged a share of the time by its
+        bytes.
+        """
         begin_s, fetched_s = time.perf_counter(), source.counts.fetch_s
         batch = next(batches, None)
         took = max(0.0, time.perf_counter() - begin_s - (source.counts.fetch_s - fetched_s))
@@ -356,9 +359,9 @@ class ParquetStream:
         return self._branches.setdefault(column.path, DecodedCounts())
 
     def column(self, source: _OpenSource, column: Column, table: Any) -> LaidColumn:
-        """A branch of what was read."""
+        """Extract a branch from a table."""
         begin_s = time.perf_counter()
-        with naming(source.tree.file.path, f"branch {column.path} cannot be made an array"):
+        with naming(source.tree.file.path, f"branch {column.path} cannot be converted to an array"):
             laid = LaidColumn(source.tree.layout(column, table.column(source.tree.file.schema.field(column.top).name)))
         took = time.perf_counter() - begin_s
         source.decoded.decode_s += took
@@ -366,7 +369,7 @@ class ParquetStream:
         return laid
 
     def records(self) -> StreamRecords:
-        """What was read so far and what it cost."""
+        """Records of the data read until now, and of the cost."""
         branches = [
             BranchReading(name, one.codec, one.baskets, one.compressed_bytes, one.plain_bytes, 0.0, one.decode_s)
             for name, one in list(self._branches.items())

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableSequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import awkward as ak
 import numpy as np
 
+from branchline.base.codecs import codec_of_setting
 from branchline.errors import OptionError
+from branchline.reading.arrays.lazy import AccessLog
 from branchline.reading.arrays.libraries import numpy_of
 from branchline.reading.request import ReadRequest, check_virtual, dtype_of
 from branchline.reading.trees.branches import Branches
-from branchline.reading.trees.compression import CODECS, Compression
+from branchline.reading.trees.compression import Compression
 from branchline.reading.trees.selection import Selector
 from branchline.reading.trees.tree_reader import read, read_lazily
 
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 
 
 class Branch(Branches["Branch"]):
-    """A column of a tree, or a group of columns. As a mapping it holds the branches below it.
+    """A column of a tree, or a group of columns. As a mapping it holds its sub-branches.
 
-    ``typename`` is its C++ type. ``compressed_bytes`` are its bytes in the file, ``plain_bytes`` those after
-    decompression. ``reason`` says why it cannot be read, None if it can. Entries are numbered from 0 in the tree.
+    ``typename`` is the C++ type. ``compressed_bytes`` is the size in the file, ``plain_bytes`` the size after
+    decompression. ``reason`` says why the branch cannot be read; None if it can. Entries are numbered from 0 in the
+    tree.
 
-    Reading raises UnsupportedBranchError for a kind of value that is not read, BadFileError for damaged baskets, and
-    StorageError where the storage fails; each names the file and the branch.
+    Reading raises UnsupportedBranchError for unsupported types, BadFileError for damaged baskets, and StorageError if
+    the storage fails; each names the file and the branch.
 
         >>> branch = tree["Muon_pt"]
         >>> branch.typename, branch.array(entry_stop=3)
@@ -49,12 +52,12 @@ class Branch(Branches["Branch"]):
         self.compressed_bytes = facts.compressed_bytes
         self.plain_bytes = facts.plain_bytes
         self.reason = facts.reason
-        self.is_part = facts.is_part  # whether its bytes are among those of the branch that it belongs to
+        self.is_part = facts.is_part  # whether the parent's sizes include this branch
 
     def __repr__(self) -> str:
         return f"<Branch {self.path} {self.typename!r} of {self._tree.name}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _branch_of, (self._tree, self._number)
 
     def __enter__(self) -> Branch:
@@ -64,27 +67,27 @@ class Branch(Branches["Branch"]):
         self.close()
 
     def close(self) -> None:
-        """Closes the file; the branch can still be read."""
+        """Close the file; the branch can still be read."""
         self._tree.file.close()
 
     @property
     def closed(self) -> bool:
-        """Whether the file was closed."""
+        """Whether the file is closed."""
         return self._tree.file.closed
 
     @property
     def description(self) -> str:
-        """Its title, under the name that uproot has for it in an RNTuple."""
+        """The title, under uproot's name for it in RNTuples."""
         return self.title
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The aliases of its tree."""
+        """The aliases defined in the tree."""
         return self._tree.aliases
 
     @property
     def count_branch(self) -> Branch | None:
-        """The branch that says how many elements each of its entries has; None if there is none."""
+        """The branch with the number of elements per entry; None for a fixed length."""
         counter = self._tree.outline.counts[self._number]
         return None if counter is None else self._branch(counter)
 
@@ -93,70 +96,70 @@ class Branch(Branches["Branch"]):
 
     @property
     def tree(self) -> TreeHandle:
-        """The tree that it belongs to."""
+        """The tree that contains this branch."""
         return self._tree
 
     @property
     def number(self) -> int:
-        """Its number in the tree, a parent before its children."""
+        """Index of the branch in the tree, in depth-first order with parents first."""
         return self._number
 
     @property
     def index(self) -> int:
-        """Its position among the branches right below its parent."""
+        """Index among the direct children of the parent."""
         return self._tree.outline.children(self._tree.outline.parents[self._number]).index(self._number)
 
     @property
     def file(self) -> FileHandle:
-        """The file that it is in."""
+        """The file that contains this branch."""
         return self._tree.file
 
     @property
     def parent(self) -> BranchesHandle:
-        """The branch that it is right below, or the tree."""
+        """The parent branch, or the tree for a top-level branch."""
         parent = self._tree.outline.parents[self._number]
         return self._tree if parent is None else self._tree.branch(parent)
 
     @property
     def top_level(self) -> bool:
-        """Whether no other branch is above it."""
+        """Whether the parent is the tree itself."""
         return self._tree.outline.parents[self._number] is None
 
     @property
     def object_path(self) -> str:
-        """Where it is in the file, as uproot writes it."""
+        """Path of the branch in the file, in uproot's notation."""
         return f"{self._tree.object_path}:{self._tree.outline.chain(self._number)}"
 
     @property
     def cache_key(self) -> str:
-        """A text that no other branch of any file has, as uproot makes it."""
+        """A globally unique key of the branch, in uproot's format."""
         parent = self._tree.outline.parents[self._number]
         above = f"{self._tree.cache_key}:" if parent is None else f"{self._tree.branch(parent).cache_key}/"
         return f"{above}{self.name}({self.index})"
 
     @property
     def num_entries(self) -> int:
-        """Entries, under uproot's name."""
+        """Number of entries, under uproot's name."""
         return self.entries_count
 
     @property
     def num_baskets(self) -> int:
-        """Baskets, under uproot's name."""
+        """Number of baskets, under uproot's name."""
         return self.baskets_count
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Bytes after decompression, under uproot's name."""
+        """Size after decompression, under uproot's name."""
         return self.plain_bytes
 
     @property
     def compression_ratio(self) -> float:
-        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        """Size after decompression divided by the size in the file; 1 for an empty branch."""
         return self.plain_bytes / self.compressed_bytes if self.compressed_bytes else 1.0
 
     @property
     def entry_offsets(self) -> list[int]:
-        """Entries at which its baskets begin, and its end: one number more than there are baskets. Raises BadFileError,
+        """The first entry of each basket, followed by the number of entries: shape (baskets + 1,). Raises BadFileError,
         StorageError.
 
             >>> branch.entry_offsets
@@ -171,53 +174,53 @@ class Branch(Branches["Branch"]):
 
     @property
     def is_group(self) -> bool:
-        """Whether it only groups the branches below it."""
+        """Whether it has no data itself and only groups its sub-branches."""
         return self._facts.kind == "group"
 
     @property
     def codec(self) -> str | None:
-        """The codec that it was set to be written with; None if it uses that of the file."""
+        """The codec that it was written with; None if it uses the file's."""
         setting = self._facts.compress
         if setting < 0:
             return None
         if setting % 100 == 0:
-            # uproot writes 0 for every codec.
+            # uproot writes 0 for every codec, so only the sizes tell whether the data are compressed.
             return "none" if self.compressed_bytes >= self.plain_bytes else None
-        return CODECS.get(setting // 100, "zlib")
+        return codec_of_setting(setting)
 
     @property
     def compression(self) -> Compression | None:
-        """The setting that it was written with, as uproot has it; None for no compression."""
+        """The compression setting that it was written with, as in uproot; None if uncompressed."""
         return Compression.of(self._facts.compress)
 
     @property
     def interpretation(self) -> ak.types.Type | None:
-        """What each of its entries becomes, as a type of awkward; None if it cannot be read."""
+        """The awkward type of an entry; None if the branch cannot be read."""
         return None if self.reason is not None else self.array(entry_stop=0).type.content
 
     def array(
         self,
-        interpretation: Any = None,
+        interpretation: object = None,
         entry_start: int | None = None,
         entry_stop: int | None = None,
         *,
-        decompression_executor: Any = None,
-        interpretation_executor: Any = None,
-        array_cache: Any = "inherit",
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
+        array_cache: object = "inherit",
         library: str = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
         virtual: bool = False,
-        access_log: MutableSequence[Any] | None = None,
+        access_log: AccessLog | None = None,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
-        """The values of a range of entries (all of them): one array of ``library``, with an element for each entry. A
-        branch that only groups others gives records of these.
+        """Read a range of entries (default: all) into one array of ``library``. A branch that only groups others
+        becomes an array of records.
 
-        ``library`` is "ak" (an awkward array), "np" (NumPy; an array of objects where entries differ in length), "pd"
-        (a Series, or a frame for records) or "arrow". A ``virtual`` awkward array is read when one of its values is
-        wanted, and adds that to ``access_log``. The ``interpretation`` is always its own, which may be given.
-        Executors and caches of uproot are accepted and not used. Raises OptionError, UnsupportedBranchError,
+        ``library`` is "ak" (an awkward array), "np" (NumPy; an object array if entries differ in length), "pd" (a
+        Series, or a DataFrame for records) or "arrow". A ``virtual`` awkward array is read when one of its values is
+        first accessed, and then recorded in ``access_log``. ``interpretation`` must be equivalent to the branch's own.
+        Executors and caches of uproot are accepted and ignored. Raises OptionError, UnsupportedBranchError,
         BadFileError, StorageError.
 
             >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")
@@ -235,45 +238,41 @@ class Branch(Branches["Branch"]):
         if interpretation is not None:
             self._check_interpretation(interpretation)
         if virtual:
-            return self._virtual(request, access_log)
+            check_virtual(request.library, None, None, None, None)
+            chosen = Selector(self._tree).select(request)
+            return next(iter(ak.unzip(read_lazily(self._tree, chosen, request, access_log))))
         if access_log is not None:
             raise OptionError("access_log cannot be used with 'virtual=False'", hint="give virtual=True")
         selection = Selector(self._tree).select(request)
-        # A branch may end before its tree.
+        # A branch may have fewer entries than its tree.
         counts = [self._tree[path].entries_count for path in selection.paths()]
         start, stop = request.range_in(min(counts, default=self._tree.entries_count))
         limited = replace(request, entry_start=start, entry_stop=stop)
         return read(self._tree, selection, limited, self).single()
 
-    def _virtual(self, request: ReadRequest, access_log: MutableSequence[Any] | None) -> Any:
-        """The values, read when one of them is wanted."""
-        check_virtual(request.library, None, None, None, None)
-        selection = Selector(self._tree).select(request)
-        return next(iter(ak.unzip(read_lazily(self._tree, selection, request, access_log))))
-
-    def _check_interpretation(self, interpretation: Any) -> None:
+    def _check_interpretation(self, interpretation: object) -> None:
         if isinstance(interpretation, int | np.integer):
             raise OptionError(
-                f"{interpretation} is no interpretation",
-                hint="entries are limited by entry_start=... and entry_stop=...",
+                f"{interpretation} is not an interpretation",
+                hint="to limit the entries, use entry_start=... and entry_stop=...",
             )
         wanted, own = dtype_of(interpretation), numpy_of(self._tree.shape.empty(self.path)).dtype
         if interpretation != self.interpretation and (wanted is None or wanted != own):
             raise OptionError(
                 f"branch {self.path} cannot be read as {interpretation!r}",
                 path=self._tree.file_path,
-                hint=f"it holds {self.typename}; convert the array that is read",
+                hint=f"it holds {self.typename}; convert the array after reading it",
             )
 
-    def __array__(self, *arguments: Any, **options: Any) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = self.array(library="np")
+    def __array__(self, *arguments: Any, **options: Any) -> np.ndarray:
+        array: np.ndarray = self.array(library="np")
         return np.array(array, *arguments, **options) if arguments or options else array
 
 
 def _branch_of(tree: TreeHandle, number: int) -> BranchHandle:
-    """What unpickling a branch gives."""
+    """Unpickle a branch."""
     return tree.branch(number)
 
 
-#: What ``filter_branch`` takes.
+#: A function accepted as ``filter_branch``.
 BranchFilter = Callable[[Branch], object]

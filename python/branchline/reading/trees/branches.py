@@ -1,20 +1,18 @@
-"""What a tree and a branch have in common: they are mappings of the branches below them, which are read together and
-shown as a table.
-"""
+"""Base class of trees and branches: a mapping of sub-branches that can be read together and shown as a table."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from branchline.base.limits import parse_bytes
 from branchline.base.notebook import HTML_ROWS, html_table
-from branchline.base.quantities import count, counted, size
+from branchline.base.quantities import count, counted, parse_bytes, size
 from branchline.base.texts import escaped, print_lines
 from branchline.errors import NoSuchKeyError, OptionError
+from branchline.reading.arrays.lazy import AccessLog
 from branchline.reading.expressions.name_filters import name_filter, pattern, with_near_names
 from branchline.reading.request import ReadRequest, check_virtual
 from branchline.reading.trees.handles import BranchHandle
@@ -25,11 +23,11 @@ from branchline.reading.trees.tree_steps import Steps
 if TYPE_CHECKING:
     from branchline.reading.trees.handles import TreeHandle
 
-# The options of `arrays` that say which branches and entries are meant.
+# Options of `arrays` that select branches and entries.
 _SELECTING = frozenset(
     {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
 )
-# Names of trees and branches that `dir` leaves out.
+# Attributes of trees and branches that `dir` leaves out.
 _INTERNAL = frozenset(
     {
         "branch",
@@ -51,7 +49,7 @@ _INTERNAL = frozenset(
         "warned_unreadable",
     }
 )
-# The columns of the table that shows branches.
+# Columns of the table that `show` prints.
 HEAD = ("branch", "type", "entries", "baskets", "compressed", "plain", "factor")
 TYPE_WIDTH_MAX = 44
 
@@ -59,25 +57,24 @@ BranchT = TypeVar("BranchT", bound=BranchHandle)
 
 
 class Branches(ABC, Generic[BranchT]):
-    """A mapping of branches by their paths relative to it; by iteration it gives those right below it.
+    """A mapping of sub-branches by their relative paths; iteration yields the direct children.
 
-    The filters are those of uproot: ``filter_name`` and ``filter_typename`` take a name, a text with wildcards, a
-    ``/regular expression/i``, a function, or several of these; ``filter_branch`` is a function of a Branch, which
-    ``filter_field`` is too.
+    The filters work as in uproot: ``filter_name`` and ``filter_typename`` take a name, a glob pattern, a ``/regular
+    expression/i``, a function, or a list of these; ``filter_branch`` (or ``filter_field``) is a function of a Branch.
     """
 
     @property
     @abstractmethod
     def tree(self) -> TreeHandle:
-        """The tree, which a tree is itself."""
+        """The tree; a tree returns itself."""
 
     @property
     @abstractmethod
     def number(self) -> int | None:
-        """The number of the branch in the tree, a parent before its children; None for the tree."""
+        """Index of the branch in the tree, in depth-first order with parents first; None for the tree."""
 
     def __dir__(self) -> list[str]:
-        # What the packages of Branchline use among each other is not for those who look what a tree can do.
+        # Attributes for internal use only clutter completion.
         return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     def _repr_html_(self) -> str:
@@ -86,19 +83,19 @@ class Branches(ABC, Generic[BranchT]):
 
     @abstractmethod
     def _branch(self, index: int) -> BranchT:
-        """A branch of the tree by its number."""
+        """The branch with this index in the tree."""
 
-    # Which branches there are
+    # Filtering
 
     def indices(
         self,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         *,
         recursive: bool = True,
     ) -> list[int]:
-        """Numbers in the tree of the branches below this one that the filters keep. Raises OptionError."""
+        """Return the indices in the tree of the sub-branches that pass the filters. Raises OptionError."""
         outline = self.tree.outline
         found = list(outline.below(self.number) if recursive else outline.children(self.number))
         named = name_filter(filter_name)
@@ -121,15 +118,16 @@ class Branches(ABC, Generic[BranchT]):
     def iteritems(
         self,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
     ) -> Iterator[tuple[str, BranchT]]:
-        """Names and branches; paths with ``full_paths``, which are unique, else the branches' own names.
+        """Iterate over pairs of name and branch; names are relative paths, or with ``full_paths=False`` the branches'
+        own names.
 
         Raises OptionError for invalid filters.
         """
@@ -147,21 +145,21 @@ class Branches(ABC, Generic[BranchT]):
         return outline.path_from(index, self.number) if full_paths else outline.names[index]
 
     def items(self, **filters: Any) -> list[tuple[str, BranchT]]:
-        """A list of ``iteritems``."""
+        """Like ``iteritems``, as a list."""
         return list(self.iteritems(**filters))
 
     def keys(
         self,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
         full_paths: bool = True,
         ignore_duplicates: bool = False,
     ) -> list[str]:
-        """Paths of the branches (their own names without ``full_paths``), a parent before its children.
+        """Paths of the branches (their own names with ``full_paths=False``), parents before their children.
 
         >>> tree.keys(filter_name="Muon_*")
         ['Muon_pt', 'Muon_eta', 'Muon_phi']
@@ -171,48 +169,48 @@ class Branches(ABC, Generic[BranchT]):
         return list(dict.fromkeys(keys)) if ignore_duplicates else keys
 
     def iterkeys(self, **filters: Any) -> Iterator[str]:
-        """An iterator over ``keys``."""
+        """Like ``keys``, as an iterator."""
         return iter(self.keys(**filters))
 
     def values(self, **filters: Any) -> list[BranchT]:
-        """The branches, with the filters of ``iteritems``."""
+        """List of the branches that pass the filters of ``iteritems``."""
         return [branch for _, branch in self.iteritems(**filters)]
 
     def itervalues(self, **filters: Any) -> Iterator[BranchT]:
-        """An iterator over ``values``."""
+        """Like ``values``, as an iterator."""
         return (branch for _, branch in self.iteritems(**filters))
 
-    def typenames(self, **filters: Any) -> dict[str, str]:
-        """C++ types of the branches by their paths, with the filters of ``iteritems``."""
+    def typenames(self, **filters: object) -> dict[str, str]:
+        """C++ types of the branches by path, with the filters of ``iteritems``."""
         return dict(self.itertypenames(**filters))
 
     def itertypenames(self, **filters: Any) -> Iterator[tuple[str, str]]:
-        """An iterator over the pairs of ``typenames``."""
+        """Iterator over the items of ``typenames``."""
         return ((key, branch.typename) for key, branch in self.iteritems(**filters))
 
     @property
     def branches(self) -> list[BranchT]:
-        """The branches right below this one."""
+        """The direct children."""
         return [self._branch(index) for index in self.tree.outline.children(self.number)]
 
     @property
     def fields(self) -> list[BranchT]:
-        """The same, under the name that uproot has for them in an RNTuple."""
+        """The direct children, under uproot's name for them in RNTuples."""
         return self.branches
 
     @property
     def all_fields(self) -> list[BranchT]:
-        """All branches below this one, under uproot's name."""
+        """All sub-branches, under uproot's name."""
         return self.values()
 
     @property
     def field_names(self) -> list[str]:
-        """Names of the branches right below this one, under uproot's name."""
+        """Names of the direct children, under uproot's name."""
         return [branch.name for branch in self.branches]
 
     @property
     def ntuple(self) -> TreeHandle:
-        """The tree, under the name that uproot has for an RNTuple."""
+        """The tree, under uproot's name for it in RNTuples."""
         return self.tree
 
     def __iter__(self) -> Iterator[BranchT]:
@@ -224,10 +222,12 @@ class Branches(ABC, Generic[BranchT]):
     def _ipython_key_completions_(self) -> list[str]:
         return self.keys()
 
-    # One of them
+    # Lookup
 
     def find(self, name: str) -> int | None:
-        """The number of the branch that a name means, None if there is none. Raises NoSuchKeyError if it means two."""
+        """Return the index of the branch with this name, or None. Raises NoSuchKeyError for an ambiguous
+        name.
+        """
         outline = self.tree.outline
         chain, wanted = outline.chain(self.number), name.lstrip("/")
         index = self.tree.index_of(f"{chain}{outline.separator}{wanted}" if chain else wanted)
@@ -237,8 +237,8 @@ class Branches(ABC, Generic[BranchT]):
         return index if is_exact or not name.startswith("/") else None
 
     def __getitem__(self, name: str | int) -> BranchT:
-        """A branch by its path, by a shorter name or a pattern that means only one, or by its position among those
-        right below.
+        """Look up a branch by path, by an unambiguous shorter name or pattern, or by position among the direct
+        children.
 
         Raises NoSuchKeyError with the nearest names.
         """
@@ -251,11 +251,11 @@ class Branches(ABC, Generic[BranchT]):
         try:
             return self.branches[name]
         except (TypeError, IndexError):
-            what = f"{self.tree.path} has {len(self)} branches here, and no {name!r}"
-            raise NoSuchKeyError(what, path=self.tree.file_path, hint="give a name, or a smaller number") from None
+            what = f"{self.tree.path} has {len(self)} branches at this level; {name!r} is not one of them"
+            raise NoSuchKeyError(what, path=self.tree.file_path, hint="give a branch name or a smaller index") from None
 
     def _matched(self, name: str) -> int:
-        """The only branch that a pattern matches. Raises NoSuchKeyError."""
+        """Return the only branch that matches a pattern. Raises NoSuchKeyError."""
         matched = self.indices(filter_name=name) if pattern(name) is not None else []
         if len(matched) == 1:
             return matched[0]
@@ -265,8 +265,8 @@ class Branches(ABC, Generic[BranchT]):
         what = f"{name!r} matches {len(matched)} branches of tree {self.tree.path}"
         raise NoSuchKeyError(what, path=self.tree.file_path, hint=f"read them together: tree.arrays({name!r})")
 
-    def get(self, name: str | int, default: Any = None) -> Any:
-        """A branch, or a default."""
+    def get(self, name: str | int, default: object = None) -> Any:
+        """Return a branch, or the default if it does not exist."""
         try:
             return self[name]
         except NoSuchKeyError:
@@ -275,7 +275,7 @@ class Branches(ABC, Generic[BranchT]):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | int) and self.get(name) is not None
 
-    # What is in them
+    # Reading
 
     def show(
         self,
@@ -291,11 +291,11 @@ class Branches(ABC, Generic[BranchT]):
         interpretation_width: int | None = None,
         stream: Any = None,
     ) -> None:
-        """Prints branch, type, entries, baskets, compressed and plain size of every branch that the filters keep, to
-        ``stream`` or the terminal; of a branch without filters itself first.
+        """Print a table of the branches that pass the filters to ``stream`` (default: the terminal): type, entries,
+        baskets, compressed and plain size. Without filters a branch lists itself first.
 
-        ``full_paths`` and the widths of uproot's table are accepted and not used: names are indented below their
-        parents, and columns are as wide as what is in them.
+        ``full_paths`` and uproot's width options are accepted and ignored: names are indented below their parents, and
+        columns adapt to their content.
         """
         del full_paths, name_width, typename_width, interpretation_width
         indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
@@ -306,7 +306,7 @@ class Branches(ABC, Generic[BranchT]):
         print_lines(table(self.tree, [self._branch(index) for index in indices]), stream)
 
     def selection(self, request: ReadRequest) -> Selection:
-        """The fields that ``arrays`` gives for a request.
+        """The fields that ``arrays`` returns for a request.
 
         Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
         """
@@ -317,41 +317,41 @@ class Branches(ABC, Generic[BranchT]):
         expressions: str | Sequence[str] | None = None,
         cut: str | None = None,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         filter_field: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
-        language: Any = None,
+        language: object = None,
         entry_start: int | None = None,
         entry_stop: int | None = None,
-        decompression_executor: Any = None,
-        interpretation_executor: Any = None,
-        array_cache: Any = "inherit",
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
+        array_cache: object = "inherit",
         library: str = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
-        how: Any = None,
+        how: object = None,
         virtual: bool = False,
-        access_log: MutableSequence[Any] | None = None,
+        access_log: AccessLog | None = None,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Any:
-        """Branches, and what is computed from them, over a range of entries, together.
+        """Read branches and computed expressions over a range of entries.
 
         ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
-        patterns as in a filter. None means all branches that can be read and that the filters keep; one warning names
-        those that cannot be read. ``cut`` is an expression; entries for which it is false are left out.
+        patterns as in a filter. None means all readable branches that pass the filters; a single warning names those
+        that cannot be read. ``cut`` is an expression that is true for the entries to keep.
 
-        Gives a record array of shape (entries,) with a field for each expression for ``library="ak"``, a dict of arrays
-        for ``"np"``, a table for ``"arrow"``, a frame for ``"pd"``. ``how`` may be ``dict``, ``list``, ``tuple``,
-        ``"zip"`` (lists of the same lengths become one list of records) or ``"nested"`` (what belongs together by names
-        and counters becomes records, as ``Muon`` of ``Muon_pt`` and ``Muon_eta``). With ``ak_add_doc`` awkward arrays
-        carry the branches' titles. A ``virtual`` awkward array reads a branch when one of its values is wanted, and
-        adds that to ``access_log``.
+        Returns a record array of shape (entries,) with a field per expression for ``library="ak"``, a dict of arrays
+        for ``"np"``, a table for ``"arrow"``, a DataFrame for ``"pd"``. ``how`` may be ``dict``, ``list``, ``tuple``,
+        ``"zip"`` (lists of equal lengths become one list of records) or ``"nested"`` (branches related by names and
+        counters become records, such as ``Muon`` from ``Muon_pt`` and ``Muon_eta``). With ``ak_add_doc`` awkward arrays
+        carry the branch titles. A ``virtual`` awkward array reads a branch when one of its values is first accessed,
+        and records that in ``access_log``.
 
-        ``workers`` is the number of decoding threads. Reading needs the memory limit and the result at most. If the
-        stored bytes exceed the limit, the result is joined from parts, which needs memory for it twice. The executors
-        and caches of uproot are accepted and not used. Raises NoSuchKeyError, ExpressionError, OptionError,
+        ``workers`` is the number of decoding threads. Peak memory is at most the memory limit plus the result. If the
+        stored bytes exceed the limit, the result is concatenated from parts, which needs memory for two copies.
+        Executors and caches of uproot are accepted and ignored. Raises NoSuchKeyError, ExpressionError, OptionError,
         UnsupportedBranchError, BadFileError, StorageError.
 
             >>> tree.arrays(["Muon_pt", "Muon_eta"], cut="nMuon == 2", entry_stop=1000)
@@ -387,27 +387,27 @@ class Branches(ABC, Generic[BranchT]):
         expressions: str | Sequence[str] | None = None,
         cut: str | None = None,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         filter_field: Callable[[BranchT], object] | None = None,
         aliases: Mapping[str, str] | None = None,
-        language: Any = None,
+        language: object = None,
         entry_start: int | None = None,
         entry_stop: int | None = None,
         step_size: int | str = "100 MB",
-        decompression_executor: Any = None,
-        interpretation_executor: Any = None,
+        decompression_executor: object = None,
+        interpretation_executor: object = None,
         library: str = "ak",
         ak_add_doc: bool | Mapping[str, str] = False,
-        how: Any = None,
+        how: object = None,
         report: bool = False,
         workers: int | None = None,
         memory_limit: int | str = "1 GiB",
     ) -> Iterator[Any]:
-        """What ``arrays`` gives, in steps of entries (an int) or of bytes after decompression (as "100 MB"), which end
-        where the tree's clusters do. With ``report`` each step is a pair of arrays and a Report of where it comes from.
-        Raises what ``arrays`` raises.
+        """Like ``arrays``, but in steps of a number of entries (int) or of bytes after decompression (such as "100
+        MB"); steps in bytes end at cluster boundaries of the tree. With ``report`` each step is a pair of arrays and a
+        Report of the entries that it covers. Raises the errors of ``arrays``.
 
             >>> for step in tree.iterate("Muon_pt", step_size=10_000):
             ...     histogram.fill(ak.flatten(step.Muon_pt))
@@ -442,12 +442,12 @@ class Branches(ABC, Generic[BranchT]):
         cut: str | None = None,
         **wanted: Any,
     ) -> int:
-        """The number of entries that take about this size ("100 MB") after decompression, by the sizes of their
-        baskets; 1 or more. The keywords are those of ``arrays`` that choose branches: filters, aliases, entry range.
-        Raises what ``arrays`` raises for these, and OptionError for an invalid size.
+        """Number of entries that fill about this size ("100 MB") after decompression, estimated from basket sizes; at
+        least 1. The keywords are the options of ``arrays`` that select branches and entries: filters, aliases, entry
+        range. Raises the errors of ``arrays`` for these, and OptionError for an invalid size.
         """
         for name in wanted.keys() - _SELECTING:
-            raise OptionError(f"there is no option {name!r}", hint=f"there are {', '.join(sorted(_SELECTING))}")
+            raise OptionError(f"unknown option {name!r}", hint=f"choose from {', '.join(sorted(_SELECTING))}")
         request = ReadRequest.of(expressions=expressions, cut=cut, **wanted)
         plain_per_entry = self.tree.plain_bytes_per_entry(self.selection(request).paths())
         return max(1, round(parse_bytes(memory_size) / plain_per_entry)) if plain_per_entry else 1
@@ -455,13 +455,13 @@ class Branches(ABC, Generic[BranchT]):
     def common_entry_offsets(
         self,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[BranchT], object] | None = None,
         filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
     ) -> list[int]:
-        """Entries at which baskets of all these branches begin or end; a branch without baskets does not count."""
+        """Entries at which all of these branches have a basket boundary; branches without baskets are ignored."""
         indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
         if self.number is not None:
             indices.insert(0, self.number)
@@ -469,21 +469,21 @@ class Branches(ABC, Generic[BranchT]):
         return sorted(set.intersection(*offsets)) if offsets else [0]
 
 
-def _one_of(filter_branch: Any, filter_field: Any) -> Any:
-    """The function that chooses branches, under the name that uproot has for a TTree or for an RNTuple."""
+def _one_of(filter_branch: object, filter_field: object) -> Any:
+    """Return the branch filter, given by its name for TTrees or for RNTuples."""
     if filter_branch is not None and filter_field is not None:
-        raise OptionError("filter_branch and filter_field are the same", hint="give one of them")
+        raise OptionError("filter_branch and filter_field are the same option", hint="give one of them")
     return filter_field if filter_branch is None else filter_branch
 
 
-def _is_kept(answer: Any) -> bool:
+def _is_kept(answer: object) -> bool:
     if answer is not None and not isinstance(answer, int | np.bool_):
-        raise OptionError(f"filter_branch gave {answer!r}", hint="it gives True for the branches to keep, else False")
+        raise OptionError(f"filter_branch returned {answer!r}", hint="return True for the branches to keep, else False")
     return bool(answer)
 
 
 def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
-    """The lines of the table, with a line of totals and one that names what is not read."""
+    """Return the lines of the table, followed by totals and the branches that cannot be read."""
     rows = [HEAD, *(tuple(map(escaped, _row(branch))) for branch in branches)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = [_line(row, widths) for row in rows]
@@ -504,7 +504,7 @@ def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
 
 
 def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
-    """The table for a notebook: the first branches, and how many more there are."""
+    """The table for a notebook: the first branches and the number of omitted ones."""
     rows = [_row(branch) for branch in branches[:HTML_ROWS]]
     title = f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}"
     more = len(branches) - len(rows)

@@ -1,4 +1,4 @@
-"""Companions: trees that are read together with a main tree, one entry, or a whole tree, for each of its entries."""
+"""Companion trees: trees with one entry, or a whole tree, for each entry of a main tree."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from branchline.reading.arrays.lazy import lazy_array
 from branchline.reading.arrays.nesting import Shape
 from branchline.reading.expressions.name_filters import with_near_names
 from branchline.reading.sources import FileReading
-from branchline.reading.trees.file import File
+from branchline.reading.trees.file import DIRECTORIES, File
 from branchline.reading.trees.stream import ChunkStream
 from branchline.reading.trees.tree import Tree
 
-# Where the number of the entry stands in the path of a tree.
+# Placeholder for the entry number in the path of a tree.
 ENTRY = "{entry}"
-# A directory of an event: `Event12`.
+# The directory of an event, such as `Event12`.
 NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 class CompanionFile:
-    """A companion file of a main tree; it is opened at its first use.
+    """A companion file of a main tree, opened on first use.
 
-    ``tree`` is the path of its tree, with ``{entry}`` for the number of the main tree's entry. None is the only tree,
-    or that in each of directories that are numbered, as `Event0/TreeK`.
+    ``tree`` is the path of its tree, with ``{entry}`` for the entry number of the main tree. None means the only tree,
+    or the only one in each numbered directory, such as `Event0/TreeK`.
     """
 
     def __init__(self, path: str, tree: str | None = None, access: Access | None = None) -> None:
@@ -40,57 +40,57 @@ class CompanionFile:
 
     @cached_property
     def file(self) -> File:
-        """The file. Raises what opening raises."""
+        """The open file. Raises the errors of opening."""
         return File(self.path, self._access)
 
     @cached_property
     def pattern(self) -> str:
-        """The path of its tree, or of the trees of all entries."""
+        """The path of the tree, with ``{entry}`` if each entry has its own."""
         if self._given is not None:
             return self._given
-        for entry in self.file.entries.inside(""):
-            numbered = NUMBERED.fullmatch(entry.path)
-            if entry.is_directory and numbered:
-                trees = [one.path for one in self.file.entries.inside(entry.path) if one.is_tree]
+        for key in self.file.keys_in(""):
+            numbered = NUMBERED.fullmatch(key.path)
+            if key.class_name in DIRECTORIES and numbered:
+                trees = [one.path for one in self.file.keys_in(key.path) if one.is_tree]
                 names = sorted({path.rpartition("/")[2] for path in trees})
                 if len(names) != 1:
-                    what = f"{entry.path} has {len(names)} trees: {', '.join(names)}"
-                    raise NoSuchKeyError(what, path=self.path, hint=f"name one: FILE:{numbered[1]}{ENTRY}/TREE")
+                    what = f"{key.path} has {len(names)} trees: {', '.join(names)}"
+                    raise NoSuchKeyError(what, path=self.path, hint=f"choose one: FILE:{numbered[1]}{ENTRY}/TREE")
                 return f"{numbered[1]}{ENTRY}/{names[0]}"
         return self.file.tree().path
 
     @property
     def is_by_entry(self) -> bool:
-        """Whether each entry has a tree of its own."""
+        """Whether each entry has its own tree."""
         return ENTRY in self.pattern
 
     @cached_property
     def whole(self) -> Tree:
-        """Its tree, if it has one for all entries."""
+        """The tree, if there is a single one for all entries."""
         return self.file.tree(self.pattern)
 
     def tree_of(self, entry: int) -> Tree | None:
-        """The tree of an entry; None if there is none."""
+        """Return the tree of an entry, or None."""
         path = self.pattern.replace(ENTRY, str(entry))
-        found = self.file.entries.find(path)
+        found = self.file.key_of(path)
         return self.file.tree(path) if found is not None and found.is_tree else None
 
     @cached_property
     def shape(self) -> Shape:
-        """What the branches look like; those of the first tree, if there are many."""
+        """The shape of the tree, or of the first one if each entry has its own."""
         if not self.is_by_entry:
             return self.whole.shape
         for path in self.file.trees():
             if re.fullmatch(re.escape(self.pattern).replace(re.escape(ENTRY), r"\d+"), path):
                 return self.file.tree(path).shape
-        raise NoSuchKeyError(f"there is no tree {self.pattern}", path=self.path)
+        raise NoSuchKeyError(f"no tree matches {self.pattern}", path=self.path)
 
     def range(self, start: int, stop: int) -> CompanionRange:
-        """What belongs to a range of entries of the main tree."""
+        """Return the part for a range of entries of the main tree."""
         return CompanionRange(self, start, stop)
 
     def record(self) -> FileReading | None:
-        """What reading it has cost so far; None if it was never opened."""
+        """The cost of reading the file; None if it was never opened."""
         if "file" not in self.__dict__:
             return None
         tree = next((self.file.tree(path) for path in self.file.trees()[:1]), None)
@@ -103,9 +103,9 @@ class CompanionFile:
 
 
 class CompanionRange:
-    """The trees that belong to a range of entries of a main tree, or that range of the only tree.
+    """What belongs to a range of entries of the main tree: a companion tree for each entry, or a range of a single one.
 
-    ``missing`` are the entries that have no tree, or are behind the end of it; they have no elements, or None.
+    ``missing``: entries that no companion covers; they read as empty lists or None.
     """
 
     def __init__(self, companion: CompanionFile, start: int, stop: int) -> None:
@@ -116,32 +116,32 @@ class CompanionRange:
 
     @cached_property
     def _trees(self) -> dict[int, Tree]:
-        """Trees by their entries."""
+        """Trees by entry."""
         found = {entry: self.companion.tree_of(entry) for entry in range(self._start, self._stop)}
         return {entry: tree for entry, tree in found.items() if tree is not None}
 
     @cached_property
     def missing(self) -> list[int]:
-        """Entries of the main tree for which there is nothing."""
+        """Entries of the main tree without companion data."""
         if self.companion.is_by_entry:
             return [entry for entry in range(self._start, self._stop) if entry not in self._trees]
         return list(range(max(self._start, self.companion.whole.entries_count), self._stop))
 
     @cached_property
     def _offsets(self) -> Any:
-        """Where the elements of each entry begin among those of all."""
+        """Offsets of each entry's elements in the concatenated trees."""
         trees = self._trees
         counts = [trees[one].entries_count if one in trees else 0 for one in range(self._start, self._stop)]
         return np.concatenate([np.zeros(1, "i8"), np.cumsum(counts, dtype="i8")])
 
     def path_of(self, name: str) -> str:
-        """The path of the branch that a name means. Raises NoSuchKeyError with the nearest names."""
+        """Resolve a name to the path of a branch. Raises NoSuchKeyError with the nearest names."""
         shape = self.companion.shape
         with with_near_names(name, lambda: shape.readable):
             return shape.find(name)
 
     def read(self, paths: Sequence[str]) -> None:
-        """Reads branches at once."""
+        """Read several branches in one pass."""
         new = [path for path in paths if path not in self._flat]
         if not new:
             return
@@ -158,7 +158,7 @@ class CompanionRange:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of what was read."""
+        """Size in memory of the cached branches."""
         return sum(int(ak.Array(layout).nbytes) for layout in self._flat.values())
 
     def _only(self) -> list[Any]:
@@ -174,13 +174,13 @@ class CompanionRange:
         return int(self._offsets[-1]) if self.companion.is_by_entry else self._stop - self._start - len(self.missing)
 
     def array(self, path: str) -> ak.Array:
-        """A branch, with one element for each entry of the main tree: what the entry of the tree has, or a list of what
-        all entries of its tree have.
+        """A branch, with one element per entry of the main tree: a value of the single tree, or the list of all values
+        of the entry's own tree.
         """
         return self._aligned(self._column(path))
 
     def group(self, name: str, read: Any) -> ak.Array | None:
-        """Branches that belong together under a name, as ``Chunk.group`` gives them; None if it is no such name.
+        """Related branches as records, as in ``Chunk.group``; None if the name is not a group.
 
         ``read`` is called with the path of each branch before it is read.
         """

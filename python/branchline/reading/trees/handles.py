@@ -1,7 +1,7 @@
-"""What files, directories, trees and branches know of each other.
+"""Protocols of files, directories, trees and branches.
 
-A branch leads to its tree, a tree to its file, and a file to its trees: each of them imports only what is below it, and
-knows the others by what is said here.
+A branch refers to its tree, a tree to its file, and a file to its trees. To avoid import cycles, each module imports
+only the classes below its own and uses these protocols for the rest.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class DirectoryHandle(Protocol):
 
     @property
     def object_path(self) -> str:
-        """Where it is in the file, as uproot writes it."""
+        """Path in the file, in uproot's notation."""
         ...
 
     @property
     def closed(self) -> bool:
-        """Whether the file was closed."""
+        """Whether the file is closed."""
         ...
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         ...
 
     def keys(self, *, recursive: bool = True, cycle: bool = True) -> list[str]:
@@ -51,11 +51,11 @@ class DirectoryHandle(Protocol):
         ...
 
     def classnames(self, *, recursive: bool = True, cycle: bool = True) -> dict[str, str]:
-        """Classes of the objects by their names."""
+        """Class names of the objects by name."""
         ...
 
     def __getitem__(self, name: str) -> Any:
-        """An object."""
+        """Return an object."""
         ...
 
 
@@ -68,60 +68,60 @@ class FileHandle(DirectoryHandle, Protocol):
 
     @property
     def uuid(self) -> UUID:
-        """The identifier that ROOT gave the file."""
+        """The UUID that ROOT gave the file."""
         ...
 
     def tree(self, name: str | None = None) -> TreeHandle:
-        """A tree by its name, or the only one."""
+        """Return a tree by name, or by default the only tree of the file."""
         ...
 
     def directory_of(self, path: str) -> DirectoryHandle:
-        """The directory that an object is in."""
+        """The directory that contains an object."""
         ...
 
     def classname_of(self, name: str) -> str:
-        """The class of an object."""
+        """The class name of an object."""
         ...
 
     def members_of_tree(self, object_path: str) -> Any:
-        """A TTree as the members that are stored of it."""
+        """The stored members of a TTree."""
         ...
 
     def another(self, path: str) -> FileHandle:
-        """Another file, opened in the same way."""
+        """Open another file with the same settings."""
         ...
 
 
-#: Opens a file by its path.
+#: A function that opens a file by its path.
 OpenFile = Callable[[str], FileHandle]
 
 
 class BranchesHandle(Protocol):
-    """A tree, or a branch, as a mapping of the branches below it."""
+    """A tree or a branch as a mapping of its sub-branches."""
 
     @property
     def tree(self) -> TreeHandle:
-        """The tree, which a tree is itself."""
+        """The tree; a tree returns itself."""
         ...
 
     @property
     def number(self) -> int | None:
-        """The number of the branch in the tree; None for the tree."""
+        """Index of the branch in the tree; None for the tree."""
         ...
 
     def indices(
         self,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[Any], object] | None = None,
         *,
         recursive: bool = True,
     ) -> list[int]:
-        """Numbers of the branches that the filters keep."""
+        """Indices of the branches that pass the filters."""
         ...
 
     def find(self, name: str) -> int | None:
-        """The number of the branch that a name means; None if there is none."""
+        """Return the index of the branch with this name, or None."""
         ...
 
     def keys(self) -> list[str]:
@@ -129,11 +129,11 @@ class BranchesHandle(Protocol):
         ...
 
     def __getitem__(self, name: str | int) -> BranchHandle:
-        """A branch."""
+        """Return a branch."""
         ...
 
     def __len__(self) -> int:
-        """Branches right below it."""
+        """Number of direct children."""
         ...
 
 
@@ -153,12 +153,12 @@ class BranchHandle(BranchesHandle, Protocol):
 
     @property
     def number(self) -> int:
-        """The number of the branch in the tree."""
+        """Index of the branch in the tree."""
         ...
 
     @property
     def cache_key(self) -> str:
-        """A text that no other branch of any file has."""
+        """A globally unique key of the branch."""
         ...
 
     @property
@@ -168,19 +168,21 @@ class BranchHandle(BranchesHandle, Protocol):
 
     @property
     def is_group(self) -> bool:
-        """Whether it only groups the branches below it."""
+        """Whether it has no data itself and only groups its sub-branches."""
         ...
 
-    def array(self, interpretation: Any = None, entry_start: int | None = None, entry_stop: int | None = None) -> Any:
-        """The values of a range of entries."""
+    def array(
+        self, interpretation: object = None, entry_start: int | None = None, entry_stop: int | None = None
+    ) -> Any:
+        """Read a range of entries."""
         ...
 
 
 class FriendHandle(Protocol):
-    """A tree that is read together with a main tree."""
+    """A tree that is read alongside a main tree."""
 
     def find_path(self, name: str) -> str | None:
-        """The path of the branch that a name means; None if there is none."""
+        """Return the path of the branch with this name, or None."""
         ...
 
     def keys(self) -> list[str]:
@@ -188,7 +190,7 @@ class FriendHandle(Protocol):
         ...
 
     def layout(self, path: str, start: int, count: int) -> ak.contents.Content:
-        """The column of a branch for a range of entries of the main tree."""
+        """The values of a branch for a range of entries of the main tree."""
         ...
 
 
@@ -201,90 +203,90 @@ class TreeHandle(BranchesHandle, OpenTree, Protocol):
     file_path: str
     entries_count: int
     shape: Shape
-    #: Paths of unreadable branches that a warning has named already.
+    #: Paths of the unreadable branches for which a warning was already issued.
     warned_unreadable: set[str]
 
     @property
     def file(self) -> FileHandle:
-        """The file that it is in."""
+        """The file that contains the tree."""
         ...
 
     @property
     def outline(self) -> Outline:
-        """Which branches there are, and which belong to which."""
+        """The hierarchy of the branches."""
         ...
 
     @property
     def object_path(self) -> str:
-        """Where it is in the file, as uproot writes it."""
+        """Path in the file, in uproot's notation."""
         ...
 
     @property
     def cache_key(self) -> str:
-        """A text that no other tree of any file has."""
+        """A globally unique key of the tree."""
         ...
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Formulas that the file has names for."""
+        """Named formulas stored in the file."""
         ...
 
     @property
     def friends(self) -> Mapping[str, FriendHandle]:
-        """Trees that are read together with it."""
+        """The friend trees by name."""
         ...
 
     @property
     def index(self) -> Any:
-        """The index by which it is read as a friend."""
+        """The index that is used when this tree is a friend of another."""
         ...
 
     def branch(self, index: int) -> BranchHandle:
-        """A branch by its number."""
+        """Return a branch by its index."""
         ...
 
     def index_of(self, name: str) -> int | None:
-        """The number of the branch that a name means; None if there is none."""
+        """Return the index of the branch with this name, or None."""
         ...
 
     def check_readable(self, path: str) -> None:
-        """Raises what reading a branch would raise."""
+        """Raise the error that reading a branch would raise."""
         ...
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
-        """Columns without entries, with the types of these branches."""
+        """Columns of length 0 with the types of these branches."""
         ...
 
     def entry_offsets(self, index: int) -> list[int]:
-        """Entries at which the baskets of a branch begin, and its end."""
+        """The first entry of each basket of a branch, followed by the number of entries."""
         ...
 
     def plain_bytes_per_entry(self, paths: list[str]) -> float:
-        """Bytes after decompression for an entry of these branches together."""
+        """Mean size after decompression of one entry of all of these branches."""
         ...
 
     def no_such_branch(self, name: str) -> str:
-        """What to say of a branch that is not there."""
+        """The error message for a branch that does not exist."""
         ...
 
     def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
-        """The hint for a name that may be that of a friend's branch; None without friends."""
+        """A hint for a name that may refer to a friend's branch; None without friends."""
         ...
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
-        """A range of its entries as a source of a stream."""
+        """A range of entries as the source of a stream."""
         ...
 
     def show(
         self,
         *,
-        filter_name: Any = None,
-        filter_typename: Any = None,
+        filter_name: object = None,
+        filter_typename: object = None,
         filter_branch: Callable[[Any], object] | None = None,
     ) -> None:
-        """Prints a table of the branches."""
+        """Print a table of the branches."""
         ...
 
     def arrays(self, *arguments: Any, **options: Any) -> Any:
-        """Branches over a range of entries."""
+        """Read branches over a range of entries."""
         ...

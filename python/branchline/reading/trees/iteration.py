@@ -1,4 +1,4 @@
-"""Reading many files in steps, or as one array: ``iterate``, ``concatenate``, ``num_entries``."""
+"""Functions that read many files in steps or into one array: ``iterate``, ``concatenate``, ``num_entries``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from branchline.errors import DatasetError, OptionError
 from branchline.reading.access import Access, access_of
 from branchline.reading.locations import files_at, is_url, split_location, text_of, without_braces
 from branchline.reading.request import ONE_STEP, ReadRequest, check_opening_options
-from branchline.reading.sources import SkippedFile, Source
+from branchline.reading.sources import SkippedSource, Source
 from branchline.reading.trees.branch import Branch, BranchFilter
 from branchline.reading.trees.file import File
 from branchline.reading.trees.selection import Selection
@@ -19,8 +19,8 @@ from branchline.reading.trees.tree import Tree
 from branchline.reading.trees.tree_steps import Steps
 
 
-def sources_of(files: Any) -> list[Source]:
-    """Sources of paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or several of these.
+def sources_of(files: object) -> list[Source]:
+    """Sources of paths, globs, folders, ``path:tree``, Trees, ``{path: tree}``, or a list of these.
 
     Raises DatasetError, OptionError.
     """
@@ -32,27 +32,27 @@ def sources_of(files: Any) -> list[Source]:
         path, name = split_location(text_of(files))
         return [Source(one, name) for one in _expanded(path)]
     if isinstance(files, Branch) or not hasattr(files, "__iter__"):
-        raise OptionError(f"{files!r} are no files", hint="give paths, patterns, {path: tree}, or Trees")
+        raise OptionError(f"cannot read files from {files!r}", hint="give paths, patterns, {path: tree}, or Trees")
     return [source for one in files for source in sources_of(one)]
 
 
-def _tree_name(tree: Any) -> str | None:
+def _tree_name(tree: object) -> str | None:
     if tree is None or isinstance(tree, str):
         return tree
-    raise OptionError(f"{tree!r} is no name of a tree", hint='give {"file.root": "tree"}')
+    raise OptionError(f"{tree!r} is not the name of a tree", hint='give {"file.root": "tree"}')
 
 
 def _expanded(path: str) -> list[str]:
-    """The files of a pattern or a folder, each once. Raises DatasetError if there is none for one of the alternatives
-    in braces.
+    """The files of a pattern or a folder, without duplicates. Raises DatasetError if a brace alternative matches no
+    file.
     """
     alternatives = without_braces(os.path.expanduser(path))
     return list(dict.fromkeys(file for one in alternatives for file in ([one] if is_url(one) else files_at(one))))
 
 
-def num_entries(files: Any, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
-    """Path, tree and number of entries of each of the files, which are given as to ``iterate``. Only the metadata of
-    the trees are read. Raises DatasetError, OptionError and what opening raises.
+def num_entries(files: object, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
+    """Path, tree and number of entries of each file; ``files`` is as for ``iterate``. Reads only the metadata of the
+    trees. Raises DatasetError, OptionError and the errors of opening.
 
         >>> list(branchline.num_entries("data/*.root"))
         [('data/a.root', 'Events', 3), ('data/b.root', 'Events', 3)]
@@ -70,43 +70,44 @@ def _opened(source: Source, access: Access) -> Tree:
 
 
 def iterate(
-    files: Any,
+    files: object,
     expressions: str | Sequence[str] | None = None,
     cut: str | None = None,
     *,
-    filter_name: Any = None,
-    filter_typename: Any = None,
+    filter_name: object = None,
+    filter_typename: object = None,
     filter_branch: BranchFilter | None = None,
     aliases: Mapping[str, str] | None = None,
-    language: Any = None,
+    language: object = None,
     step_size: int | str = "100 MB",
     library: str = "ak",
     ak_add_doc: bool | Mapping[str, str] = False,
-    how: Any = None,
+    how: object = None,
     report: bool = False,
     allow_missing: bool = False,
     workers: int | None = None,
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
     skip_bad_files: bool = False,
-    skipped: list[SkippedFile] | None = None,
-    **options: Any,
+    skipped: list[SkippedSource] | None = None,
+    **options: object,
 ) -> Iterator[Any]:
-    """Branches of many files, step by step in their order; ``workers`` threads prefetch and decode files.
+    """Read branches of many files in steps, in the order of the files; ``workers`` threads prefetch and decode.
 
-    ``files`` as uproot takes them: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists; folders
-    too. What is read of them is given as to ``Tree.arrays``; names and filters are looked up in the first file. Each
-    step is what ``Tree.arrays`` gives for its entries: an array of records, or what ``library`` and ``how`` choose.
+    ``files`` is as in uproot: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists of these; also
+    folders. The options that select branches are those of ``Tree.arrays``; names and filters are resolved in the first
+    file. Each step is what ``Tree.arrays`` returns for its entries: an array of records, or as chosen by ``library``
+    and ``how``.
 
-    A step is of entries (an int) or of bytes after decompression (as "100 MB"), and never spans two files.
-    ``memory_limit`` is in bytes and bounds what is fetched, decompressed and decoded at a time. ``access`` is as for
-    ``open``. With ``skip_bad_files`` a file that is missing or damaged is left out, with ``allow_missing`` one without
-    the tree or a branch: with a warning, and noted in the list ``skipped`` if one is given. With ``report`` each step
-    is a pair of arrays and a Report.
+    ``step_size`` is a number of entries (int) or of bytes after decompression (such as "100 MB"); a step never spans
+    two files. ``memory_limit`` is in bytes and limits the data being fetched, decompressed and decoded at any time.
+    ``access`` is as for ``open``. ``skip_bad_files`` skips missing and damaged files, ``allow_missing`` skips files
+    without the tree or a branch; both warn, and append to the list ``skipped`` if it is given. With ``report`` each
+    step is a pair of arrays and a Report.
 
-    Raises OptionError, ExpressionError and DatasetError for what cannot be asked for. The step that meets them raises
-    MissingFileError, NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError, and MemoryLimitError for a
-    basket that does not fit; each names the file.
+    Raises OptionError, ExpressionError and DatasetError for invalid arguments. The affected step raises
+    MissingFileError, NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError, or MemoryLimitError for a
+    basket larger than the limit; each names the file.
 
         >>> for events in branchline.iterate("data/*.root:Events", ["Muon_pt", "Muon_eta"], "nMuon > 1"):
         ...     print(len(events), events.Muon_pt.tolist())
@@ -136,30 +137,31 @@ def iterate(
 
 
 def concatenate(
-    files: Any,
+    files: object,
     expressions: str | Sequence[str] | None = None,
     cut: str | None = None,
     *,
-    filter_name: Any = None,
-    filter_typename: Any = None,
+    filter_name: object = None,
+    filter_typename: object = None,
     filter_branch: BranchFilter | None = None,
     aliases: Mapping[str, str] | None = None,
-    language: Any = None,
+    language: object = None,
     entry_start: int | None = None,
     entry_stop: int | None = None,
     library: str = "ak",
     ak_add_doc: bool | Mapping[str, str] = False,
-    how: Any = None,
+    how: object = None,
     allow_missing: bool = False,
     workers: int | None = None,
     memory_limit: int | str = "1 GiB",
     access: Access | str | None = None,
     skip_bad_files: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Any:
-    """Branches of many files as one array, with the arguments of ``iterate``. The entry range counts over all files.
+    """Read branches of many files into one array, with the arguments of ``iterate``. The entry range counts across all
+    files.
 
-    The parts are joined at the end: there must be room for them twice. Raises what ``iterate`` raises.
+    The parts are concatenated at the end, which needs memory for two copies. Raises the errors of ``iterate``.
 
         >>> branchline.concatenate("data/*.root:Events", "Muon_pt", entry_stop=4).Muon_pt.tolist()
         [[1.0, 2.0], [], [3.0], [1.0, 2.0]]
@@ -188,8 +190,8 @@ def concatenate(
     return _steps(files, request).together()
 
 
-def _steps(files: Any, request: ReadRequest, skipped: list[SkippedFile] | None = None) -> Steps:
-    """The steps over files. Names are looked up in the first file that opens."""
+def _steps(files: Any, request: ReadRequest, skipped: list[SkippedSource] | None = None) -> Steps:
+    """The steps over files. Names are resolved in the first file that opens."""
     sources = sources_of(files)
     if not sources:
         raise DatasetError("no files were given")
@@ -207,7 +209,7 @@ def _steps(files: Any, request: ReadRequest, skipped: list[SkippedFile] | None =
 
 
 def _within(sources: Sequence[Source], request: ReadRequest) -> list[Source]:
-    """The parts of sources within the request's entries, which are counted over all of them as in a slice."""
+    """Restrict sources to the request's entry range, which counts across all of them and follows slice semantics."""
     if request.entry_start is None and request.entry_stop is None:
         return list(sources)
     counts = [_opened(source, request.access).entries_count for source in sources]

@@ -1,8 +1,8 @@
-"""Trees as NanoEvents: coffea's schemas over branches that are read when something looks into them."""
+"""NanoEvents: coffea's schemas on top of lazily read branches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableSequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -12,7 +12,7 @@ import numpy as np
 
 from branchline.errors import NotHereError, OptionError, UnsupportedBranchError
 from branchline.reading.arrays.layouts import misses, whole, whole_form
-from branchline.reading.arrays.lazy import lazy_array, without_blocks
+from branchline.reading.arrays.lazy import AccessLog, lazy_array, without_blocks
 from branchline.reading.arrays.nesting import IMPORTED, Group, nested_layout
 from branchline.reading.request import check_entries
 from branchline.reading.trees.file import open
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from branchline._core import BranchFacts
     from branchline.reading.arrays.nesting import Shape
 
-# Signs with which coffea writes down how a column is made of others.
+# Separators in coffea's notation for derived columns.
 SIGNS_OF_KEYS = ",!"
 
 
 def nanoevents(
     tree: Tree | str,
-    schemaclass: Any = None,
+    schemaclass: object = None,
     *,
     entry_start: int | None = None,
     entry_stop: int | None = None,
     metadata: Mapping[str, Any] | None = None,
-    access_log: MutableSequence[Any] | None = None,
+    access_log: AccessLog | None = None,
     workers: int | None = None,
     memory_limit: int | str = "1 GiB",
 ) -> ak.Array:
-    """A range of entries of a tree as NanoEvents; a branch is read when something looks into it.
+    """Return a range of entries of a tree as NanoEvents, whose branches are read on first access.
 
-    ``tree`` is a Tree or ``"file.root:tree"``, ``schemaclass`` one of ``coffea.nanoevents`` (NanoAODSchema if None).
-    What is read is added to ``access_log``. Raises OptionError for what is no schema, NotHereError where coffea is not
-    installed, and what opening raises. What reading raises is raised at the first use of a column.
+    ``tree`` is a Tree or ``"file.root:tree"``, ``schemaclass`` a schema of ``coffea.nanoevents`` (NanoAODSchema if
+    None). Each read is recorded in ``access_log``. Raises OptionError for an invalid schema, NotHereError if coffea is
+    not installed, and the errors of opening. Errors of reading are raised on first access to a column.
 
         >>> events = branchline.nanoevents("nano.root:Events", entry_stop=1000)
         >>> events.Muon[events.Muon.pt > 20].delta_r(events.Jet[:, :1])
@@ -49,7 +49,7 @@ def nanoevents(
     if isinstance(tree, str):
         tree = open(tree)
     if not isinstance(tree, Tree):
-        raise OptionError(f"{tree!r} is no tree", hint='give a Tree, or "file.root:tree"')
+        raise OptionError(f"{tree!r} is not a tree", hint='give a Tree, or "file.root:tree"')
     start, stop = check_entries(entry_start, entry_stop, tree.entries_count)
     opened = tree
 
@@ -62,13 +62,15 @@ def nanoevents(
 
 
 class NanoEventsMaker:
-    """Makes NanoEvents with one schema, which is worked out once for all trees of the same branches and types."""
+    """Creates NanoEvents with one schema, which is computed once for all trees with the same branches and types."""
 
     def __init__(self, schemaclass: Any = None) -> None:
         coffea = _coffea()
         self._schemaclass = coffea.NanoAODSchema if schemaclass is None else schemaclass
         if not (isinstance(self._schemaclass, type) and issubclass(self._schemaclass, coffea.BaseSchema)):
-            raise OptionError(f"{schemaclass!r} is no schema", hint="give one of coffea.nanoevents, as NanoAODSchema")
+            raise OptionError(
+                f"{schemaclass!r} is not a schema", hint="give a class of coffea.nanoevents, such as NanoAODSchema"
+            )
         self._shape: Shape | None = None
         self._records: dict[str, Group] = {}
         self._known: tuple[Any, Any] = (None, None)
@@ -81,11 +83,11 @@ class NanoEventsMaker:
         column: Callable[[str], ak.Array],
         *,
         metadata: Mapping[str, Any] | None = None,
-        access_log: MutableSequence[Any] | None = None,
+        access_log: AccessLog | None = None,
     ) -> ak.Array:
-        """NanoEvents of a range of entries of a tree of this shape at ``place``, a file and a path in it.
+        """NanoEvents for a range of entries of a tree with this shape at ``place``, a pair of file and path.
 
-        ``column`` gives the columns by the paths of branches. Raises OptionError if the schema does not fit the tree.
+        ``column`` returns the column of a branch path. Raises OptionError if the schema does not fit the tree.
         """
         schema = self._schema(shape, place)
         mapping = _mapping_class()(*limits, partial(_column, shape, self._records, column, limits), access_log)
@@ -94,7 +96,7 @@ class NanoEventsMaker:
         return _coffea().NanoEventsFactory(_WithMetadata(schema, metadata), mapping, key, "virtual").events()
 
     def _schema(self, shape: Shape, place: tuple[str, str]) -> Any:
-        """What the schema makes of a tree's branches."""
+        """Apply the schema to a tree's branches."""
         if shape is self._shape:
             return self._known[1]
         from coffea.nanoevents.mapping.uproot import UprootSourceMapping
@@ -119,8 +121,8 @@ class NanoEventsMaker:
 
 
 def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Group]:
-    """The branches that coffea looks at as records of those below them, if all of these can be read: objects, and
-    containers but for a TClonesArray, of which it sees the number of elements.
+    """The branches that coffea expects as records of their sub-branches, if all of these can be read: objects and
+    containers, except TClonesArray, which coffea expects as its number of elements.
     """
     outline = shape.outline
     if outline.nests:
@@ -138,24 +140,24 @@ def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Grou
 
 
 def forms_of(shape: Shape, records: Mapping[str, Group]) -> dict[str, ak.forms.Form]:
-    """The forms of the branches that can be read and whose names coffea can handle."""
+    """The forms of the readable branches whose names coffea can handle."""
     outline = shape.outline
     shape.learn_types(shape.readable)
     forms: dict[str, ak.forms.Form] = {}
     for index, path in enumerate(outline.paths):
-        # Of branches of the same name schemas take the first.
+        # Schemas use the first of several branches with the same name.
         if any(sign in path for sign in SIGNS_OF_KEYS) or path != outline.chain(index):
             continue
         if path in records:
             forms[path] = nested_layout(records[path], shape.empty, 0).form
         elif path in shape.readable_set and not (outline.nests and path.startswith(IMPORTED)):
-            # Coffea knows no values that may be missing.
+            # coffea does not support option types.
             forms[path] = whole_form(without_blocks(shape.empty(path)).form)
     return {path: form for path, form in forms.items() if _has_values(form)}
 
 
 def _has_values(form: ak.forms.Form) -> bool:
-    """Whether a form has more than records without members, which coffea misreads."""
+    """Whether a form contains any values. coffea misreads records without members."""
     if form.is_record:
         return any(_has_values(content) for content in form.contents)
     return _has_values(form.content) if form.is_list or form.is_option else True
@@ -168,21 +170,23 @@ def _column(
     limits: tuple[int, int],
     path: str,
 ) -> ak.Array:
-    """The column of a branch, or records of which a member is read when something looks into it."""
+    """The column of a branch, or lazy records whose members are read on first access."""
     if path not in records:
         layout = whole(without_blocks(column(path).layout))
         if misses(layout):
-            hint = "read it by Tree.arrays, or write the file again with values in their place"
-            raise UnsupportedBranchError(f"values of branch {path} are missing, and NanoEvents have none", hint=hint)
+            hint = "read it with Tree.arrays, or rewrite the file with default values"
+            raise UnsupportedBranchError(
+                f"branch {path} has missing values, which NanoEvents does not support", hint=hint
+            )
         if isinstance(layout, ak.contents.ListOffsetArray):
-            # Some transforms hand offsets over in a way that must be free to write to them.
+            # Some transforms require that the offsets can be viewed as a writable array.
             layout = layout.copy(offsets=ak.index.Index64(np.array(layout.offsets)))
         return ak.Array(layout)
     return lazy_array(records[path].members, limits[1] - limits[0], shape.empty, lambda one: column(one).layout)
 
 
 class _WithMetadata:
-    """A schema with the metadata of one chunk."""
+    """A schema with the metadata of a single chunk."""
 
     def __init__(self, schema: Any, metadata: Mapping[str, Any] | None) -> None:
         self.behavior = schema.behavior
@@ -190,7 +194,7 @@ class _WithMetadata:
 
 
 class _Interpreted:
-    """A branch as coffea looks at one of uproot: its title, its type, and the form of its arrays."""
+    """A branch with the attributes of an uproot branch that coffea uses: title, type, and the form of its arrays."""
 
     def __init__(self, title: str, typename: str, form: ak.forms.Form) -> None:
         self.title = title
@@ -201,12 +205,12 @@ class _Interpreted:
     def interpretation(self) -> _Interpreted:
         return self
 
-    def awkward_form(self, _: Any) -> ak.forms.Form:
+    def awkward_form(self, _: object) -> ak.forms.Form:
         return self._form
 
 
 class _Interpretable:
-    """A tree as coffea looks at one of uproot."""
+    """A tree with the attributes of an uproot tree that coffea uses."""
 
     def __init__(self, title: str, branches: dict[str, _Interpreted]) -> None:
         self.title = title
@@ -220,38 +224,40 @@ def _coffea() -> Any:
     try:
         import coffea.nanoevents
     except ImportError as error:
-        hint = "pip install 'branchline[coffea]', or use events.Muon.pt and how='nested', which need nothing else"
-        raise NotHereError(f"NanoEvents are made by coffea, which is not installed: {error}", hint=hint) from None
+        hint = "pip install 'branchline[coffea]', or use events.Muon.pt and how='nested', which do not need it"
+        raise NotHereError(f"NanoEvents require coffea, which is not installed: {error}", hint=hint) from None
     return coffea.nanoevents
 
 
 @lru_cache(maxsize=1)
 def _mapping_class() -> Any:
-    """Coffea's way from the keys of buffers to columns, with columns that come from a function."""
+    """The class that maps coffea's buffer keys to columns, which it gets from a function."""
     from coffea.nanoevents.mapping.base import BaseSourceMapping
 
     class Columns(BaseSourceMapping):
         def __init__(
-            self, start: int, stop: int, column: Callable[[str], ak.Array], access_log: MutableSequence[Any] | None
+            self, start: int, stop: int, column: Callable[[str], ak.Array], access_log: AccessLog | None
         ) -> None:
             super().__init__(None, start, stop, cache={}, access_log=access_log, virtual=True)
             self._column = column
 
         @classmethod
-        def _extract_base_form(cls, source: Any) -> Any:
+        def _extract_base_form(cls, source: object) -> object:
             raise NotImplementedError(source)
 
         def key_root(self) -> str:
             return "BranchlineSourceMapping:"
 
-        def preload_column_source(self, file: str, tree: str, source: Any) -> None:
+        def preload_column_source(self, file: str, tree: str, source: object) -> None:
             self._cache[self.key_root() + "/".join(quote(one, safe="") for one in (file, tree))] = source
 
-        def get_column_handle(self, columnsource: Any, name: str, allow_missing: bool) -> str:
+        def get_column_handle(self, columnsource: object, name: str, allow_missing: bool) -> str:
             del columnsource, allow_missing
             return name
 
-        def extract_column(self, columnhandle: str, start: int, stop: int, allow_missing: bool, **_: Any) -> ak.Array:
+        def extract_column(
+            self, columnhandle: str, start: int, stop: int, allow_missing: bool, **_: object
+        ) -> ak.Array:
             del start, stop, allow_missing
             return self._column(columnhandle)
 

@@ -1,4 +1,4 @@
-"""What is selected of a tree: fields made of branches, groups of branches and expressions, and a cut on them."""
+"""The selection of a request: fields made of branches, groups and expressions, and a cut."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ from branchline.reading.expressions.formulas import FORMULA
 from branchline.reading.expressions.name_filters import REGULAR, near_names_hint, pattern
 
 if TYPE_CHECKING:
+    from branchline._core import Column
+    from branchline.reading.arrays.layouts import LaidColumn
     from branchline.reading.request import ReadRequest
     from branchline.reading.trees.handles import BranchesHandle, FriendHandle
 
-# Characters that expressions have and names of branches hardly ever.
+# Characters that occur in expressions but hardly ever in branch names.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
-# What only names and wildcards are made of: a text that has anything else was meant as an expression.
+# Matches names and wildcards only: any other text is taken for an expression.
 GLOB = re.compile(r"(?:[\w./:*?!@#-]|\[[^\[\]]+\]|<[^<>]+>)+")
-# Branches that a warning names at most.
+# Maximum number of branches that a warning lists.
 NAMES_LISTED = 10
 
 
 class Columns:
-    """The columns that were read of a range of entries, as awkward's layouts, and what was computed from them."""
+    """The columns read for a range of entries, as awkward layouts, with a cache of computed values."""
 
-    def __init__(self, entry_start: int, entries_count: int, columns: Mapping[str, Any]) -> None:
+    def __init__(self, entry_start: int, entries_count: int, columns: Mapping[str, Column | LaidColumn]) -> None:
         self.entry_start = entry_start
         self.entries_count = entries_count
         self._columns = columns
@@ -56,7 +58,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class BranchField:
-    """A branch as it is."""
+    """A single branch, unchanged."""
 
     path: str
 
@@ -71,7 +73,7 @@ class BranchField:
 
 @dataclass(frozen=True)
 class GroupField:
-    """The branches below one that only groups them, as a record."""
+    """A branch without data of its own: a record of its sub-branches."""
 
     path: str
     members: dict[str, Field]
@@ -89,7 +91,7 @@ class GroupField:
 
 @dataclass(frozen=True)
 class ExpressionField:
-    """The value of an expression over the fields that it names."""
+    """The value of an expression over the fields that it refers to."""
 
     expression: Expression
     operands: dict[str, Field]
@@ -104,7 +106,7 @@ class ExpressionField:
         return self.value(columns).layout
 
     def value(self, columns: Columns) -> ak.Array:
-        """The values, computed once for the same columns."""
+        """The values, cached in ``columns``."""
         if id(self) not in columns.computed:
 
             def value_of(name: str) -> ak.Array:
@@ -135,7 +137,7 @@ Field = BranchField | GroupField | ExpressionField | FriendField
 
 @dataclass(frozen=True)
 class Selected:
-    """Fields of a range of entries, as one record, and the numbers of the entries that they belong to."""
+    """The fields of a range of entries as one record, and the entry numbers of its rows."""
 
     record: ak.contents.RecordArray
     entries: Any
@@ -143,7 +145,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class Selection:
-    """Fields by their names, and the cut on them."""
+    """Fields by name, and an optional cut."""
 
     fields: dict[str, Field]
     cut: ExpressionField | None = None
@@ -154,10 +156,10 @@ class Selection:
         return list(dict.fromkeys(path for field in fields for path in field.paths()))
 
     def of(self, columns: Columns) -> Selected:
-        """The fields of some entries. Raises ExpressionError."""
+        """Evaluate the fields for some entries and apply the cut. Raises ExpressionError."""
         count = columns.entries_count
         contents = [field.layout(columns) for field in self.fields.values()]
-        entries: Any = range(columns.entry_start, columns.entry_start + count)
+        entries = range(columns.entry_start, columns.entry_start + count)
         if self.cut is not None:
             mask = self.cut.value(columns)
             mask = ak.fill_none(mask, value=False, axis=-1) != 0
@@ -178,7 +180,7 @@ class Selection:
 
 
 class Selector:
-    """Resolves names, expressions, patterns and filters below a tree or branch."""
+    """Resolves names, expressions, patterns and filters relative to a tree or branch."""
 
     def __init__(self, under: BranchesHandle, aliases: Mapping[str, str] | None = None) -> None:
         self._under = under
@@ -195,8 +197,8 @@ class Selector:
             warn(f"{', '.join(shared)}: both alias and branch; the branch is read", BranchlineWarning)
 
     def select(self, request: ReadRequest) -> Selection:
-        """The fields of the request's expressions, or if there are none of the branches that its filters keep, with its
-        cut on them.
+        """The fields of the request's expressions, or of all branches that pass its filters if it has none, and its
+        cut.
 
         Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
         """
@@ -207,11 +209,15 @@ class Selector:
             for text in request.expressions:
                 fields |= self._fields_of(text)
         selection = Selection(fields, None if request.cut is None else self._expression(request.cut))
-        self._warn_of_left_out()
+        warned = self._tree.warned_unreadable
+        new = [path for path in dict.fromkeys(self._left_out) if path not in warned]
+        if new:
+            warned.update(new)
+            warn(left_out(self._tree.path, self._tree.file_path, new), UnreadableBranchWarning)
         return selection
 
     def _kept(self, request: ReadRequest) -> list[int]:
-        """The branches that the filters keep; a branch that has none below it is meant itself."""
+        """The branches that pass the filters; a branch without sub-branches selects itself."""
         under = self._under
         kept = under.indices(request.filter_name, request.filter_typename, request.filter_branch)
         return [under.number] if not kept and under.number is not None and len(under) == 0 else kept
@@ -227,7 +233,7 @@ class Selector:
         return [*self._under.keys(), *self._aliases, *of_friends]
 
     def _known(self, name: str) -> Field | None:
-        """A branch or alias of this name."""
+        """The field of the branch or alias with this name, or None."""
         if name not in self._resolved:
             index = self._under.find(name)
             if index is not None:
@@ -239,7 +245,9 @@ class Selector:
         return self._resolved[name]
 
     def _of_friend(self, name: str) -> Field | None:
-        """The branch of a friend, ``friend.branch``, or without its name that of the first friend that has it."""
+        """The branch of a friend, given as ``friend.branch``, or without the friend's name the branch of the first
+        friend that has it.
+        """
         friends = self._tree.friends if self._under is self._tree else {}
         alias, _, rest = name.partition(".")
         wanted = [(friends[alias], rest)] if rest and alias in friends else [(one, name) for one in friends.values()]
@@ -263,16 +271,20 @@ class Selector:
             self._being_resolved.pop()
 
     def _formula(self, text: str) -> Field:
-        """What a formula of ROOT gives: a branch as it is, numbers computed in double precision."""
-        is_name = "[" not in text  # brackets choose an element, even if the name of a branch has the same
+        """Resolve a formula of ROOT: a plain branch is returned unchanged, anything else is computed in double
+        precision.
+        """
+        is_name = "[" not in text  # brackets select an element, even if a branch name contains the same text
         return (self._known(text.strip()) if is_name else None) or self._expression(text, FORMULA)
 
     def formula(self, text: str) -> Selection:
-        """One field for a formula of ROOT. Raises NoSuchKeyError, ExpressionError, UnsupportedBranchError."""
+        """A selection with the formula of ROOT as its only field. Raises NoSuchKeyError, ExpressionError,
+        UnsupportedBranchError.
+        """
         return Selection({text: self._formula(text)})
 
     def _field(self, index: int) -> Field:
-        """A branch that is named: if it only groups others, all of those that can be read."""
+        """The field of a branch; for a group, all readable sub-branches as a record."""
         branch = self._tree.branch(index)
         if branch.is_group:
             field = self._group(index)
@@ -282,7 +294,7 @@ class Selector:
                 raise UnsupportedBranchError(
                     f"none of the branches below {branch.path} can be read",
                     path=self._tree.file_path,
-                    hint="tree.show() says why",
+                    hint="tree.show() lists the reasons",
                 )
         self._tree.check_readable(branch.path)
         return BranchField(branch.path)
@@ -302,7 +314,7 @@ class Selector:
         return GroupField(self._outline.paths[index], members) if members else None
 
     def _fields_of(self, text: str) -> dict[str, Field]:
-        """The field of a name or expression, or those of all the branches that a pattern matches."""
+        """The field of a name or expression, or the fields of all branches that match a pattern."""
         known = self._known(text)
         if known is not None:
             return {text: known}
@@ -323,16 +335,17 @@ class Selector:
             raise self._error_for_name(text, error) from None
 
     def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
-        """The error. For a text that looks like a name its message is that there is no such branch."""
+        """Return the error to raise: for text that looks like a name, that there is no such branch."""
         if OPERATORS.search(text) or ("[" in text and isinstance(error, ExpressionError)):
             return error
         what = f"tree {self._tree.path} has no branch {text!r}"
         return NoSuchKeyError(what, path=self._tree.file_path, hint=near_names_hint(text, self._names()))
 
     def _all_of(self, indices: Sequence[int]) -> dict[str, Field]:
-        """Branches under their own names, or under their paths where two have the same; fields of an RNTuple always so.
+        """Fields of branches under their own names, or under their paths if names clash; in RNTuples always under
+        paths.
 
-        A group of which none or not all of the branches are meant comes as a record, in place of these.
+        A group becomes a record if only some of its branches, or none, were selected, and then replaces them.
         """
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
         if self._outline.nests:
@@ -354,23 +367,16 @@ class Selector:
         return fields
 
     def _is_within(self, index: int, others: set[int]) -> bool:
-        """Whether a branch above this one is among others."""
+        """Whether an ancestor of the branch is among others."""
         parent = self._outline.parents[index]
         return parent is not None and (parent in others or self._is_within(parent, others))
 
-    def _warn_of_left_out(self) -> None:
-        warned = self._tree.warned_unreadable
-        new = [path for path in dict.fromkeys(self._left_out) if path not in warned]
-        if new:
-            warned.update(new)
-            warn(left_out(self._tree.path, self._tree.file_path, new), UnreadableBranchWarning)
-
 
 def left_out(tree: str, path: str, names: Sequence[str]) -> str:
-    """The warning that branches were left out."""
+    """The warning about branches that were left out."""
     more = f" and {len(names) - NAMES_LISTED} more" if len(names) > NAMES_LISTED else ""
     which = "branch" if len(names) == 1 else "branches"
     return (
         f"{path}: {len(names)} {which} of {tree} cannot be read with the other branches, left out: "
-        f"{', '.join(names[:NAMES_LISTED])}{more} (show() says why)"
+        f"{', '.join(names[:NAMES_LISTED])}{more} (show() lists the reasons)"
     )

@@ -1,4 +1,4 @@
-"""Streams of chunks of events, which threads of the engine prefetch."""
+"""Streams of chunks of entries, prefetched by threads of the engine."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from branchline.reading.arrays.nesting import Shape
 from branchline.reading.expressions.name_filters import near_names_hint, with_near_names
 from branchline.reading.locations import is_parquet, shown
 from branchline.reading.parquet.open_parquet import open_stream, opened
-from branchline.reading.request import Step, StreamRequest, check_entries, positive_bytes
-from branchline.reading.sources import Failure, SkippedFile, Source, StreamRecords
+from branchline.reading.request import ChunkLength, StreamRequest, check_entries, positive_bytes
+from branchline.reading.sources import Failure, SkippedSource, Source, StreamRecords
 
 
 class Chunk:
-    """A range of entries of one tree, with the columns that were read for it."""
+    """A range of entries of one tree, with the columns read for it."""
 
     def __init__(self, core: _core.Chunk, shape: Shape | None = None) -> None:
         self._core = core
         self._shape = shape
         self.source_index = core.source_index
         self.path = core.path
-        # Keys that were found again because the file was never closed.
+        # Number of keys that were recovered because the file was never closed.
         self.recovered_count = core.recovered_count
         self.tree_name = core.tree_path
         self.tree_entries = core.tree_entries
@@ -51,7 +51,7 @@ class Chunk:
 
     @property
     def shape(self) -> Shape:
-        """What the branches of the tree look like."""
+        """The shape of the tree: its branches and their types."""
         if self._shape is None:
             self._shape = Shape(self._core.tree())
         return self._shape
@@ -62,10 +62,10 @@ class Chunk:
         return [path for path, kind in zip(outline.paths, outline.kinds, strict=True) if kind == "unreadable"]
 
     def group(self, name: str, column: Callable[[str], ak.Array] | None = None) -> ak.Array | None:
-        """Branches that belong together under a name, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``: a record array,
-        of which a branch is read when one of its values is wanted; None if the name stands for one branch or for none.
+        """Branches with a common prefix as a lazy record array, such as ``Muon`` from ``Muon_pt`` and ``Muon_eta``;
+        None if the name is not a group. A branch is read when one of its values is first accessed.
 
-        ``column`` gives the columns by the paths of branches, if not this chunk itself.
+        ``column`` returns the column of a branch path; the default is this chunk's ``array``.
         """
         group = self.shape.group(name)
         if group is None:
@@ -75,17 +75,17 @@ class Chunk:
         return whole[name]
 
     def own_names(self) -> list[str]:
-        """Names of the branches that were read, without those above them; a slash may be in a name."""
+        """Names of the branches that were read, without their parents' names; a name may contain a slash."""
         outline = self.shape.outline
         return [outline.names[outline.index_by_path[path]] for path in self.branches]
 
     @property
     def all_branches(self) -> list[str]:
-        """Names of all branches of the tree that can be read."""
+        """Paths of all readable branches of the tree."""
         return self._core.tree().readable()
 
     def column(self, name: str) -> _core.Column:
-        """The values of a branch in buffers; a branch that was not read is read now.
+        """The values of a branch as buffers; a branch that is not in the chunk yet is read now.
 
         Raises NoSuchKeyError, UnsupportedBranchError, BadFileError, StorageError.
         """
@@ -100,38 +100,39 @@ class Chunk:
         return self._columns[name]
 
     def path_of(self, name: str) -> str:
-        """The path of the branch that a name means. Raises NoSuchKeyError with the nearest names."""
+        """Resolve a name to the path of a branch. Raises NoSuchKeyError with the nearest names."""
         tree = self._core.tree()
         with with_near_names(name, tree.readable):
             path: str = tree.branch(tree.find(name)).path
         return path
 
     def array(self, name: str, library: str = "ak") -> Any:
-        """A branch as an array of ``len(chunk)`` entries, made once."""
+        """A branch as an array of length ``len(chunk)``, cached."""
         key = (name, library)
         if key not in self._arrays:
             self._arrays[key] = array_of(layout_of(self.column(name)), library)
         return self._arrays[key]
 
     def arrays(self, library: str = "ak", names: Sequence[str] | None = None) -> Any:
-        """Several branches together (those that were read, if none are named)."""
+        """Several branches together (by default all that were read)."""
         wanted = self.branches if names is None else names
         return group_of(record_of_columns({name: self.column(name) for name in wanted}, len(self)), library)
 
     def release(self) -> None:
-        """Frees the columns; arrays that are still in use stay valid."""
+        """Free the columns; arrays that are still referenced stay valid."""
         self._columns = {}
         self._arrays = {}
 
 
 class ChunkStream:
-    """Chunks of many files in their order. Threads of the engine prefetch: they open files and fetch and decode baskets
-    for the next chunks while one is in use.
+    """Chunks of many files, in order. Engine threads prefetch: while one chunk is in use they open files and fetch and
+    decode baskets for the next ones.
 
-    The keywords are the fields of a StreamRequest, with ``step_size`` and ``memory_limit`` as users write them: bytes
-    after decompression ("100 MB"), entries (an int) or a Step, and a size. MemoryLimitError is raised where the limit
-    is too small for the chunk in use, the one before and the next ones. Errors of a source are raised at its place in
-    the order; with ``skip_bad_files`` and ``allow_missing`` the file is noted in ``skipped`` instead.
+    The keywords are the fields of a StreamRequest, except that ``step_size`` is bytes after decompression ("100 MB"), a
+    number of entries (int) or a ChunkLength, and ``memory_limit`` may be text such as "1 GiB". Raises MemoryLimitError
+    if the limit is too small for the chunk in use, the previous one and the next ones. The errors of a source are
+    raised at its position in the order; with ``skip_bad_files`` and ``allow_missing`` they are recorded in ``skipped``
+    instead.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class ChunkStream:
         branches: Sequence[str] | None,
         *,
         optional: Sequence[str] = (),
-        step_size: int | str | Step = "100 MB",
+        step_size: int | str | ChunkLength = "100 MB",
         threads: int = 1,
         memory_limit: int | str = "1 GiB",
         access: Access | str | None = None,
@@ -149,7 +150,7 @@ class ChunkStream:
         request = StreamRequest(
             branches=None if branches is None else tuple(branches),
             optional=tuple(optional),
-            step=step_size if isinstance(step_size, Step) else Step.of(step_size),
+            step=step_size if isinstance(step_size, ChunkLength) else ChunkLength.of(step_size),
             threads=threads,
             memory_limit_bytes=positive_bytes("memory_limit", memory_limit),
             access=access_of(access),
@@ -167,9 +168,10 @@ class ChunkStream:
     def _begin(self, sources: Sequence[Source], request: StreamRequest) -> None:
         self._sources = list(sources)
         self._request = request
-        self.skipped: list[SkippedFile] = []
+        self.skipped: list[SkippedSource] = []
         self._shape: tuple[int, Shape] | None = None
-        # Runs of sources of one format: a stream of its own reads each, the next one when the one before is over.
+        # Consecutive sources of the same format share a stream; the next stream is opened when the previous one has
+        # ended.
         self._runs = [list(run) for _, run in groupby(self._sources, lambda one: is_parquet(one.path))]
         self._first_source = 0
         self._over: list[StreamRecords] = []
@@ -184,7 +186,7 @@ class ChunkStream:
         )
 
     def _goes_on(self) -> bool:
-        """Goes on with the next run of sources, if there is one."""
+        """Switch to the next run of sources; return False at the end."""
         if len(self._runs) < 2:
             return False
         self._over.append(_counted_from(self._core.records(), self._first_source))
@@ -224,15 +226,15 @@ class ChunkStream:
         else:
             stop = chunk.tree_entries if source.entry_stop is None else min(source.entry_stop, chunk.tree_entries)
             lost = stop - chunk.entry_start
-        self.skipped.append(SkippedFile(shown(source.path), lost, error.reason, source_index))
+        self.skipped.append(SkippedSource(shown(source.path), lost, error.reason, source_index))
 
     def records(self) -> StreamRecords:
-        """What was read so far and what it cost."""
+        """Records of the data read until now, and of the cost."""
         now = _counted_from(self._core.records(), self._first_source)
         return reduce(StreamRecords.plus, [*self._over, now])
 
     def close(self) -> None:
-        """Stops prefetching."""
+        """Stop prefetching."""
         self._core.close()
 
     def __enter__(self) -> ChunkStream:
@@ -243,14 +245,14 @@ class ChunkStream:
 
 
 def _counted_from(read: StreamRecords, first: int) -> StreamRecords:
-    """The same with the numbers of sources counted over all runs."""
+    """The same records with source indices that count across all runs."""
     if first == 0:
         return read
     return replace(read, files=[replace(one, source_index=one.source_index + first) for one in read.files])
 
 
 def _entries_in(source: Source, access: Access) -> int | None:
-    """The number of entries of a source that cannot be read, if its file still has it."""
+    """The number of entries of a source that cannot be read; None if its file does not tell."""
     try:
         entries_count = opened(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:
@@ -260,7 +262,7 @@ def _entries_in(source: Source, access: Access) -> int | None:
 
 
 def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
-    """The nearest names for a source whose tree, or one of whose branches, is not there."""
+    """A hint with the nearest names for a source without its tree or one of the branches."""
     try:
         file = opened(source.path, access)
         trees = [key.path for key in file.keys_below("") if key.is_tree]

@@ -1,6 +1,6 @@
-"""Tree: our handle on a tree of a file, a TTree or an RNTuple.
+"""Tree: a TTree or an RNTuple of a file.
 
-A TTree may also store aliases, an index, and the trees that are its friends.
+A TTree may also store aliases, an index, and a list of friend trees.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 class Tree(Branches[Branch]):
-    """Columns of events in a file, a TTree or an RNTuple. ``tree["branch"]`` is a Branch; ``arrays`` and ``iterate``
-    read several together. ``len(tree)`` is the number of branches at the top, ``tree.num_entries`` that of entries.
-    Sizes are bytes; entries are numbered from 0, and a range is without its ``entry_stop``.
+    """A TTree or RNTuple: columns of events. ``tree["branch"]`` is a Branch; ``arrays`` and ``iterate`` read several
+    together. ``len(tree)`` is the number of top-level branches, ``tree.num_entries`` the number of entries. Sizes are
+    in bytes; entries are numbered from 0, and ranges exclude ``entry_stop``.
 
-    ``tree["branch"]`` raises NoSuchKeyError with the nearest names. What reads values raises UnsupportedBranchError,
-    BadFileError and StorageError, which name the file and the branch.
+    ``tree["branch"]`` raises NoSuchKeyError with the nearest names. Methods that read values raise
+    UnsupportedBranchError, BadFileError and StorageError, which name the file and the branch.
 
         >>> tree = branchline.open("file.root")["Events"]
         >>> tree.keys()
@@ -55,15 +55,15 @@ class Tree(Branches[Branch]):
         self.entries_count: int = core.entries_count
         self.warned_unreadable: set[str] = set()
         self._cycle = cycle
-        # A branch refers to its tree: a reference back would keep both, and the file, until Python looks for circles.
+        # A branch refers to its tree: a strong reference back would keep both, and the file, until garbage collection.
         self._branches: WeakValueDictionary[int, Branch] = WeakValueDictionary()
 
     def __repr__(self) -> str:
         count = len(self.outline.paths)
         return f"<Tree {self.path!r} of {self.file_path}: {count} branches, {self.entries_count} entries>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Whoever unpickles it opens the file again, by its path.
+    def __reduce__(self) -> tuple[object, ...]:
+        # Unpickling opens the file again, by its path.
         return _tree_of, (self.file, self.object_path.lstrip("/"))
 
     def __enter__(self) -> Tree:
@@ -73,25 +73,24 @@ class Tree(Branches[Branch]):
         self.close()
 
     def close(self) -> None:
-        """Closes the file; the tree can still be read."""
+        """Close the file; the tree can still be read."""
 
     @property
     def closed(self) -> bool:
-        """Whether its file was closed."""
+        """Whether the file is closed."""
         return self.file.closed
 
     @property
     def description(self) -> str:
-        """Its title, under the name that uproot has for it in an RNTuple."""
+        """The title, under uproot's name for it in RNTuples."""
         return self.title
 
     @property
     def all_members(self) -> Mapping[str, Any]:
-        """What a TTree stores of itself beside its branches, by the names of its members. Raises UnsupportedBranchError
-        for an RNTuple.
+        """The stored members of a TTree by name, without its branches. Raises UnsupportedBranchError for an RNTuple.
 
-            >>> tree.member("fEntries")
-            3
+        >>> tree.member("fEntries")
+        3
         """
         members: Mapping[str, Any] = self.file.members_of_tree(self.object_path)
         return members
@@ -102,11 +101,11 @@ class Tree(Branches[Branch]):
         return self.all_members
 
     def member(self, name: str) -> Any:
-        """A member that a TTree stores of itself. Raises NoSuchKeyError, UnsupportedBranchError for an RNTuple."""
+        """A stored member of a TTree. Raises NoSuchKeyError, UnsupportedBranchError for an RNTuple."""
         return self.all_members[name]
 
     def has_member(self, name: str) -> bool:
-        """Whether a TTree stores such a member of itself. Raises UnsupportedBranchError for an RNTuple."""
+        """Whether a TTree has this stored member. Raises UnsupportedBranchError for an RNTuple."""
         return name in self.all_members
 
     def _branch(self, index: int) -> Branch:
@@ -119,7 +118,7 @@ class Tree(Branches[Branch]):
 
     @property
     def file(self) -> FileHandle:
-        """The file that it is in."""
+        """The file that contains the tree."""
         return self._file
 
     @property
@@ -129,147 +128,147 @@ class Tree(Branches[Branch]):
 
     @property
     def number(self) -> None:
-        """None, for it is no branch."""
+        """None, as a tree is not a branch."""
         return
 
     @property
     def outline(self) -> Outline:
-        """Which branches there are, and which belong to which."""
+        """The hierarchy of the branches."""
         return self.shape.outline
 
     @property
     def parent(self) -> DirectoryHandle:
-        """The directory that it is in."""
+        """The directory that contains the tree."""
         return self.file.directory_of(self.path)
 
     @property
     def classname(self) -> str:
-        """The class that it has in the file: ``TTree``, ``TNtuple``, ``ROOT::RNTuple``, ..."""
+        """The class name in the file: ``TTree``, ``TNtuple``, ``ROOT::RNTuple``, ..."""
         return self.file.classname_of(self.object_path.lstrip("/"))
 
     @property
     def num_entries(self) -> int:
-        """Entries, under uproot's name."""
+        """Number of entries, under uproot's name."""
         return self.entries_count
 
     @property
     def object_path(self) -> str:
-        """Where it is in the file, as uproot writes it: ``/folder/tree;1``."""
+        """Path in the file, in uproot's notation: ``/folder/tree;1``."""
         return f"/{self.path}" if self._cycle is None else f"/{self.path};{self._cycle}"
 
     @property
     def cache_key(self) -> str:
-        """A text that no other tree of any file has but a copy: the identifier of the file, and the place in it."""
+        """A key that only this tree and its copies have: the UUID of the file, and the path."""
         return f"{self.file.uuid}:{self.object_path}"
 
     @cached_property
     def _links(self) -> StoredLinks | None:
-        """None for most trees, which have none."""
+        """The stored aliases, index and friends; None for most trees."""
         return StoredLinks(self) if self.core.has_relatives else None
 
     @property
     def aliases(self) -> dict[str, str]:
-        """Formulas that the file has names for (TTree::SetAlias), as ROOT writes them; expressions may use these."""
+        """Named formulas stored in the file (TTree::SetAlias), in ROOT's syntax; expressions may use the names."""
         return self._links.aliases if self._links else {}
 
     @property
     def friends(self) -> dict[str, Friend]:
-        """Trees that are read together with it (TTree::AddFriend), by the names that expressions use for them:
-        ``tree.arrays(["pt", "friend.weight"])``.
+        """Friend trees (TTree::AddFriend), by the names that expressions use: ``tree.arrays(["pt",
+        "friend.weight"])``.
         """
         return self._links.friends if self._links else {}
 
     @property
     def index(self) -> Index | None:
-        """The index by which it is read as a friend (TTree::BuildIndex); None if it has none."""
+        """The index (TTree::BuildIndex) that is used when this tree is a friend of another; None if it has none."""
         return self._links.index if self._links else None
 
     @property
     def compressed_bytes(self) -> int:
-        """Bytes of all branches in the file."""
+        """Total size of all branches in the file."""
         return sum(branch.compressed_bytes for branch in self.values() if not branch.is_part)
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Bytes of all branches after decompression."""
+        """Total size of all branches after decompression."""
         return sum(branch.plain_bytes for branch in self.values() if not branch.is_part)
 
     @property
     def compression_ratio(self) -> float:
-        """Bytes after decompression for each byte in the file; 1 if there are none."""
+        """Size after decompression divided by the size in the file; 1 for an empty tree."""
         compressed = self.compressed_bytes
         return self.uncompressed_bytes / compressed if compressed else 1.0
 
     def branch(self, index: int) -> Branch:
-        """A branch by its number, a parent before its children."""
+        """Return a branch by its index, which counts parents before their children."""
         branch = self._branches.get(index)
         if branch is None:
             branch = self._branches[index] = Branch(self, index, self.shape.facts_of(index))
         return branch
 
     def index_of(self, name: str) -> int | None:
-        """The number of the branch that a name means, which may begin with that of the tree as in ROOT; None if there
-        is none. Raises NoSuchKeyError if it means two.
+        """Return the index of the branch with this name, which may start with the tree's name as in ROOT; None if there
+        is none. Raises NoSuchKeyError for an ambiguous name.
         """
         own = f"{self.name}."
         for one in (name, name.removeprefix(own)) if name.startswith(own) else (name,):
             try:
                 return self.core.find(one)
             except NoSuchKeyError as error:
-                if error.hint is not None:  # it names those that there are
+                if error.hint is not None:  # the name is ambiguous
                     raise
         return None
 
     def no_such_branch(self, name: str) -> str:
-        """What to say of a branch that is not there."""
+        """The error message for a branch that does not exist."""
         return f"tree {self.path} has no branch {name!r}"
 
     def hint_of_friends(self, name: str, known: Callable[[], list[str]]) -> str | None:
-        """The hint for a name that may be that of a friend's branch, without opening friends; None without them."""
+        """A hint for a name that may refer to a friend's branch; None without friends. Does not open the friends."""
         if not self.friends:
             return None
         friend, _, rest = name.partition(".")
         if rest and friend in self.friends:
             own = f"tree.friends[{friend!r}].tree[{rest!r}]"
-            return f"{friend} is a friend: tree.arrays({name!r}) reads its branch entry by entry, {own} is its own"
+            return f"{friend} is a friend: tree.arrays({name!r}) reads its branch aligned to this tree, {own} unaligned"
         near = near_names_hint(name, known())
         friends = f"tree.arrays({name!r}) also looks in the friends of the tree: {', '.join(self.friends)}"
         return friends if near is None else f"{near} {friends}"
 
     def check_readable(self, path: str) -> None:
-        """Raises what reading a branch would raise: UnsupportedBranchError, BadFileError, StorageError."""
+        """Raise the error that reading a branch would raise: UnsupportedBranchError, BadFileError, StorageError."""
         self.core.check_readable(path)
 
     def empty_columns(self, paths: list[str]) -> list[Any]:
-        """Columns without entries, with the types of these branches. Raises UnsupportedBranchError."""
+        """Columns of length 0 with the types of these branches. Raises UnsupportedBranchError."""
         return self.core.empty_columns(paths)
 
     def entry_offsets(self, index: int) -> list[int]:
-        """Entries at which the baskets of a branch begin, and its end; one number if it has none. Raises BadFileError,
-        StorageError.
+        """The first entry of each basket of a branch, followed by the number of entries: shape (baskets + 1,). Raises
+        BadFileError, StorageError.
         """
         return self.core.entry_offsets(index)
 
     def basket_borders(self) -> list[int]:
-        """Entries at which parts that are read apart may begin: few baskets are then read for two parts."""
+        """Entries at which the tree can be split for parallel reading, such that few baskets are read twice."""
         return self.core.basket_borders()
 
     def plain_bytes_per_entry(self, paths: list[str]) -> float:
-        """Bytes after decompression for an entry of these branches together."""
+        """Mean size after decompression of one entry of all of these branches."""
         return self.core.bytes_per_entry([self.core.find(path) for path in paths]).plain
 
     def source(self, entry_start: int = 0, entry_stop: int | None = None) -> Source:
-        """A range of its entries as a source of a stream, which reads without opening it again."""
+        """A range of entries as the source of a stream, which reads it without opening the tree again."""
         return Source(self.file_path, self.path, entry_start, entry_stop, self)
 
 
 def _tree_of(file: FileHandle, name: str) -> TreeHandle:
-    """What unpickling a tree gives."""
+    """Unpickle a tree."""
     return file.tree(name)
 
 
 class StoredLinks:
-    """The aliases, index and friends of a tree, read at their first use; most trees have none."""
+    """The aliases, index and friends of a tree, read on first use."""
 
     def __init__(self, tree: TreeHandle) -> None:
         self._tree = tree
@@ -284,24 +283,26 @@ class StoredLinks:
 
     @cached_property
     def aliases(self) -> dict[str, str]:
-        """Formulas of ROOT by their names (TTree::SetAlias)."""
+        """Formulas of ROOT by name (TTree::SetAlias)."""
         return {one.raw("fName"): one.raw("fTitle") for one in self._objects("fAliases")}
 
     @cached_property
     def index(self) -> Index | None:
-        """Its index; None if it has none (TTree::BuildIndex). Raises UnsupportedBranchError for one of another kind."""
+        """The index (TTree::BuildIndex); None if it has none. Raises UnsupportedBranchError for an index of another
+        class.
+        """
         index = self._record.raw("fTreeIndex") if "fTreeIndex" in self._record else None
         if index is None:
             return None
         if index.unread is not None or "fIndex" not in index:
-            what = f"the index of tree {self._tree.path} is a {index.classname}, which is not read"
+            what = f"the index of tree {self._tree.path} is a {index.classname}, which is not supported"
             raise UnsupportedBranchError(f"{what}: {index.unread}", path=self._tree.file_path)
         keys = _pairs(index.raw("fIndexValues"), index.raw("fIndexValuesMinor"))
         return Index((index.raw("fMajorName"), index.raw("fMinorName")), keys, np.asarray(index.raw("fIndex")))
 
     @cached_property
     def friends(self) -> dict[str, Friend]:
-        """Its friends by the names under which expressions find them."""
+        """Friend trees by the names that expressions use."""
         friends: dict[str, Friend] = {}
         for element in self._objects("fFriends"):
             friend = Friend(self._tree, element.raw("fName"), element.raw("fTreeName"), element.raw("fTitle"))
@@ -311,14 +312,16 @@ class StoredLinks:
 
 @dataclass(frozen=True)
 class Index:
-    """The index of a tree: the ``formulas`` of its two numbers, pairs of these in order, the entries that have them."""
+    """The index of a tree: the two ``formulas`` of its key, the sorted ``keys`` (pairs of numbers), and the ``entries``
+    that have them.
+    """
 
     formulas: tuple[str, str]
     keys: Any
     entries: Any
 
     def find(self, wanted: Any) -> Any:
-        """The entries with these pairs of numbers, -1 for those that no entry has."""
+        """The entries with these keys, -1 for unknown keys."""
         if not len(self.keys):
             return np.full(len(wanted), -1)
         places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
@@ -326,10 +329,10 @@ class Index:
 
 
 class Friend:
-    """A tree that is read together with a main tree: by its index if it has one, else entry by entry.
+    """A friend tree, aligned with a main tree by its index if it has one, else by entry number.
 
-    Where it has no entry for one of the main tree, its values are None. ``file_path`` is as the file has it, empty for
-    the same file.
+    Its values are None for main entries without a matching entry. ``file_path`` is as stored in the file; empty means
+    the main tree's file.
 
         >>> tree.friends["weights"].tree["w"].array()
     """
@@ -345,35 +348,40 @@ class Friend:
 
     @cached_property
     def tree(self) -> TreeHandle:
-        """The tree. Raises MissingFileError, NoSuchKeyError and what else opening raises."""
-        file = self._main.file if self._is_in_same_file() else self._main.file.another(self._place())
+        """The tree. Raises MissingFileError, NoSuchKeyError and the other errors of opening."""
+        path = self.file_path
+        is_in_same_file = not path or os.path.realpath(path) == os.path.realpath(self._main.file_path)
+        file = self._main.file if is_in_same_file else self._main.file.another(self._place())
         try:
             return file.tree(self.tree_name)
         except NoSuchKeyError as error:
-            what = f"tree {self._main.path} has a friend {self.name}, which is not there: {error.what}"
+            what = f"tree {self._main.path} has a friend {self.name}, which does not exist: {error.what}"
             raise NoSuchKeyError(what, path=file.path, hint=error.hint) from None
 
-    def _is_in_same_file(self) -> bool:
-        return not self.file_path or os.path.realpath(self.file_path) == os.path.realpath(self._main.file_path)
-
     def _place(self) -> str:
-        """Where its file is: as it is written, from the current directory, or in the folder of the main file."""
+        """Path of its file: as stored (relative to the current directory), or relative to the folder of the main
+        file.
+        """
         in_folder = os.path.join(os.path.dirname(self._main.file_path), self.file_path)
         for place in (self.file_path, in_folder):
             if "://" in place or os.path.exists(place):
                 return place
-        what = f"tree {self._main.path} of {self._main.file_path} has a friend {self.name}, whose file is not there"
-        hint = f"it is looked for from the current directory, and as {in_folder}"
+        what = f"tree {self._main.path} of {self._main.file_path} has a friend {self.name}, whose file does not exist"
+        hint = f"put it into the current directory, or at {in_folder}"
         raise MissingFileError(what, path=self.file_path, hint=hint)
 
     @cached_property
     def _entries(self) -> Any | None:
-        """For each entry of the main tree that of this one, -1 where it has none; None if they are the same numbers."""
+        """The friend's entry for each entry of the main tree, -1 if it has none; None if the entry numbers are the
+        same.
+        """
         index = self.tree.index
         return None if index is None else index.find(_pairs(*_numbers(self._main, index.formulas)))
 
     def find_path(self, name: str) -> str | None:
-        """The path of the branch that a name means; None if there is none. Raises NoSuchKeyError if it means two."""
+        """Return the path of the branch with this name, or None. Raises NoSuchKeyError for an ambiguous
+        name.
+        """
         index = self.tree.find(name)
         return None if index is None else self.tree.outline.paths[index]
 
@@ -382,7 +390,7 @@ class Friend:
         return self.tree.keys()
 
     def layout(self, path: str, start: int, count: int) -> ak.contents.Content:
-        """The column of a branch for a range of entries of the main tree."""
+        """The values of a branch for a range of entries of the main tree."""
         if self._entries is None:
             stop = min(start + count, self.tree.entries_count)
             column = self.tree[path].array(None, min(start, stop), stop)
@@ -402,7 +410,7 @@ class Friend:
 
 
 def _numbers(tree: TreeHandle, names: tuple[str, str]) -> list[Any]:
-    """The two numbers of each entry, whole ones as TTreeIndex takes them."""
+    """The two key numbers of each entry, converted to integers as TTreeIndex does."""
     made = []
     for name in names:
         if name.strip().removeprefix("-").isdecimal():
@@ -414,7 +422,7 @@ def _numbers(tree: TreeHandle, names: tuple[str, str]) -> list[Any]:
 
 
 def _pairs(major: Any, minor: Any) -> Any:
-    """Two columns of numbers as one that is compared like pairs."""
+    """Combine two columns of numbers into one that compares like pairs."""
     pairs = np.empty(len(major), dtype=[("major", "i8"), ("minor", "i8")])
     pairs["major"], pairs["minor"] = major, minor
     return pairs

@@ -1,9 +1,9 @@
-"""Reads what was selected of a tree, and puts the parts of it together."""
+"""Reads a selection of a tree and assembles the result."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, MutableSequence, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from branchline.errors import OptionError
 from branchline.reading.arrays.layouts import BACKEND
-from branchline.reading.arrays.lazy import lazy_array
+from branchline.reading.arrays.lazy import AccessLog, lazy_array
 from branchline.reading.arrays.libraries import array_of, group_of
 from branchline.reading.arrays.nesting import Group, groups_of, nested_layout
-from branchline.reading.request import ONE_STEP, ReadRequest, Step
+from branchline.reading.request import ONE_STEP, ChunkLength, ReadRequest
 from branchline.reading.trees.selection import BranchField, Columns, Field, GroupField, Selected, Selection
 from branchline.reading.trees.stream import Chunk, ChunkStream
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def columns_of(chunk: Chunk) -> Columns:
-    """The columns that were read for a chunk."""
+    """The columns of a chunk."""
     return Columns(chunk.entry_start, len(chunk), {path: chunk.column(path) for path in chunk.branches})
 
 
 def read(
     tree: TreeHandle, selection: Selection, request: ReadRequest, under: BranchesHandle | None = None
 ) -> ReadResult:
-    """Reads a range of entries: at once if what is stored of it fits the memory limit, so that the values are decoded
-    where they stay; else chunk by chunk.
+    """Read a range of entries: in one step if its stored bytes fit the memory limit, so that values are decoded in
+    place; otherwise chunk by chunk.
     """
     start, stop = request.range_in(tree.entries_count)
     paths = selection.paths()
@@ -41,22 +41,24 @@ def read(
         return ReadResult(selection, [selection.of(columns)], request, under)
     if not paths:
         return ReadResult(selection, [selection.of(Columns(start, stop - start, {}))], request, under)
-    of_stream = request.stream(paths, step=Step.of(ONE_STEP), keeps_values=True)
+    of_stream = request.stream(paths, step=ChunkLength.of(ONE_STEP), keeps_values=True)
     with ChunkStream.of([tree.source(start, stop)], of_stream) as stream:
         return ReadResult(selection, [selection.of(columns_of(chunk)) for chunk in stream], request, under)
 
 
 class Accessed(NamedTuple):
-    """A buffer that a virtual array needed, and its branch, which is read for the first of its buffers."""
+    """An access to a buffer of a virtual array, and the branch that was read for it. Only the first access to a branch
+    is listed.
+    """
 
     branch: str
     buffer_key: str
 
 
-def read_lazily(
-    tree: TreeHandle, selection: Selection, request: ReadRequest, access_log: MutableSequence[Any] | None
-) -> ak.Array:
-    """The fields of a range of entries, each read when one of its values is wanted, and then noted in the log."""
+def read_lazily(tree: TreeHandle, selection: Selection, request: ReadRequest, access_log: AccessLog | None) -> ak.Array:
+    """Lazy fields of a range of entries: each is read when one of its values is first accessed, and then recorded in
+    the log.
+    """
     start, stop = request.range_in(tree.entries_count)
     plain = replace(request, how=None)
 
@@ -71,7 +73,7 @@ def read_lazily(
 
 
 def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
-    """Branches and groups as they are."""
+    """Plain branches and groups, without computed fields."""
     members: dict[str, str | Group] = {}
     for name, field in fields.items():
         if isinstance(field, BranchField):
@@ -82,9 +84,9 @@ def _members(fields: Mapping[str, Field]) -> dict[str, str | Group]:
 
 
 class ReadResult:
-    """Parts of a selection, one after the other, in the form that a request wants.
+    """The parts of a selection, concatenated, in the format that a request asks for.
 
-    ``under`` is the tree or branch whose texts awkward arrays are to carry, and which says what belongs together.
+    ``under`` is the tree or branch that provides the titles for ``ak_add_doc`` and the grouping for ``how="nested"``.
     """
 
     def __init__(
@@ -106,21 +108,21 @@ class ReadResult:
         return array_of(self._documented().contents[0], self._request.library, self._entries, typename)
 
     def group(self) -> Any:
-        """All fields."""
+        """All fields together."""
         record, library = self._documented(), self._request.library
         if self._request.is_nested and self._under is not None:
             return group_of(self._nested(record, self._under), library, None, self._entries)
         return group_of(record, library, self._request.how, self._entries, self._typenames())
 
     def _typenames(self) -> dict[str, str]:
-        """C++ types of the fields that are branches, where NumPy's objects are made by them."""
+        """C++ types of the fields that are branches; only needed to convert objects to NumPy."""
         if self._request.library != "np" or self._under is None:
             return {}
         tree, fields = self._under.tree, self._selection.fields
         return {name: tree[one.path].typename for name, one in fields.items() if isinstance(one, BranchField)}
 
     def _nested(self, record: ak.contents.RecordArray, under: BranchesHandle) -> ak.contents.RecordArray:
-        """The same with the branches that belong together as records; what was computed stays as it is."""
+        """The record with related branches grouped; computed fields are unchanged."""
         contents = dict(zip(record.fields, record.contents, strict=True))
         branches: dict[str, ak.contents.Content] = {}
         others: dict[str, str | Group] = {}
@@ -135,7 +137,7 @@ class ReadResult:
         return nested.copy(parameters=record.parameters)
 
     def _documented(self) -> ak.contents.RecordArray:
-        """The same with the titles or attributes of the branches that ``ak_add_doc`` names."""
+        """The record with the titles or attributes that ``ak_add_doc`` asks for."""
         doc, under = self._request.add_doc, self._under
         if not doc or self._request.library != "ak" or under is None:
             return self._record
@@ -153,10 +155,10 @@ class ReadResult:
         )
 
 
-def _attribute(of: Any, name: str) -> Any:
+def _attribute(of: object, name: str) -> object:
     value = getattr(of, name, None)
     if value is None:
-        raise OptionError(f"ak_add_doc: {of!r} has no {name!r}", hint='it has a "title", a "name" and a "typename"')
+        raise OptionError(f"ak_add_doc: {of!r} has no {name!r}", hint='use "title", "name" or "typename"')
     return value
 
 
@@ -168,8 +170,8 @@ def _joined(records: Sequence[ak.contents.RecordArray], selection: Selection) ->
     return ak.concatenate([ak.Array(record) for record in records], highlevel=False)
 
 
-def _entries_of(parts: Sequence[Any]) -> Any:
-    """Numbers of entries, as a range where they follow each other."""
+def _entries_of(parts: Sequence[Any]) -> object:
+    """Concatenate entry numbers; consecutive ranges become one range."""
     if all(isinstance(part, range) for part in parts):
         follow = all(one.stop == other.start for one, other in itertools.pairwise(parts))
         if parts and follow:

@@ -1,4 +1,4 @@
-"""Many trees read step by step, and what a step comes from."""
+"""Steps over many trees, with reports of the entries that they cover."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from branchline.reading.trees.tree_reader import ReadResult, columns_of
 
 if TYPE_CHECKING:
     from branchline.reading.request import ReadRequest
-    from branchline.reading.sources import SkippedFile, Source
+    from branchline.reading.sources import SkippedSource, Source
     from branchline.reading.trees.handles import BranchesHandle, FileHandle, OpenFile, TreeHandle
 
 
 @dataclass(frozen=True)
 class Report:
-    """Where a step comes from, as uproot's report: entries in the tree, and counted over all files before."""
+    """The entries that a step covers, as in uproot: numbered within the tree, and across all files."""
 
     file_path: str
     tree_path: str
@@ -31,47 +31,47 @@ class Report:
 
     @property
     def global_entry_start(self) -> int:
-        """First entry, counted over all files."""
+        """First entry, counted across all files."""
         return self.tree_entry_start + self.global_offset
 
     @property
     def global_entry_stop(self) -> int:
-        """The entry after the last, counted over all files."""
+        """End of the entry range, counted across all files."""
         return self.tree_entry_stop + self.global_offset
 
     @property
     def start(self) -> int:
-        """First entry, counted over all files."""
+        """First entry, counted across all files."""
         return self.global_entry_start
 
     @property
     def stop(self) -> int:
-        """The entry after the last, counted over all files."""
+        """End of the entry range, counted across all files."""
         return self.global_entry_stop
 
     @property
     def file(self) -> FileHandle:
-        """The file, opened again. Raises what opening raises."""
+        """The file, opened again. Raises the errors of opening."""
         if self.open_file is None:
-            raise ValueError("this report was made without a way to open its file")
+            raise ValueError("this report cannot open its file: it has no open_file function")
         return self.open_file(self.file_path)
 
     @property
     def tree(self) -> TreeHandle:
-        """The tree, opened again. Raises what opening raises."""
+        """The tree, opened again. Raises the errors of opening."""
         return self.file.tree(self.tree_path)
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What was selected of one chunk."""
+    """The selected fields of one chunk."""
 
     selection: Selection
     selected: Selected
     report: Report
 
     def counted_over_all(self) -> Selected:
-        """What was selected, with entries that are counted over all trees."""
+        """The selected fields, with entry numbers that count across all trees."""
         entries, offset = self.selected.entries, self.report.global_offset
         if isinstance(entries, range):
             return Selected(self.selected.record, range(entries.start + offset, entries.stop + offset))
@@ -79,9 +79,9 @@ class StepResult:
 
 
 class _SkippedFiles:
-    """Warns of each file that a stream skipped, when it is skipped or when the reading ends early."""
+    """Warns about each file that a stream skips, immediately or when reading stops early."""
 
-    def __init__(self, stream: ChunkStream, skipped: list[SkippedFile] | None) -> None:
+    def __init__(self, stream: ChunkStream, skipped: list[SkippedSource] | None) -> None:
         self._stream = stream
         self._skipped = [] if skipped is None else skipped
         self._count = 0
@@ -93,7 +93,7 @@ class _SkippedFiles:
         self.warn_of_new()
 
     def warn_of_new(self) -> None:
-        """Warns of those that were skipped since the last call."""
+        """Warn about the files skipped since the last call."""
         new = self._stream.skipped[self._count :]
         self._count += len(new)
         self._skipped += new
@@ -102,10 +102,10 @@ class _SkippedFiles:
 
 
 class Steps:
-    """A selection of many trees, step by step, for a request.
+    """A selection from many trees, in steps.
 
-    ``selection`` None is all that can be read of each tree. ``open_file`` opens the files of reports. ``under`` is the
-    tree or branch whose texts and groups count. Skipped files are added to the list ``skipped``.
+    ``selection`` None means all readable branches of each tree. ``open_file`` opens the files of reports. ``under`` is
+    the tree or branch that provides titles and groups. Skipped files are appended to ``skipped``.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Steps:
         request: ReadRequest,
         open_file: OpenFile,
         under: BranchesHandle | None = None,
-        skipped: list[SkippedFile] | None = None,
+        skipped: list[SkippedSource] | None = None,
     ) -> None:
         self._sources = sources
         self._selection = selection
@@ -127,17 +127,17 @@ class Steps:
         self._warned: set[tuple[str, ...]] = set()
 
     def run(self, *, report: bool = False) -> Iterator[Any]:
-        """Arrays, or with ``report`` pairs of arrays and a Report."""
+        """Yield arrays, or with ``report`` pairs of arrays and a Report."""
         for step in self._steps():
             result = ReadResult(step.selection, [step.counted_over_all()], self._request, self._under)
             arrays, of_step = result.group(), step.report
-            # The memory of a step is free when the caller has released it: nothing else may refer to it here.
+            # The caller must be able to free a step's memory by releasing it: drop all other references.
             del step, result
             yield (arrays, of_step) if report else arrays
             del arrays
 
     def together(self) -> Any:
-        """All steps as one."""
+        """All steps concatenated."""
         selection, parts = self._selection or Selection({}), []
         for step in self._steps():
             selection = step.selection
@@ -145,7 +145,7 @@ class Steps:
         return ReadResult(selection, parts, self._request, self._under).group()
 
     def _steps(self) -> Iterator[StepResult]:
-        """What was selected of each chunk, and where it comes from."""
+        """Yield the selected fields of each chunk with its report."""
         branches = None if self._selection is None else self._selection.paths()
         stream = ChunkStream.of(self._sources, self._request.stream(branches))
         with stream, _SkippedFiles(stream, self._skipped) as skipped:
@@ -153,7 +153,9 @@ class Steps:
             for chunk in stream:
                 skipped.warn_of_new()
                 if chunk.source_index != source:
-                    self._warn_if_recovered(chunk)
+                    # If the tree was already open, opening it has issued this warning.
+                    if chunk.recovered_count and self._sources[chunk.source_index].open_tree is None:
+                        warn(recovered(chunk.path, chunk.recovered_count), RecoveredFileWarning)
                     offset += entries_of_source
                     source, entries_of_source = chunk.source_index, chunk.tree_entries
                 selection = self._selection or self._all_of(chunk)
@@ -162,13 +164,8 @@ class Steps:
                 yield StepResult(selection, selection.of(columns_of(chunk)), report)
                 del chunk
 
-    def _warn_if_recovered(self, chunk: Chunk) -> None:
-        """Warns of a file that was never closed, unless its tree was open before: then opening has warned."""
-        if chunk.recovered_count and self._sources[chunk.source_index].open_tree is None:
-            warn(recovered(chunk.path, chunk.recovered_count), RecoveredFileWarning)
-
     def _all_of(self, chunk: Chunk) -> Selection:
-        """All branches that were read of a chunk, with one warning of those that cannot be."""
+        """All branches that were read for a chunk, with one warning about the unreadable ones."""
         if chunk.branches != self._all_of_chunk[0] or not self._warned:
             selection = Selection({name: BranchField(path) for name, path in short_names(chunk).items()})
             self._all_of_chunk = (chunk.branches, selection)
@@ -180,12 +177,12 @@ class Steps:
 
 
 def recovered(path: str, keys_count: int) -> str:
-    """The warning that a file was never closed."""
-    return f"{path} was never closed: {keys_count} of its keys were found again, with what was saved until then"
+    """The warning about a file that was never closed."""
+    return f"{path} was never closed: {keys_count} of its keys were recovered, with the data saved until then"
 
 
 def short_names(chunk: Chunk) -> dict[str, str]:
-    """Paths of a chunk's branches under their own names, or under the whole path where two have the same."""
+    """Paths of a chunk's branches under their own names, or under the full path if names clash."""
     own = chunk.own_names()
     counts = Counter(own)
     return {name if counts[name] == 1 else path: path for name, path in zip(own, chunk.branches, strict=True)}

@@ -1,8 +1,8 @@
 /* The pictures of a trace: offset against time with what goes on below it, sizes of requests, reads of each event. */
 "use strict";
 
-const PALETTE = ["#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#a96b59", "#e76300", "#2fb5c4", "#94a4a2"];
-const DOING = { reading: "#3f90da", wait: "#e76300", decompress: "#832db6", decode: "#2fb5c4", wagon: "#94a4a2", open: "#a96b59" };
+const PALETTE = {{ palette.BRANCHES | tojson }};
+const DOING = {{ palette.DOING | tojson }};
 const BINS = 160;
 const LABEL_WIDTH = 70, LABEL_HEIGHT = 12;
 

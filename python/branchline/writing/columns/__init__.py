@@ -1,1 +1,1 @@
-"""The parts of an output that every writer shares: targets, fields, columns, ROOT and Parquet files."""
+"""Shared parts of all writers: targets, fields, columns, ROOT and Parquet files."""

@@ -1,8 +1,6 @@
-"""Awkward layouts as columns of the engine: the reverse of `branchline.reading.arrays.layouts.layout_of`."""
+"""Converts Awkward layouts to engine columns: the inverse of `branchline.reading.arrays.layouts.layout_of`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -15,7 +13,7 @@ NUMBERS = "biuf"
 
 
 def column_of(layout: ak.contents.Content, name: str) -> Column:
-    """The column of a layout. Raises UnsupportedBranchError with the ``name`` of the branch."""
+    """Convert a layout to a column. Raises UnsupportedBranchError with the ``name`` of the branch."""
     if layout.is_indexed and not layout.is_option:
         return column_of(layout.project(), name)
     if layout.is_unknown:
@@ -41,7 +39,7 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
 
 
 def _option(layout: ak.contents.Content, name: str) -> Column:
-    """The column of values that may be missing: of records and what holds them a column without an option."""
+    """Convert optional values. Optional records and lists of records become columns that are not optional."""
     content = layout.content
     if content.is_record and not content.is_tuple:
         return column_of(with_missing_members(layout), name)
@@ -56,7 +54,10 @@ def _option(layout: ak.contents.Content, name: str) -> Column:
 
 
 def lists_of(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
-    """Lists with offsets of 64 bits from 0 on; those that have them already are not copied, as awkward would."""
+    """Return the lists with 64-bit offsets that start at 0.
+
+    Lists that already have these offsets are not copied, unlike with awkward's own conversion.
+    """
     if isinstance(layout, ak.contents.ListOffsetArray):
         offsets = layout.offsets.data
         if offsets.dtype == np.int64 and offsets[0] == 0:
@@ -65,12 +66,12 @@ def lists_of(layout: ak.contents.Content) -> ak.contents.ListOffsetArray:
 
 
 def missing_error(name: str, hint: str) -> UnsupportedBranchError:
-    """The error for values of a branch that turn out to be missing when it holds others already."""
-    return UnsupportedBranchError(f"{name}: values are missing, which no branch of a TTree can hold", hint=hint)
+    """Return the error for missing values in a branch, which a TTree cannot store."""
+    return UnsupportedBranchError(f"{name}: values are missing, which a TTree cannot store", hint=hint)
 
 
 def _union(layout: ak.contents.Content, name: str) -> Column:
-    """A union whose first content, with tag 0, stands for missing values."""
+    """Convert a union. Missing values have tag 0; the first content is an empty column for this tag."""
     given = layout.tags.data[: len(layout)]
     tags = np.zeros(len(layout), dtype="u1")
     contents: list[Column] = [Column.Flat("unknown", np.empty(0, dtype="u1"))]
@@ -99,6 +100,6 @@ def _numbers(layout: ak.contents.Content, name: str) -> Column:
     return Column.Flat(f"{values.dtype.kind}{values.dtype.itemsize}", _memory(values))
 
 
-def _memory(values: Any) -> np.ndarray[Any, Any]:
-    """An array whose memory the engine reads as it is."""
+def _memory(values: np.ndarray) -> np.ndarray:
+    """Return the values in contiguous, aligned memory that the engine can read without a copy."""
     return np.require(values, requirements=["C", "A"])

@@ -1,8 +1,8 @@
-"""The fields of an RNTuple that are made from the branches of a tree.
+"""Plans the fields of an RNTuple from the branches of a tree.
 
-A branch that only groups others becomes a record of them, and one that is a collection of objects a list of records.
-Arrays that the same branch counts come together as a collection ``_collection0``, ..., and are shown under their own
-names, as ROOT's importer of TTrees does (RNTupleImporter).
+A branch that only groups sub-branches becomes a record. A branch that is a collection of objects becomes a list of
+records. Arrays with a common counter become a collection ``_collection0``, ``_collection1``, ..., and are also
+projected to fields with their own names, as in ROOT's importer of TTrees (RNTupleImporter).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import awkward as ak
 import numpy as np
@@ -21,54 +21,57 @@ from branchline.reading.arrays.layouts import misses, whole
 from branchline.reading.arrays.nesting import IMPORTED, LEFT_OUT, Outline, imported_counts
 from branchline.writing.columns.columns import HINT, column_of
 
+if TYPE_CHECKING:
+    from branchline.reading.trees.tree import Tree
+
 DIMENSIONS = re.compile(r"(\[[^\]]*\])+$")
-# What ROOT does not allow in the name of a field (RNTuple specification, "Naming specification").
+# Matches characters that ROOT does not allow in field names (RNTuple specification, "Naming specification").
 NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A field whose values are those of a branch."""
+    """A field with the values of one branch."""
 
     name: str
     path: str
 
     def paths(self) -> Iterator[str]:
-        """The branches that it consists of."""
+        """Yield the path of the branch that the field is made from."""
         yield self.path
 
-    def layout(self, chunk: Any) -> ak.contents.Content:
-        """Its values."""
+    def layout(self, chunk: ak.contents.RecordArray) -> ak.contents.Content:
+        """Return the values of the field in ``chunk``."""
         return chunk[self.path]
 
 
 @dataclass(frozen=True)
-class Members:
-    """A field of several: one record for each entry, or a list of them."""
+class RecordField:
+    """A field with sub-fields: one record per entry, or a list of records."""
 
     name: str
-    members: tuple[Leaf | Members, ...]
+    members: tuple[Leaf | RecordField, ...]
     is_list: bool
 
     def paths(self) -> Iterator[str]:
-        """The branches that it consists of."""
+        """Yield the paths of the branches that the field is made from."""
         for member in self.members:
             yield from member.paths()
 
-    def layout(self, chunk: Any) -> ak.contents.Content:
-        """Its values."""
+    def layout(self, chunk: ak.contents.RecordArray) -> ak.contents.Content:
+        """Return the values of the field in ``chunk``."""
         names = [member.name for member in self.members]
         layouts = [member.layout(chunk) for member in self.members]
         if not self.is_list:
             return ak.contents.RecordArray(layouts, names)
         if not all(layout.is_list for layout in layouts):
-            raise UnsupportedBranchError(f"the members of {self.name} are no lists, unlike itself", hint=HINT)
+            raise UnsupportedBranchError(f"{self.name} is a list, but some of its members are not", hint=HINT)
         lists = [layout.to_ListOffsetArray64(True) for layout in layouts]
         offsets = lists[0].offsets
         for member, one in zip(self.members, lists, strict=True):
             if not np.array_equal(one.offsets.data, offsets.data):
                 raise BranchlineError(
-                    f"{member.name} of {self.name} has other numbers of elements than the other members"
+                    f"{member.name} of {self.name} has different numbers of elements than the other members"
                 )
         stop = offsets[-1]
         return ak.contents.ListOffsetArray(
@@ -76,12 +79,12 @@ class Members:
         )
 
 
-Field = Leaf | Members
+Field = Leaf | RecordField
 
 
 @dataclass(frozen=True)
 class ShownField:
-    """A field that shows a ``member`` of the elements of a collection, or their number if it is None."""
+    """A projected field: a ``member`` of a collection's elements, or the number of elements if ``member`` is None."""
 
     name: str
     collection: str
@@ -89,14 +92,14 @@ class ShownField:
 
 
 class RenamedBranch(NamedTuple):
-    """A branch whose field has another name, since ROOT does not allow its own or since another field has it."""
+    """A branch whose field needs a different name: ROOT rejects the branch name, or another field already has it."""
 
     branch: str
     field: str
 
 
-class MissingValues(Exception):  # noqa: N818 - no fault: the output begins anew, with other types
-    """Values of ``fields`` are missing that were not to be optional."""
+class MissingValues(Exception):  # noqa: N818 - not an error: the output is restarted with optional types
+    """Raised if values are missing in ``fields`` that were planned as not optional."""
 
     def __init__(self, fields: frozenset[str]) -> None:
         super().__init__(", ".join(sorted(fields)))
@@ -105,9 +108,11 @@ class MissingValues(Exception):  # noqa: N818 - no fault: the output begins anew
 
 @dataclass(frozen=True)
 class FieldPlan:
-    """The fields of an output, those that show parts of others, and names that had to be changed.
+    """The fields of an output file.
 
-    With ``optional`` only these fields have values that may be missing; without it all whose types say so.
+    ``shown`` are projected fields, which show parts of other fields. ``renamed`` are branches whose names had to be
+    changed. ``optional`` are the fields that may have missing values; None allows missing values in all fields whose
+    types support them.
     """
 
     fields: tuple[Field, ...]
@@ -116,11 +121,11 @@ class FieldPlan:
     optional: frozenset[str] | None = None
 
     def paths(self) -> list[str]:
-        """The branches that are read."""
+        """Return the branches to read."""
         return list(dict.fromkeys(path for field in self.fields for path in field.paths()))
 
     def layouts(self, chunk: ak.Array) -> list[ak.contents.Content]:
-        """The values of all fields, of the arrays of ``paths``. Raises MissingValues."""
+        """Return the values of all fields in a chunk, which contains the branches ``paths``. Raises MissingValues."""
         by_path = {name: chunk[name].layout for name in chunk.fields}
         layouts = [field.layout(by_path) for field in self.fields]
         if self.optional is None:
@@ -133,15 +138,15 @@ class FieldPlan:
         return settled
 
     def columns(self, layouts: Sequence[ak.contents.Content]) -> list[Column]:
-        """Values of all fields as columns of the engine."""
+        """Convert the values of all fields to engine columns."""
         return [column_of(layout, field.name) for field, layout in zip(self.fields, layouts, strict=True)]
 
 
-def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str], *, collect: bool) -> FieldPlan:
-    """The fields for the branches of a tree: of the chosen ones, or of all, without the dropped ones.
+def plan_fields(tree: Tree, chosen: Sequence[str] | None, dropped: Sequence[str], *, collect: bool) -> FieldPlan:
+    """Plan the fields for a tree's branches: the branches ``chosen``, or all if None, without those in ``dropped``.
 
-    With ``collect`` arrays with one counter become a collection. Raises `UnsupportedBranchError` for branches that
-    cannot be read.
+    With ``collect``, arrays with a common counter become a collection. Raises `UnsupportedBranchError` for branches
+    that cannot be read.
     """
     outline: Outline = tree.outline
     kept = _kept(tree, outline, chosen, dropped)
@@ -170,15 +175,15 @@ def plan_fields(tree: Any, chosen: Sequence[str] | None, dropped: Sequence[str],
     return _collected(tree, outline, fields, made)
 
 
-def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Sequence[str]) -> set[int]:
-    """The branches that match these names or patterns, with all below them."""
+def _kept(tree: Tree, outline: Outline, chosen: Sequence[str] | None, dropped: Sequence[str]) -> set[int]:
+    """Return the indices of the branches that match ``chosen`` but not ``dropped``, with all sub-branches."""
 
     def matching(patterns: Iterable[str]) -> set[int]:
         found: set[int] = set()
         for pattern in patterns:
             some = set(tree.indices(pattern, None, None, recursive=True))
             if not some:
-                some = {tree[pattern].number}  # or an error with the nearest names
+                some = {tree[pattern].number}  # raises an error with similar names if it does not exist
             found |= some | {below for index in some for below in outline.below(index)}
         return found
 
@@ -187,18 +192,18 @@ def _kept(tree: Any, outline: Outline, chosen: Sequence[str] | None, dropped: Se
 
 
 class _Maker:
-    """Makes fields of branches."""
+    """Creates fields from branches."""
 
     def __init__(self, outline: Outline, kept: set[int]) -> None:
         self._outline = outline
         self._kept = kept
-        # By owner: names of fields that are taken, and names of branches.
+        # By owner (the parent branch): names of fields that were created, and names of all sibling branches.
         self._taken: dict[int | None, set[str]] = {}
         self._reserved: dict[int | None, set[str]] = {}
         self.renamed: list[RenamedBranch] = []
 
     def field(self, index: int, prefix: str, owner: int | None) -> Field | None:
-        """The field of a branch; None if nothing of it is kept."""
+        """Return the field for a branch; None if neither the branch nor a sub-branch is kept."""
         outline = self._outline
         name = self._name(index, prefix, owner)
         if not outline.children(index):
@@ -212,13 +217,13 @@ class _Maker:
             members = [field for field in made if field is not None]
         if not members:
             return None
-        return Members(name, tuple(members), is_list=outline.kinds[index] == "data")
+        return RecordField(name, tuple(members), is_list=outline.kinds[index] == "data")
 
     def _own(self, index: int, prefix: str) -> str:
         return DIMENSIONS.sub("", self._outline.names[index].removeprefix(prefix)).rstrip(".")
 
     def _name(self, index: int, prefix: str, owner: int | None) -> str:
-        """The name of a field, which has no dots, spaces or dimensions, and differs from the other names there."""
+        """Return a unique field name for a branch, without dots, spaces and array dimensions."""
         name = self._own(index, prefix)
         clean = free = NOT_IN_NAMES.sub("_", name) or "_"
         if owner not in self._taken:
@@ -236,22 +241,28 @@ class _Maker:
         return free
 
 
-def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Maker) -> FieldPlan:
-    """Makes a collection of the arrays of numbers that have the same counter."""
+def _collected(tree: Tree, outline: Outline, fields: Sequence[Field], made: _Maker) -> FieldPlan:
+    """Return the plan for ``fields``, with one collection for each group of number arrays with a common counter."""
     by_counter: dict[int, list[Leaf]] = {}
     empty = tree.arrays([field.path for field in fields if isinstance(field, Leaf)] or None, entry_stop=0)
     for field in fields:
         if isinstance(field, Leaf):
             counter = outline.counts[outline.index_by_path[field.path]]
             layout = empty[field.path].layout if field.path in empty.fields else None
-            if counter is not None and layout is not None and layout.is_list and _is_flat(layout.content):
+            if (
+                counter is not None
+                and layout is not None
+                and layout.is_list
+                and layout.content.is_numpy
+                and layout.content.data.ndim == 1
+            ):
                 by_counter.setdefault(counter, []).append(field)
-    collections: dict[str, Members] = {}
+    collections: dict[str, RecordField] = {}
     shown: list[ShownField] = []
     gone: set[str] = set()
     for number, (counter, members) in enumerate(by_counter.items()):
         name = f"{IMPORTED}{number}"
-        collections[name] = Members(name, tuple(members), is_list=True)
+        collections[name] = RecordField(name, tuple(members), is_list=True)
         shown += [ShownField(member.name, name, member.name) for member in members]
         gone |= {member.path for member in members}
         own = next((one for one in fields if isinstance(one, Leaf) and one.path == outline.paths[counter]), None)
@@ -260,7 +271,3 @@ def _collected(tree: Any, outline: Outline, fields: Sequence[Field], made: _Make
             gone.add(own.path)
     rest = [field for field in fields if not (isinstance(field, Leaf) and field.path in gone)]
     return FieldPlan((*rest, *collections.values()), tuple(shown), tuple(made.renamed))
-
-
-def _is_flat(layout: ak.contents.Content) -> bool:
-    return bool(layout.is_numpy and layout.data.ndim == 1)

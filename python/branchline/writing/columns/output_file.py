@@ -1,4 +1,4 @@
-"""The file that a conversion or a merge writes: its format, its name and its layout."""
+"""The output file of a conversion or merge: its format, name and layout."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from branchline.writing.columns.fields import FieldPlan
 
-#: Endings of files that are no ROOT files.
+#: Suffixes that are rejected for ROOT files, since they belong to other formats.
 OTHER_ENDINGS = {
     *(
         ".arrow",
@@ -34,42 +34,45 @@ OTHER_ENDINGS = {
     *(".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".pickle", ".pkl", ".py", ".toml", ".xml", ".yaml", ".yml"),
     *(".htm", ".html", ".log", ".md", ".pdf", ".png", ".svg", ".txt"),
 }
-# A cluster holds some MB of each of many columns, and fits well into the memory of a chunk.
+# Default cluster size: large enough for a few MB of each of many columns, small enough to keep a chunk in memory.
 CLUSTER_BYTES = "64 MiB"
-# The largest page that ROOT writes.
+# Default page size: the maximum size of the pages that ROOT writes.
 PAGE_BYTES = "1 MiB"
-#: Entries of a tree in a ROOT file are counted below this.
+#: Exclusive upper limit on the number of entries of a tree in a ROOT file.
 ENTRIES_END = 2**63
 
-#: What a file is converted to.
+#: Output formats of a conversion.
 Kind = Literal["rntuple", "ttree", "parquet"]
 
 
 def kind_of_name(output: Path, other: Kind) -> Kind:
-    """The format of a file by its name: Parquet, or the ``other``. Raises `OptionError` for another ending."""
+    """Return the format for a file name: Parquet for ``.parquet``, ``other`` for ``.root`` or no suffix.
+
+    Raises `OptionError` for an unknown suffix.
+    """
     ending = output.suffix.lower()
     if ending == ".parquet":
         return "parquet"
     if ending in ("", ".root"):
         return other
     raise OptionError(
-        f"the ending of {output.name} names no known format", hint="write OUT.root or OUT.parquet, or name it with --to"
+        f"unknown file format: {output.name}", hint="write OUT.root or OUT.parquet, or choose the format with --to"
     )
 
 
 def check_root_name(output: str | os.PathLike[str]) -> Path:
-    """The path of a ROOT file to write. Raises `OptionError` for a name with the ending of another format."""
+    """Return the path of an output ROOT file. Raises `OptionError` for a name with the suffix of another format."""
     path = Path(output)
     ending = path.suffix.lower()
     if ending in OTHER_ENDINGS:
         hint = "name it OUT.root" + (", and convert that file to Parquet" if ending == ".parquet" else "")
-        raise OptionError(f"the output is a ROOT file, and {path} has the ending of another format", hint=hint)
+        raise OptionError(f"the output is a ROOT file, but {path} has the suffix of another format", hint=hint)
     return path
 
 
 @dataclass(frozen=True)
 class ConvertProgress:
-    """The progress of a conversion: files done, files in all, entries done."""
+    """The progress of a conversion: processed files, total files, processed entries."""
 
     files_done: int
     files_count: int
@@ -78,28 +81,31 @@ class ConvertProgress:
 
 @dataclass(frozen=True)
 class FileSize:
-    """What a file has: clusters (of Parquet row groups) and bytes."""
+    """The size of an output file: number of clusters (row groups in Parquet) and bytes."""
 
     clusters: int
     size_bytes: int
 
 
 class Writer(Protocol):
-    """Writes chunks of fields to a file, which gets its name when it is complete."""
+    """Writes chunks of fields to a file, which appears under its final name only when complete."""
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
-        """Adds a chunk."""
+        """Append a chunk."""
 
     def finish(self) -> FileSize:
-        """Ends the file."""
+        """Finish the file."""
 
     def abandon(self) -> None:
-        """Removes the unfinished file."""
+        """Remove the unfinished file."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How an output is laid out. If ``cluster_entries`` is None, ``cluster_bytes`` bounds the clusters."""
+    """The layout of an output file.
+
+    ``cluster_bytes`` limits the size of clusters if ``cluster_entries``, their number of entries, is None.
+    """
 
     codec: str
     cluster_entries: int | None
@@ -109,7 +115,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Target:
-    """The file to write, and its inputs."""
+    """The file to write, its inputs, and the name and title of its tree."""
 
     path: Path
     force: bool

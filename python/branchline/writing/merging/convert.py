@@ -1,4 +1,4 @@
-"""Converts TTrees to RNTuples, RNTuples to TTrees, and both to Parquet: chunk by chunk, in bounded memory."""
+"""Converts TTrees to RNTuples, RNTuples to TTrees, and both to Parquet, chunk by chunk in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import awkward as ak
 
 from branchline import _core
-from branchline.base.limits import parse_bytes
+from branchline.base.codecs import DEFAULT_CODEC
+from branchline.base.quantities import MIB, parse_bytes
 from branchline.errors import DatasetError, OptionError
 from branchline.reading.access import Access
 from branchline.reading.arrays.layouts import misses, whole
@@ -39,8 +40,8 @@ from branchline.writing.columns.output_file import (
     kind_of_name,
 )
 
-# The approximate size of the values that are converted at a time; several of these fit into the memory limit.
-STEP_BYTES_MAX = 32 * 2**20
+# Approximate maximum size of the values that are converted at a time; the memory limit allows for several such steps.
+STEP_BYTES_MAX = 32 * MIB
 STEPS_IN_MEMORY = 16
 
 
@@ -48,7 +49,8 @@ STEPS_IN_MEMORY = 16
 class ConvertResult:
     """The result of a conversion.
 
-    ``renamed`` are branches whose fields have other names, ``left_out`` sentences on what is not in the output.
+    ``renamed`` are branches whose fields have different names. ``left_out`` are sentences about the parts of the inputs
+    that are not in the output.
     """
 
     path: str
@@ -63,14 +65,14 @@ class ConvertResult:
 
 
 def convert(
-    inputs: Any,
+    inputs: object,
     output: str | os.PathLike[str],
     *,
     to: Kind | None = None,
     tree: str | None = None,
     branches: Sequence[str] | None = None,
     drop: Sequence[str] = (),
-    codec: str = "zstd:5",
+    codec: str = DEFAULT_CODEC,
     cluster_entries: int | None = None,
     cluster_bytes: int | str = CLUSTER_BYTES,
     page_bytes: int | str = PAGE_BYTES,
@@ -79,32 +81,34 @@ def convert(
     force: bool = False,
     progress: Callable[[ConvertProgress], None] | None = None,
 ) -> ConvertResult:
-    """Converts the trees of ``inputs``, which must have the same branches, to one file.
+    """Convert the trees of ``inputs``, which must have the same branches, to one file.
 
-    ``to`` is what the file is to be; by default a name that ends with ``.parquet`` asks for Parquet, and else a TTree
-    becomes an RNTuple and an RNTuple a TTree, in a name that ends with ``.root`` or has no ending. ``branches`` and
-    ``drop`` are names or patterns of branches to keep and to leave out. ``cluster_entries``, ``cluster_bytes``
-    (compressed) and ``page_bytes`` (before compression; of a TTree those of a basket) lay the file out.
+    ``to`` is the output format. By default, an output with the suffix ``.parquet`` becomes a Parquet file. With the
+    suffix ``.root`` or none, a TTree becomes an RNTuple, and an RNTuple becomes a TTree.
+
+    ``branches`` are names or patterns of branches to keep, ``drop`` of branches to leave out. The layout is determined
+    by ``cluster_entries``, ``cluster_bytes`` (compressed size), and ``page_bytes`` (uncompressed size of a page, or of
+    a basket in a TTree).
 
     Raises `UnsupportedBranchError` for branches that cannot be read or have no equivalent, `DatasetError`,
-    `StorageError` where the output cannot be written, and `OptionError`.
+    `StorageError` if the output cannot be written, and `OptionError`.
 
         >>> branchline.convert("data/*.root", "events.parquet").entries
         6
     """
     _check_kind(to, output)
     if cluster_entries is not None and not 1 <= cluster_entries < ENTRIES_END:
-        raise OptionError("the number of events in a cluster is 1 to 2^63 - 1")
-    files = list(Dataset.of(inputs, tree=tree) if tree else Dataset.of(inputs))
+        raise OptionError(f"cluster_entries must be from 1 to 2^63 - 1, got {cluster_entries}")
+    files = list(Dataset.of(inputs, tree, access=access))
     if not files:
-        raise DatasetError("there are no files to convert")
+        raise DatasetError("no files to convert")
     path = Path(output)
     with_trees = [file.tree if file.tree is not None else tree for file in files]
     first = _open_tree(files[0], with_trees[0], access)
     kind = to or kind_of_name(path, "ttree" if first.outline.nests else "rntuple")
     plan = plan_fields(first, branches, drop, collect=kind == "rntuple")
     if kind == "rntuple" and all(is_parquet(file.opens) for file in files):
-        # Types of Parquet say of almost every value that it may be missing: optional are fields where one is.
+        # Parquet files declare almost every column as nullable. Make a field optional only once a value is missing.
         plan = replace(plan, optional=frozenset())
     layout = Layout(codec, cluster_entries, parse_bytes(cluster_bytes), parse_bytes(page_bytes))
     target = Target(path, force, [file.opens for file in files], first.name, first.title)
@@ -117,6 +121,7 @@ def convert(
         lambda: _chunks(files, with_trees, plan, memory_limit, access, others),
         lambda done, entries: progress and progress(ConvertProgress(done, len(files), entries)),
     )
+    named_others = [f"{name} ({others[name]})" for name in others]
     return ConvertResult(
         path=os.fspath(output),
         kind=kind,
@@ -126,7 +131,7 @@ def convert(
         fields=len(plan.fields) + len(plan.shown),
         size_bytes=written.size.size_bytes,
         renamed=plan.renamed,
-        left_out=_left_out(others),
+        left_out=(f"objects other than the trees: {some_of(named_others)}",) if others else (),
     )
 
 
@@ -137,14 +142,14 @@ class _Written:
 
 
 def _check_kind(to: Kind | None, output: str | os.PathLike[str]) -> None:
-    """Raises OptionError for a format that is not known, or that the output's name contradicts."""
+    """Raise OptionError for an unknown format, or one that contradicts the output's name."""
     if to is not None and to not in get_args(Kind):
-        raise OptionError(f"{to!r} is no format", hint=f"one of {', '.join(get_args(Kind))}")
+        raise OptionError(f"unknown format {to!r}", hint=f"choose one of {', '.join(get_args(Kind))}")
     if to in ("rntuple", "ttree"):
         check_root_name(output)
     elif to == "parquet" and Path(output).suffix.lower() == ".root":
         raise OptionError(
-            f"the output is a Parquet file, and {output} has the ending of a ROOT file", hint="name it OUT.parquet"
+            f"the output is a Parquet file, but {output} has the suffix of a ROOT file", hint="name it OUT.parquet"
         )
 
 
@@ -153,9 +158,9 @@ def _write_all(
     plan: FieldPlan,
     empty: Callable[[], ak.Array],
     chunks: Callable[[], Generator[tuple[int, ak.Array], None, None]],
-    report: Callable[[int, int], Any],
+    report: Callable[[int, int], object],
 ) -> _Written:
-    """Writes all chunks, from the first on again where a value is missing of a field that was not optional."""
+    """Write all chunks. If a value is missing in a field that is not optional, make the field optional and restart."""
     while True:
         try:
             with closing(chunks()) as all_of_them:
@@ -169,11 +174,11 @@ def _write(
     plan: FieldPlan,
     empty: Callable[[], ak.Array],
     chunks: Iterator[tuple[int, ak.Array]],
-    report: Callable[[int, int], Any],
+    report: Callable[[int, int], object],
 ) -> _Written:
-    """Writes all chunks."""
+    """Write all chunks to one file. Raises MissingValues."""
     done, chunk = next(chunks, (0, None))
-    # The types of objects are known from objects only: they are those of the first entries, if there are any.
+    # The types of objects are known only from their values, so create the writer with the first chunk, if any.
     writer = begin(chunk if chunk is not None else empty())
     entries = 0
     try:
@@ -189,20 +194,14 @@ def _write(
         raise
 
 
-def _left_out(others: dict[str, str]) -> tuple[str, ...]:
-    if not others:
-        return ()
-    return (f"other objects than the trees: {some_of([f'{name} ({others[name]})' for name in others])}",)
-
-
-def _writer_of(kind: Kind) -> Callable[[Target, Layout, FieldPlan, Any], Writer]:
-    """The class that writes files of a kind."""
+def _writer_of(kind: Kind) -> Callable[[Target, Layout, FieldPlan, ak.Array], Writer]:
+    """Return a function that creates the writer for a format."""
     if kind != "parquet":
         return functools.partial(RootFile, kind)
-    # Imported here: trains write tables to ROOT files by this module, also without pyarrow.
-    from branchline.writing.columns.parquet_writer import ParquetFile
+    # Imported lazily: trains use this module to write tables to ROOT files, which does not require pyarrow.
+    from branchline.writing.columns.parquet_writer import ParquetFileWriter
 
-    return ParquetFile
+    return ParquetFileWriter
 
 
 def _open_tree(file: DataFile, tree: str | None, access: Access | None) -> Tree:
@@ -217,14 +216,19 @@ def _chunks(
     access: Access | None,
     others: dict[str, str],
 ) -> Generator[tuple[int, ak.Array], None, None]:
-    """The number of files that are done, and arrays of the branches of the plan. Fills ``others`` with the classes of
-    all other objects of the files by their names.
+    """Yield chunks of the planned branches, each with the number of files that are completely processed.
+
+    Adds the names and classes of all other objects in the files to ``others``.
     """
     step = min(STEP_BYTES_MAX, parse_bytes(memory_limit) // STEPS_IN_MEMORY)
     for number, (file, tree) in enumerate(zip(files, trees, strict=True)):
         opened = _open_tree(file, tree, access)
         classes = opened.file.classnames(cycle=False)
-        others.update({name: classes[name] for name in classes if _is_left(name, classes[name], opened)})
+        others |= {
+            name: class_name
+            for name, class_name in classes.items()
+            if name != opened.path and not class_name.startswith("TDirectory") and class_name != "TProcessID"
+        }
         stop = file.entry_stop
         for chunk in opened.iterate(
             plan.paths(),
@@ -234,10 +238,6 @@ def _chunks(
             memory_limit=memory_limit,
         ):
             yield number, chunk
-
-
-def _is_left(name: str, class_name: str, tree: Tree) -> bool:
-    return name != tree.path and not class_name.startswith("TDirectory") and class_name != "TProcessID"
 
 
 class RootFile:
@@ -255,13 +255,13 @@ class RootFile:
             raise OptionError(str(error)) from None
 
     def fill(self, plan: FieldPlan, chunk: ak.Array) -> None:
-        """Adds a chunk."""
+        """Append a chunk."""
         layouts = self._layouts(plan, chunk)
         if self._is_tree:
             missing = [field.name for field, layout in zip(plan.fields, layouts, strict=True) if misses(layout)]
             if missing:
                 names = ",".join(missing)
-                raise missing_error(names, f"convert to an RNTuple, with to='rntuple', or leave out: --drop '{names}'")
+                raise missing_error(names, f"convert to an RNTuple with to='rntuple', or leave out: --drop '{names}'")
         self._core.fill(plan.columns(layouts), len(chunk))
 
     def _layouts(self, plan: FieldPlan, chunk: ak.Array) -> list[ak.contents.Content]:
@@ -269,10 +269,10 @@ class RootFile:
         return [whole(layout) for layout in layouts] if self._is_tree else layouts
 
     def finish(self) -> FileSize:
-        """Ends the file."""
+        """Finish the file."""
         made = self._core.finish()
         return FileSize(made.clusters, made.size_bytes)
 
     def abandon(self) -> None:
-        """Removes the unfinished file."""
+        """Remove the unfinished file."""
         self._core.abandon()

@@ -1,7 +1,7 @@
-"""Merging files: baskets of trees are copied or compressed again, histograms and the like are added.
+"""Merges files: copies or recompresses the baskets of trees, and adds histograms and similar objects.
 
-A request is one value, made once and passed to the engine. Values are NamedTuples here, since Python makes their
-classes in a quarter of the time of a dataclass: every start of a merge pays for it.
+This module defines NamedTuples instead of dataclasses to reduce the startup time of every merge: Python creates their
+classes four times as fast.
 """
 
 from __future__ import annotations
@@ -11,44 +11,47 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypedDict, get_args
 
 from branchline import _core
-from branchline.base.limits import MERGE_JOURNAL_BYTES, parse_bytes
-from branchline.base.quantities import size
+from branchline.base.limits import MERGE_JOURNAL_BYTES
+from branchline.base.quantities import GIB, parse_bytes, size
 from branchline.errors import BranchlineError, DatasetError, OptionError
 from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.locations import shown
 from branchline.writing.columns.output_file import ENTRIES_END, check_root_name
 
-#: The largest basket that ROOT reads, with its key.
-BASKET_BYTES_MAX = 2**30
-#: How often progress is reported, in seconds.
+#: Maximum size of a basket that ROOT can read, including the basket's key.
+BASKET_BYTES_MAX = GIB
+#: Interval between progress reports, in seconds.
 REPORT_PAUSE_S = 0.1
 
 
-#: In which order the baskets of an input are written: as they lie in it, branch by branch, or by their first entry.
+#: Order in which an input's baskets are written: by offset in the input, branch by branch, or by first entry.
 Order = Literal["offset", "branch", "entry"]
 
 
 class MergeProgress(NamedTuple):
-    """The progress of a merge: files done, files in all, bytes of baskets done."""
+    """The progress of a merge: number of processed files, number of all files, and processed basket bytes."""
 
     files_done: int
     files_count: int
     bytes_done: int
 
 
-class SkippedFile(NamedTuple):
-    """An input that is not in the output, and why."""
+class UnmergedFile(NamedTuple):
+    """An input that was left out of the output, and the reason."""
 
     path: str
     reason: str
 
 
 class FilledBranch(NamedTuple):
-    """A branch of a ``tree`` that some ``files`` lack, by their number. Their ``entries`` have 0 or nothing in it."""
+    """A branch of ``tree`` that is missing in some inputs.
+
+    ``files`` is the number of these inputs; ``entries`` is the number of their entries, which get 0 or empty values.
+    """
 
     tree: str
     name: str
@@ -59,9 +62,11 @@ class FilledBranch(NamedTuple):
 class MergeResult(NamedTuple):
     """The result of a merge.
 
-    ``paths`` are the outputs, several only with a ``max_size``. ``left_out`` are sentences on parts of the inputs that
-    are not in them, ``notes`` are further sentences for the user, ``skipped`` are inputs that are not in them at all.
-    ``filled`` are branches that some inputs lack, with ``fill_missing_branches``.
+    - ``paths``: the output files; only ``max_size`` leads to several.
+    - ``left_out``: sentences about parts of the inputs that are not in the outputs.
+    - ``notes``: further sentences for the user.
+    - ``skipped``: inputs that were left out completely.
+    - ``filled``: branches that are missing in some inputs; only with ``fill_missing_branches``.
     """
 
     path: str
@@ -75,15 +80,18 @@ class MergeResult(NamedTuple):
     size_bytes: int
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
-    skipped: tuple[SkippedFile, ...]
+    skipped: tuple[UnmergedFile, ...]
     filled: tuple[FilledBranch, ...] = ()
 
 
 class TreeSelection(NamedTuple):
-    """The branches and entries of trees that are merged.
+    """The branches and entries of trees to merge.
 
-    ``branches`` has by the path of a tree the branches that are kept, with those that they need; ``entries`` by the
-    path of a file the entries of its tree ``selected``, or of every tree. What is not named is kept whole.
+    - ``branches`` maps the path of a tree to the branches to keep, including their counters and parent branches.
+    - ``entries`` maps the path of a file to the entries to keep.
+    - ``selected`` is the tree to which ``entries`` apply; if None, they apply to every tree.
+
+    All other trees, branches and entries are kept completely.
     """
 
     branches: Mapping[str, Collection[str]] = MappingProxyType({})
@@ -92,16 +100,34 @@ class TreeSelection(NamedTuple):
 
 
 class EntrySelection(NamedTuple):
-    """Entries of a tree that are kept: one bit for each of ``entries_count`` entries, the first the highest of its
-    byte.
-    """
+    """The entries of a tree to keep: a bitmap with one bit per entry; the first entry has the highest bit of a byte."""
 
     bits: bytes
     entries_count: int
 
 
+class MergeOptions(TypedDict, total=False):
+    """Options that `slim` and `skim` pass to `merge`; see `merge` for their documentation."""
+
+    order: Order
+    codec: str | None
+    basket_size: int | str | None
+    cluster_events: int | None
+    cluster_bytes: int | str | None
+    max_size: int | str | None
+    fill_missing_branches: bool
+    skip_bad_files: bool
+    verify: bool
+    memory_limit: int | str
+    access: Access | None
+    force: bool
+    resume: bool
+    sync: bool
+    progress: Callable[[MergeProgress], None] | None
+
+
 def merge(
-    inputs: Any,
+    inputs: object,
     output: str | os.PathLike[str],
     *,
     tree: str | None = None,
@@ -122,33 +148,37 @@ def merge(
     progress: Callable[[MergeProgress], None] | None = None,
     selection: TreeSelection | None = None,
 ) -> MergeResult:
-    """Merges many files into one. Baskets are copied without being decompressed, unless an option needs new ones.
+    """Merge many files into one. Baskets are copied without decompression, unless an option requires new baskets.
 
-    Histograms, graphs and the like are added as ``hadd`` does; of other objects every version is kept as a cycle.
+    Histograms, graphs and similar objects are added as by ``hadd``. Of all other objects, each version is kept as a
+    separate cycle.
 
-    - ``inputs`` is a dataset: paths, patterns, lists. With a ``tree`` only that tree is merged.
-    - ``order`` is the order of the baskets of each file. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
-      ``lzma:8``, ``none`` or a number of ROOT, baskets are compressed again.
-    - ``basket_size`` (largest size before compression), ``cluster_events`` and ``cluster_bytes`` (compressed size,
-      about) put entries into new baskets. What is not given is as in the first file.
-    - With a ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
-    - Trees of one path must have the same branches or fields, unless ``fill_missing_branches`` is set. Then the output
-      has all of them. Entries of files without one get 0, false or nothing, and ``filled`` of the result lists it.
+    - ``inputs`` is a dataset: paths, patterns, lists. With ``tree``, only that tree is merged.
+    - ``order`` is the order of each file's baskets. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
+      ``lzma:7``, ``none`` or a compression setting of ROOT such as ``505``, baskets are recompressed.
+    - ``basket_size`` (maximum size before compression), ``cluster_events`` and ``cluster_bytes`` (approximate
+      compressed size) put entries into new baskets. The defaults are taken from the first file.
+    - With ``max_size`` (bytes or "2 GB") there may be several outputs: ``name.root``, ``name_1.root`` and so on.
+    - Trees with the same path must have the same branches or fields, unless ``fill_missing_branches`` is set. With this
+      option, the output has the branches of all inputs. If a file lacks a branch, its entries get 0, false or empty
+      values, and the result lists the branch in ``filled``.
     - ``skip_bad_files`` leaves out inputs that cannot be merged. ``verify`` reads the output again and compares every
-      basket with what was copied. Inputs and baskets take ``memory_limit``. ``access`` says how inputs are read.
-    - Outputs get their names when all of them are complete; ``force`` replaces existing files. ``resume`` continues a
-      killed merge of the same inputs and options behind the last input that is on the disk. Inputs that changed since
-      then are refused. Without ``sync`` outputs get their names before they are on the disk.
+      basket with its original. ``memory_limit`` limits the memory for inputs and baskets. ``access`` contains options
+      for reading the inputs.
+    - Outputs get their final names when all outputs are complete; ``force`` replaces existing files. Without ``sync``,
+      they get their final names before their data is flushed to disk.
+    - ``resume`` continues a killed merge of the same inputs with the same options, after the last input whose data
+      reached the disk. It rejects inputs that have changed in the meantime.
 
-    Raises `UnsupportedBranchError` for what cannot be merged, `BadFileError` for damaged files, `StorageError` if the
-    output cannot be written or is not as written, `OptionError` for invalid options.
+    Raises `UnsupportedBranchError` for branches and objects that cannot be merged, `BadFileError` for damaged files,
+    `StorageError` if the output cannot be written or verified, and `OptionError` for invalid options.
 
         >>> branchline.merge(["data/a.root", "data/b.root"], "all.root", codec="zstd:5").entries
         6
     """
     selection = selection or TreeSelection()
     _check_options(order, fill_missing_branches, selection)
-    paths, tree = _inputs(inputs, tree)
+    paths, tree = _inputs(inputs, tree, access)
     request = MergeRequest(
         inputs=paths,
         output=check_root_name(output),
@@ -173,7 +203,7 @@ def merge(
 
 
 def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] | None) -> MergeResult:
-    """Merges as requested. Raises what `merge` raises."""
+    """Run a merge. Raises the same errors as `merge`."""
     try:
         job = _core.Merge(request)
     except ValueError as error:
@@ -181,11 +211,11 @@ def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] |
     made = _run(job, len(request.inputs), progress)
     notes = list(made.notes)
     if request.verify:
-        notes.append("verified: what was written was read again and is the same")
+        notes.append("verified: the output was read again and equals what was written")
     most = request.size_bytes_max
     if most is not None:
         larger = [path for path in made.outputs if path.stat().st_size > most]
-        notes += [f"{path} is larger than {size(most)}: one input is not divided" for path in larger]
+        notes += [f"{path} is larger than {size(most)}, because an input is never split" for path in larger]
     return MergeResult(
         path=os.fspath(request.output),
         paths=tuple(os.fspath(path) for path in made.outputs),
@@ -199,64 +229,63 @@ def run_merge(request: MergeRequest, progress: Callable[[MergeProgress], None] |
         left_out=tuple(made.left_out),
         notes=tuple(notes),
         filled=filled_branches(made.filled),
-        skipped=tuple(SkippedFile(shown(skipped.path), skipped.reason) for skipped in made.skipped),
+        skipped=tuple(UnmergedFile(shown(skipped.path), skipped.reason) for skipped in made.skipped),
     )
 
 
 def filled_branches(found: Iterable[_core.FilledBranch]) -> tuple[FilledBranch, ...]:
-    """As the engine lists them."""
+    """Convert the engine's filled branches to `FilledBranch`."""
     return tuple(FilledBranch(one.tree, one.name, one.files, one.entries) for one in found)
 
 
 def _check_options(order: str, fill_missing_branches: bool, selection: TreeSelection) -> None:
     if order not in get_args(Order):
-        raise OptionError(f"no such order: {order!r}", hint=f"one of {', '.join(get_args(Order))}")
+        raise OptionError(f"unknown order {order!r}", hint=f"choose one of {', '.join(get_args(Order))}")
     if fill_missing_branches and selection.branches:
-        raise OptionError("missing branches are filled only where all branches are kept")
+        raise OptionError("fill_missing_branches cannot be combined with a selection of branches")
 
 
 def _basket_layout(
     basket_size: int | str | None, cluster_events: int | None, cluster_bytes: int | str | None
 ) -> BasketLayout | None:
-    """How entries are put into new baskets; None if they stay in theirs. Raises `OptionError` for options that do not
-    go together.
+    """Return the layout of new baskets; None if no option requires new baskets.
+
+    Raises `OptionError` for conflicting options.
     """
     if cluster_events is not None and (not 1 <= cluster_events < ENTRIES_END or cluster_bytes is not None):
-        raise OptionError("clusters have a number of events from 1 to 2^63 - 1, or a number of bytes")
+        raise OptionError("give either cluster_events, from 1 to 2^63 - 1, or cluster_bytes")
     basket_bytes = None if basket_size is None else parse_bytes(basket_size)
     if basket_bytes is not None and not 1 <= basket_bytes <= BASKET_BYTES_MAX:
-        raise OptionError(
-            f"no basket is as large as {basket_size}", hint="give 1 byte to 1 GiB; ROOT's default is 32000"
-        )
+        raise OptionError(f"invalid basket size {basket_size}", hint="give 1 byte to 1 GiB; ROOT's default is 32000")
     bytes_of_cluster = None if cluster_bytes is None else parse_bytes(cluster_bytes)
     layout = BasketLayout(basket_bytes, cluster_events, bytes_of_cluster)
     return layout if layout != BasketLayout() else None
 
 
-def _inputs(inputs: Any, tree: str | None) -> tuple[list[str], str | None]:
-    """The paths of the files of a dataset, and the name of the one tree to merge, if one is named."""
-    files = tuple(Dataset.of(inputs))
+def _inputs(inputs: object, tree: str | None, access: Access | None) -> tuple[list[str], str | None]:
+    """Return the paths of a dataset's files, and the name of the tree if only one tree is to be merged."""
+    files = tuple(Dataset.of(inputs, access=access))
     if not files:
-        raise DatasetError("there is nothing to merge")
+        raise DatasetError("no files to merge")
     for file in files:
         if file.entry_start != 0 or file.entry_stop is not None:
-            raise DatasetError("baskets are copied whole, not a range of entries", path=file.path)
+            raise DatasetError("files are merged completely, not a range of entries", path=file.path)
     names: Iterable[str | None] = (file.tree if file.tree is not None else tree for file in files)
     trees = set(names)
     if len(trees) > 1:
-        raise DatasetError(f"several trees are named: {', '.join(sorted(str(name) for name in trees))}")
+        raise DatasetError(f"the inputs name different trees: {', '.join(sorted(str(name) for name in trees))}")
     return [file.opens for file in files], trees.pop()
 
 
 def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress], None] | None) -> _core.Merged:
-    """Runs a merge in a thread of its own, so that Ctrl-C ends it at once and it can be watched."""
+    """Run a merge in a separate thread, so that this thread can report progress and react to Ctrl-C immediately."""
     made: list[_core.Merged] = []
     failed: list[BaseException] = []
 
     def work() -> None:
         try:
             made.append(job.run())
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
             failed.append(error)
 
     thread = threading.Thread(target=work, name="branchline-merge")
@@ -265,7 +294,7 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
         is_running = True
         while is_running:
             thread.join(REPORT_PAUSE_S)
-            # Read before the last report, so that this report is about the end.
+            # Check before the report, so that the last report shows the completed merge.
             is_running = thread.is_alive()
             if progress is not None:
                 progress(MergeProgress(job.files_done, files_count, job.bytes_done))
@@ -281,11 +310,11 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
 
 
 class MergeRequest(NamedTuple):
-    """The request for a merge, with checked values. The engine reads its fields by their names.
+    """A merge request with validated values. The engine reads the fields by name.
 
-    ``inputs`` are paths or URLs, ``branches``, ``selections`` and ``selected`` are those of `TreeSelection`. A
-    ``layout`` gives all trees new baskets. Without it only trees of which entries are selected get new ones; all other
-    baskets are copied, or compressed in another way with a ``codec``.
+    ``inputs`` are paths or URLs. `TreeSelection` describes ``branches``, ``selected``, and ``selections`` (as
+    ``entries``). If ``layout`` is set, all trees get new baskets; otherwise only trees with selected entries do, and
+    all other baskets are copied, or recompressed with ``codec``.
     """
 
     inputs: list[str]
@@ -309,8 +338,10 @@ class MergeRequest(NamedTuple):
 
 
 class MergeLimits(NamedTuple):
-    """Limits of a merge: ``memory_bytes`` for inputs and baskets, in addition to the tables of the output, and at most
-    ``journal_bytes`` that are written between two checkpoints.
+    """Limits of a merge.
+
+    ``memory_bytes`` is the maximum memory for inputs and baskets, without the memory for the output's tables.
+    ``journal_bytes`` is the maximum number of bytes written between two checkpoints.
     """
 
     memory_bytes: int
@@ -318,8 +349,8 @@ class MergeLimits(NamedTuple):
 
 
 class BasketLayout(NamedTuple):
-    """How entries are put into new baskets: bytes of a basket before compression at most, and entries or about how many
-    compressed bytes of a cluster. What is None is as in the first input.
+    """The layout of new baskets: maximum uncompressed size of a basket, and the number of entries or the approximate
+    compressed size of a cluster. None selects the value of the first input.
     """
 
     basket_bytes: int | None = None

@@ -1,11 +1,11 @@
-"""Trees with less in them: some of their branches (slim), or some of their entries (skim)."""
+"""Reduces trees: keeps some of their branches (slim), or some of their entries (skim)."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,41 +21,45 @@ from branchline.reading.trees.file import File
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.writing.columns.output_file import check_root_name
-from branchline.writing.merging.merge import EntrySelection, MergeProgress, MergeResult, Order, TreeSelection, merge
+from branchline.writing.merging.merge import EntrySelection, MergeOptions, MergeResult, TreeSelection, merge
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-#: What a selection reads at a time.
+    import awkward as ak
+
+#: Approximate size of the values for which a selection is evaluated at a time.
 STEP_BYTES = "50 MB"
-#: Entries that are read before all others, to see which branches a selection needs.
+#: Number of entries that are read first to detect the branches that a selection needs.
 LEARN_ENTRIES = 1000
 
 Mask = npt.NDArray[np.bool_]
 
-#: Gives one truth value for each event of a record array: whether it is kept.
-Select = Callable[[Any], Any]
-#: The same for the events of a chunk, with the file of the dataset that it is from.
-SelectChunk = Callable[[Chunk, DataFile], Any]
+#: Function that gets a record array of events and returns one truth value per event: whether to keep the event.
+Select: TypeAlias = "Callable[[ak.Array], object]"
+#: Function that gets a chunk and its file, and returns one truth value per event: whether to keep the event.
+SelectChunk = Callable[[Chunk, DataFile], object]
 
 
 def slim(
-    inputs: Any,
+    inputs: object,
     output: str | os.PathLike[str],
     *,
     branches: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
     tree: str | None = None,
     only_tree: bool = False,
-    access: Access | None = None,
     **options: Unpack[MergeOptions],
 ) -> MergeResult:
-    """Merges files as `merge` does, with only some branches of a tree: ``branches``, or all but those to ``drop``.
+    """Merge files like `merge`, but keep only some branches of a tree: ``branches``, or all except ``drop``.
 
-    Names may be patterns. A branch is kept with those below it, those that it belongs to and those that count its
-    elements. ``tree`` names the tree; without it, it is the only one of the first file that has such branches. All
-    other trees and objects are kept whole; with ``only_tree`` they are left out. ``options`` are those of `merge`.
-    Raises what `merge` raises, `NoSuchKeyError` for names that no branch has, and `DatasetError` if several trees fit.
+    ``branches`` and ``drop`` are names or patterns. A branch is kept with its sub-branches, its parent branches and the
+    counters of its arrays. ``tree`` is the name of the tree; by default, it is the only tree of the first file that has
+    matching branches. All other trees and objects are kept completely, or left out with ``only_tree``. ``options`` are
+    passed to `merge`.
+
+    Raises the same errors as `merge`, `NoSuchKeyError` for names that match no branch, and `DatasetError` if several
+    trees match.
 
     Example:
         >>> branchline.slim("data/*.root", "small.root", drop=["*_eta"]).entries
@@ -65,11 +69,11 @@ def slim(
 
     """
     if (branches is None) == (drop is None):
-        raise OptionError("a slim needs either the branches to keep or those to drop")
+        raise OptionError("a slim needs either the branches to keep or the branches to drop")
     names = list(branches if branches is not None else drop or ())
-    files, tree = _files(inputs, tree)
-    others = Others()
-    with _opened(files[0], access) as file:
+    files, tree = _files(inputs, tree, options.get("access"))
+    others = UnchangedObjects()
+    with _opened(files[0], options.get("access")) as file:
         found = _chosen_tree(file, tree, lambda one: _with_those_below(one, names))
         named = _with_those_below(found, names)
         every = set(found.outline.paths)
@@ -77,34 +81,35 @@ def slim(
         others.add(file, path)
     kept = named if branches is not None else every - named
     if not kept:
-        raise OptionError(f"no branch of the tree {path} would be left")
+        raise OptionError(f"all branches of the tree {path} would be dropped")
     wanted = TreeSelection(branches={path: kept})
-    made = merge(files, output, tree=path if only_tree else None, access=access, selection=wanted, **options)
-    note = f"tree {path}: {count(len(kept))} of {counted(len(every), 'branch', 'branches')} are kept"
+    made = merge(files, output, tree=path if only_tree else None, selection=wanted, **options)
+    note = f"tree {path}: kept {count(len(kept))} of {counted(len(every), 'branch', 'branches')}"
     return others.described(made, note, only_tree=only_tree)
 
 
 def skim(
-    inputs: Any,
+    inputs: object,
     output: str | os.PathLike[str],
     *,
     where: str | Select | None = None,
     select_chunk: SelectChunk | None = None,
     tree: str | None = None,
     only_tree: bool = False,
-    access: Access | None = None,
     **options: Unpack[MergeOptions],
 ) -> MergeResult:
-    """Merges files as `merge` does, with those entries of a tree that are selected.
+    """Merge files like `merge`, but keep only the selected entries of a tree. These entries get new baskets.
 
-    ``where`` is an expression with one truth value or integer for each entry, as ``arrays`` takes them, or a function
-    that gets a record array of events, of which it reads what it touches, and returns the same. Branches that belong
-    together are records too: ``events.Muon.pt`` is ``events.Muon_pt``. ``select_chunk`` in its place gets chunks.
-    Entries come to new baskets. ``tree`` names the tree; without it, it is the only one of the first file that has the
-    branches of the expression. All other trees and objects are kept whole, and the baskets of these trees are copied;
-    with ``only_tree`` they are left out. ``options`` are those of `merge`; sizes of baskets or clusters are for all
-    trees. Raises what `merge` raises, `ExpressionError` for an expression that does not fit,
-    and `DatasetError` if several trees fit.
+    - ``where`` is an expression as for ``arrays``, with one truth value or integer per entry, or a function that gets a
+      record array of events and returns one truth value per event. Branches are read when the function accesses them.
+      Branches with a common prefix are also available as records: ``events.Muon.pt`` is ``events.Muon_pt``.
+    - ``select_chunk`` is an alternative to ``where``: a function that gets chunks.
+    - ``tree`` is the name of the tree; by default, it is the only tree of the first file that has the branches of the
+      expression. All other trees and objects are kept completely by copying, or left out with ``only_tree``.
+    - ``options`` are passed to `merge`. Sizes of baskets or clusters apply to all trees.
+
+    Raises the same errors as `merge`, `ExpressionError` for an invalid expression, and `DatasetError` if several trees
+    match.
 
     Example:
         >>> branchline.skim("data/*.root", "pairs.root", where="nMuon > 1").entries
@@ -113,13 +118,13 @@ def skim(
     """
     check_root_name(output)
     if (where is None) == (select_chunk is None):
-        raise OptionError("a skim needs either an expression or function, or a function of chunks")
+        raise OptionError("give either where or select_chunk")
     select = select_chunk if where is None or isinstance(where, str) else _on_chunks(where)
-    files, path = _files(inputs, tree)
-    others, selections = Others(), {}
+    files, path = _files(inputs, tree, options.get("access"))
+    others, selections = UnchangedObjects(), {}
     kept_count = entries_count = 0
     for one in files:
-        with _opened(one, access) as file:
+        with _opened(one, options.get("access")) as file:
             found = _chosen_tree(
                 file,
                 path,
@@ -131,39 +136,20 @@ def skim(
             kept_count, entries_count = kept_count + int(mask.sum()), entries_count + len(mask)
             others.add(file, path)
     wanted = TreeSelection(entries=selections, selected=path)
-    made = merge(files, output, tree=path if only_tree else None, access=access, selection=wanted, **options)
-    note = f"tree {path}: {count(kept_count)} of {counted(entries_count, 'entry', 'entries')} are kept"
+    made = merge(files, output, tree=path if only_tree else None, selection=wanted, **options)
+    note = f"tree {path}: kept {count(kept_count)} of {counted(entries_count, 'entry', 'entries')}"
     return others.described(made, note, only_tree=only_tree)
 
 
-class MergeOptions(TypedDict, total=False):
-    """Options of `merge`, which has their meanings and defaults."""
-
-    order: Order
-    codec: str | None
-    basket_size: int | str | None
-    cluster_events: int | None
-    cluster_bytes: int | str | None
-    max_size: int | str | None
-    fill_missing_branches: bool
-    skip_bad_files: bool
-    verify: bool
-    memory_limit: int | str
-    force: bool
-    resume: bool
-    sync: bool
-    progress: Callable[[MergeProgress], None] | None
-
-
 @dataclass
-class Others:
-    """The trees and other objects of files that a skim or slim does not change."""
+class UnchangedObjects:
+    """The trees and other objects that a skim or slim does not change."""
 
     trees: dict[str, None] = field(default_factory=dict)
     objects: set[str] = field(default_factory=set)
 
     def add(self, file: File, tree: str) -> None:
-        """Adds those of a file with this tree."""
+        """Add all trees and objects of ``file`` except ``tree``."""
         classes = file.classnames(cycle=False)
         trees = file.trees()
         self.trees |= dict.fromkeys(name for name in trees if name != tree)
@@ -174,7 +160,7 @@ class Others:
         }
 
     def described(self, made: MergeResult, note: str, *, only_tree: bool) -> MergeResult:
-        """The result with notes on the tree, and on the other trees and objects."""
+        """Return the result with ``note``, and with a sentence on the unchanged trees and objects."""
         names = ["trees " if len(self.trees) > 1 else "tree ", ", ".join(self.trees)] if self.trees else []
         parts = ["".join(names)] if names else []
         if self.objects:
@@ -183,32 +169,36 @@ class Others:
         if parts and only_tree:
             left_out += (" and ".join(parts),)
         elif parts:
-            notes += (f"kept whole: {' and '.join(parts)}",)
+            notes += (f"kept completely: {' and '.join(parts)}",)
         return made._replace(left_out=left_out, notes=notes)
 
 
-def _files(inputs: Any, tree: str | None) -> tuple[list[DataFile], str | None]:
-    """The files without the names of trees, and the one tree that is named. Raises DatasetError if there are several.
+def _files(inputs: object, tree: str | None, access: Access | None) -> tuple[list[DataFile], str | None]:
+    """Return the files without tree names, and the name of the tree to reduce, if the inputs name one.
 
-    A tree that is named with a file (``file.root:tree``) is the one to change; merging keeps all others.
+    In a merge, ``file.root:tree`` would select the only tree to keep. Here it selects the tree to reduce, so the tree
+    name is removed. Raises DatasetError if the inputs name different trees.
     """
-    files = list(Dataset.of(inputs))
+    files = list(Dataset.of(inputs, access=access))
     if not files:
-        raise DatasetError("there is nothing to merge")
+        raise DatasetError("no files to merge")
     trees = {one.tree if one.tree is not None else tree for one in files}
     if len(trees) > 1:
-        raise DatasetError(f"several trees are named: {', '.join(sorted(str(name) for name in trees))}")
+        raise DatasetError(f"the inputs name different trees: {', '.join(sorted(str(name) for name in trees))}")
     return [replace(one, tree=None) for one in files], trees.pop()
 
 
 def _opened(file: DataFile, access: Access | None) -> File:
     if file.entry_start != 0 or file.entry_stop is not None:
-        raise DatasetError("files are merged whole, not a range of entries", path=file.path)
+        raise DatasetError("files are merged completely, not a range of entries", path=file.path)
     return File(file.opens, access=access)
 
 
-def _chosen_tree(file: File, name: str | None, check: Callable[[Tree], Any]) -> Tree:
-    """The tree with a name; without one the only tree that ``check`` does not raise for. Raises DatasetError."""
+def _chosen_tree(file: File, name: str | None, check: Callable[[Tree], object]) -> Tree:
+    """Return the tree ``name``, or without a name the only tree for which ``check`` raises no error.
+
+    Raises DatasetError if several trees match.
+    """
     trees = file.trees()
     if name is not None or len(trees) < 2:
         return file.tree(name)
@@ -226,34 +216,37 @@ def _chosen_tree(file: File, name: str | None, check: Callable[[Tree], Any]) -> 
         raise errors[0]
     names = ", ".join(tree.path for tree in fitting)
     raise DatasetError(
-        f"the file has several trees that may be meant: {names}",
+        f"several trees of the file match: {names}",
         path=file.path,
-        hint="name one of them: --tree NAME, tree=NAME; the others are kept whole",
+        hint="choose one with --tree NAME or tree=NAME; the others are kept completely",
     )
 
 
 def _with_those_below(tree: Tree, names: Iterable[str]) -> set[str]:
-    """The paths of the branches that these names mean, and of all below them."""
+    """Return the paths of the branches that match ``names`` and of all their sub-branches."""
     outline = tree.outline
     found: set[str] = set()
     for name in names:
-        # A whole path means that branch; else names of branches at whatever depth may be like it.
+        # A full path selects only that branch; otherwise the name may match branches at any depth.
         exact = outline.index_by_path.get(name)
         indices = [exact] if exact is not None else tree.indices(filter_name=name)
         if not indices:
-            raise NoSuchKeyError(f"no branch of tree {tree.path} is like {name!r}", path=tree.file_path)
+            raise NoSuchKeyError(f"no branch of tree {tree.path} matches {name!r}", path=tree.file_path)
         found.update(outline.paths[one] for index in indices for one in (index, *outline.below(index)))
     return found
 
 
 def _mask_of_expression(tree: Tree, where: str) -> Mask:
-    """Whether each entry is kept."""
+    """Return a mask of the entries for which the expression is true."""
     parts = tree.iterate([where], step_size=STEP_BYTES)
     return np.concatenate([np.zeros(0, bool), *(_checked(part[where], len(part), tree) for part in parts)])
 
 
 def _mask_of_chunks(tree: Tree, file: DataFile, select: SelectChunk) -> Mask:
-    """The same. Branches that the first entries needed are read ahead for all others."""
+    """Return a mask of the entries that the function ``select`` keeps.
+
+    The function is called for the first entries to detect the branches that it needs, which are then prefetched.
+    """
     masks = [np.zeros(0, bool)]
     branches: list[str] = []
     learned = min(LEARN_ENTRIES, tree.num_entries)
@@ -267,9 +260,12 @@ def _mask_of_chunks(tree: Tree, file: DataFile, select: SelectChunk) -> Mask:
 
 
 def _on_chunks(select: Select) -> SelectChunk:
-    """The selection by a function of events: a record array of all branches and groups, read when they are touched."""
+    """Convert a function of events to a function of chunks.
 
-    def select_chunk(chunk: Chunk, _: DataFile) -> Any:
+    The function of events gets a record array with all branches and groups of a chunk, which are read on access.
+    """
+
+    def select_chunk(chunk: Chunk, _: DataFile) -> object:
         shape = chunk.shape
         shape.learn_types(shape.readable)
         fields = {**shape.groups, **{name: name for name in shape.readable}}
@@ -278,21 +274,21 @@ def _on_chunks(select: Select) -> SelectChunk:
     return select_chunk
 
 
-def _checked(answer: Any, entries_count: int, tree: Tree) -> Mask:
+def _checked(answer: object, entries_count: int, tree: Tree) -> Mask:
     try:
         mask = np.asarray(answer)
     except ValueError:
         mask = np.zeros(())
     if mask.shape != (entries_count,) or mask.dtype.kind not in "biuf":
         raise ExpressionError(
-            "the selection does not give one truth value for each entry",
+            "the selection does not return one truth value for each entry",
             path=tree.file_path,
-            hint="any(...) or all(...) makes one of the values of an entry",
+            hint="use any(...) or all(...) to reduce several values of an entry to one",
         )
-    # As truth values NaN would be true, and with it what cannot be calculated kept.
+    # Reject floats: NaN would count as true, so entries whose value cannot be computed would be kept.
     if mask.dtype.kind == "f":
         raise ExpressionError(
-            f"the selection gives {mask.dtype} for each entry, and not a truth value",
+            f"the selection returns {mask.dtype} instead of a truth value for each entry",
             path=tree.file_path,
             hint="compare it with something, as in (pt / mass) > 0.5, or != 0",
         )

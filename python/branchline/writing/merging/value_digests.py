@@ -1,11 +1,10 @@
-"""Digests of the values of branches: equal for equal values, however these lie in their files."""
+"""Digests of branch values, which do not depend on how the values are stored."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import awkward as ak
 import numpy as np
@@ -13,32 +12,32 @@ import numpy as np
 from branchline.reading.access import Access
 from branchline.reading.trees.iteration import iterate
 
-#: Values that are read at a time.
+#: Approximate size of the values that are read at a time.
 STEP_SIZE = "100 MB"
 
 
 @dataclass(frozen=True)
 class BranchDigest:
-    """How many entries a branch has, and the digest of their values, as hexadecimal digits."""
+    """A branch's number of entries, and the hexadecimal digest of its values."""
 
     entries: int
     digest: str
 
 
 class BranchHasher:
-    """Takes the digest of a branch step by step: of the lengths of lists at each level, and of the numbers."""
+    """Computes the digest of a branch incrementally, from the numbers and from the list lengths at each level."""
 
     def __init__(self, *, of_any_integer: bool = False) -> None:
-        """With ``of_any_integer`` whole numbers of all types are taken as `int64`."""
+        """Create a hasher. With ``of_any_integer``, it treats integers of all types as `int64`."""
         self.entries = 0
         self._of_any_integer = of_any_integer
         self._streams: dict[str, hashlib.blake2b] = {}
 
-    def add(self, values: Any) -> None:
-        """Adds the values of the entries that come next."""
+    def add(self, values: ak.Array) -> None:
+        """Add the values of the next entries."""
         self.entries += len(values)
         if len(values) == 0:
-            return  # without entries the type is unknown
+            return  # Without entries, the type is unknown.
         for name, numbers in _levels(ak.to_packed(values).layout, ""):
             if self._of_any_integer and numbers.dtype.kind in "iu":
                 name, numbers = name.rpartition(":")[0], numbers.astype(np.int64)
@@ -46,15 +45,15 @@ class BranchHasher:
             stream.update(np.ascontiguousarray(numbers).data)
 
     def value(self) -> BranchDigest:
-        """The digest of what was added."""
+        """Return the digest of all added values."""
         whole = hashlib.blake2b(str(self.entries).encode(), digest_size=16)
         for name, stream in sorted(self._streams.items()):
             whole.update(name.encode() + b"\0" + stream.digest())
         return BranchDigest(self.entries, whole.hexdigest())
 
 
-def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """The buffers of an array that do not depend on how it was cut: lengths of lists, and what is in them."""
+def _levels(layout: ak.contents.Content, name: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name and values of each buffer: list lengths and contents, which do not depend on the chunking."""
     if layout.is_numpy:
         yield f"{name}:{layout.dtype}", layout.data
     elif layout.is_list and layout.is_regular:
@@ -76,7 +75,7 @@ def _levels(layout: Any, name: str) -> Iterator[tuple[str, Any]]:
     elif layout.is_indexed:
         yield from _levels(layout.project(), name)
     else:
-        # Empty lists, whose content has no known type.
+        # The lists are empty, so the content type is unknown.
         yield f"{name}:", np.zeros(0)
 
 
@@ -87,10 +86,10 @@ def branch_digests(
     access: Access | None = None,
     counters: Collection[str] = (),
 ) -> dict[str, BranchDigest]:
-    """The digest of each of these branches of the tree of these files, one after the other. Of ``counters`` only the
-    numbers count, and not their type: an RNTuple has one of its own for them.
+    """Compute the digest of each branch in ``branches`` over all files, in order.
 
-    Files may hold the tree as a TTree or as an RNTuple. Raises what reading raises.
+    The integer type of ``counters`` is ignored, because RNTuples use a different type for counters than TTrees. Files
+    may contain the tree as a TTree or as an RNTuple. Raises read errors.
     """
     hashers = {name: BranchHasher(of_any_integer=name in counters) for name in branches}
     if hashers:

@@ -1,10 +1,10 @@
-"""Whether files hold exactly what others hold: compared basket by basket, or value by value for new baskets."""
+"""Verifies that outputs contain the same data as their inputs, basket by basket or, for new baskets, value by value."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from branchline import _core
 from branchline.errors import BranchlineError, DatasetError, UnsupportedBranchError
@@ -12,13 +12,14 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
 from branchline.writing.merging.merge import FilledBranch, filled_branches
 
-if TYPE_CHECKING:
-    from branchline.writing.merging.value_digests import BranchDigest
-
 
 class VerifiedTree(NamedTuple):
-    """A tree that was compared: ``copied`` are branches whose baskets have the same bytes, ``equal`` others with the
-    same values, and ``differences`` sentences on all else. ``entries`` and ``baskets`` are those of the output.
+    """A compared tree.
+
+    - ``entries`` and ``baskets``: numbers of entries and baskets in the output.
+    - ``copied``: number of branches whose baskets have the same bytes in inputs and output.
+    - ``equal``: branches whose baskets differ, but whose values are equal.
+    - ``differences``: sentences about branches that are not equal.
     """
 
     path: str
@@ -30,10 +31,13 @@ class VerifiedTree(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """The result: trees, the number of other ``objects`` that are the same, and how others differ.
+    """The result of a comparison.
 
-    ``filled`` are branches of the output that some inputs lack. For the entries of these inputs they have 0 or nothing,
-    unless a difference says otherwise.
+    - ``trees``: the compared trees.
+    - ``objects``: number of equal objects that are not trees.
+    - ``differences``: sentences about objects that differ.
+    - ``filled``: branches of the output that are missing in some inputs. Unless a difference says otherwise, their
+      values are 0 or empty in the entries of these inputs.
     """
 
     trees: tuple[VerifiedTree, ...]
@@ -43,27 +47,33 @@ class Verification(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs."""
+        """Whether outputs and inputs are equal."""
         return not self.differences and not any(tree.differences for tree in self.trees)
 
 
 def verify(
-    outputs: str | os.PathLike[str] | list[str], inputs: Any, *, tree: str | None = None, access: Access | None = None
+    outputs: str | os.PathLike[str] | list[str],
+    inputs: object,
+    *,
+    tree: str | None = None,
+    access: Access | None = None,
 ) -> Verification:
-    """Compares the outputs of ``merge``, ``reorder`` or any other program with their inputs.
+    """Compare the outputs of ``merge``, ``reorder`` or any other program with their inputs.
 
-    ``outputs`` is a file or a list of files that belong behind each other, ``inputs`` a dataset in the order in which
-    it was merged. Each basket of the outputs must have the bytes of one of the inputs, with the same entries; only
-    where it lies may differ. Branches of which that is not so must have the same bytes in each entry, or the same
-    values, by a digest of what is read. Histograms and the like must be the sums of those of the inputs, and of other
-    objects there must be the same versions. With a ``tree`` only that is compared.
+    ``outputs`` is a file or a list of files that together form the output, in order. ``inputs`` is a dataset in the
+    order in which it was merged. With ``tree``, only that tree is compared. The criteria are:
 
-    Where TTrees became an RNTuple, as by ``convert``, each branch must be there under its name with the same values.
-    The collections of those with one counter come in addition.
+    - Baskets: each output basket has the same bytes and entries as an input basket; its position may differ.
+    - Branches with new baskets: each entry has the same bytes, or the digests of the decoded values are equal.
+    - Histograms and similar objects: each object in the output is the sum of the objects in the inputs.
+    - All other objects: the output has the same versions as the inputs.
 
-    Branches that some inputs lack must be 0, false or empty for their entries, as ``merge`` fills them.
+    If ``convert`` made an RNTuple from TTrees, the RNTuple must have each branch under the same name with the same
+    values. It may also have collections of branches with a common counter.
 
-    Raises what opening and reading raise; what differs is in the answer.
+    A branch that is missing in an input must be 0, false or empty in the entries of this input, as filled by ``merge``.
+
+    Raises errors of opening and reading files; differences are not raised, but are part of the result.
 
     Example:
         >>> branchline.merge("data/*.root", "all.root").files
@@ -73,30 +83,34 @@ def verify(
 
     """
     made = [os.fspath(path) for path in outputs] if isinstance(outputs, list) else [os.fspath(outputs)]
-    given = _paths(inputs)
+    given = [file.path for file in Dataset.of(inputs, access=access)]
+    if not given:
+        raise DatasetError("no inputs to compare with")
     compared = _core.compare(made, given, tree, access)
     trees = tuple(_tree(found, made, given, access) for found in compared.trees)
     filled = filled_branches(branch for found in compared.trees for branch in found.filled)
     return Verification(trees, compared.objects, tuple(compared.differences), filled)
 
 
-def _paths(inputs: Any) -> list[str]:
-    files = tuple(Dataset.of(inputs))
-    if not files:
-        raise DatasetError("there are no inputs to compare with")
-    return [file.path for file in files]
-
-
 def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
-    """Compares the values of branches whose baskets differ."""
+    """Compare the values of branches whose baskets differ."""
     differing = {branch.name: branch.reason for branch in found.differing}
     equal: list[str] = list(found.same)
     differences = list(found.differences)
-    is_converted = bool(differences) and _is_converted(made, given, found.path, access)
+    # If TTrees were converted to an RNTuple, no basket was copied, and fields may be in a collection.
+    is_converted = (
+        bool(differences)
+        and _opened(made[0], found.path, access).nests
+        and not any(_opened(one, found.path, access).nests for one in given)
+    )
     counters: frozenset[str] = frozenset()
     if is_converted:
+        from branchline.reading.trees.file import File
+
         differing, differences = _by_names(made, given, found.path, access)
-        equal, counters = [], _counters(given[0], found.path, access)
+        outline = File(given[0], access).tree(found.path).outline
+        # Counters: branches that store the array lengths of other branches.
+        equal, counters = [], frozenset(outline.paths[one] for one in outline.counts if one is not None)
     for name, (reason, is_same) in _compared(differing, found.path, made, given, access, counters).items():
         if isinstance(is_same, UnsupportedBranchError):
             differences.append(f"branch {name}: {reason}, and its values are not compared: {is_same.what}")
@@ -105,19 +119,14 @@ def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: 
         elif is_same:
             equal.append(name)
         else:
-            differences.append(f"branch {name} has other values: {reason}")
+            differences.append(f"branch {name} has different values: {reason}")
     copied = 0 if is_converted else found.branches - len(differing) - len(found.same)
     return VerifiedTree(found.path, found.entries, found.baskets, copied, tuple(equal), tuple(differences))
 
 
-def _is_converted(made: list[str], given: list[str], tree: str, access: Access | None) -> bool:
-    """Whether TTrees became an RNTuple: no basket is copied, and fields may lie in a collection."""
-    return _opened(made[0], tree, access).nests and not any(_opened(one, tree, access).nests for one in given)
-
-
 def _by_names(made: list[str], given: list[str], tree: str, access: Access | None) -> tuple[dict[str, str], list[str]]:
-    """The branches that are compared by their values, and what is said of those that only one side has."""
-    # Imported here since it imports awkward, which takes longer than to verify a true copy.
+    """Return the branches to compare by value, and sentences on branches that only one of the two sides has."""
+    # Imported lazily: importing awkward takes longer than verifying an exact copy.
     from branchline.reading.arrays.nesting import IMPORTED
 
     own, others = (_opened(files[0], tree, access).readable() for files in (made, given))
@@ -126,14 +135,6 @@ def _by_names(made: list[str], given: list[str], tree: str, access: Access | Non
     differences = [f"branch {name} is not in the output" for name in gone]
     differences += [f"branch {name} is in none of the inputs" for name in new]
     return dict.fromkeys((name for name in others if name in set(own)), "it is a field now"), differences
-
-
-def _counters(path: str, tree: str, access: Access | None) -> frozenset[str]:
-    """The branches that count the elements of others."""
-    from branchline.reading.trees.file import File
-
-    outline = File(path, access).tree(tree).outline
-    return frozenset(outline.paths[one] for one in outline.counts if one is not None)
 
 
 def _opened(path: str, tree: str, access: Access | None) -> _core.Tree:
@@ -148,26 +149,24 @@ def _compared(
     access: Access | None,
     counters: Collection[str] = (),
 ) -> dict[str, tuple[str, bool | BranchlineError]]:
-    """Whether each of these branches has the same values, or the error that kept them from being compared."""
+    """Compare the values of the branches in ``differing``.
+
+    Returns for each branch the reason from ``differing``, and whether the values are equal, or the error that prevented
+    the comparison.
+    """
     found: dict[str, tuple[str, bool | BranchlineError]] = {}
     if not differing:
         return found
+    # Imported lazily, because importing awkward is slow.
+    from branchline.writing.merging.value_digests import branch_digests
+
     try:
-        both = [_values(files, tree, list(differing), access, counters) for files in (made, given)]
+        both = [branch_digests(files, tree, list(differing), access, counters) for files in (made, given)]
         return {name: (reason, both[0][name] == both[1][name]) for name, reason in differing.items()}
     except BranchlineError as error:
         if len(differing) == 1:
             return {name: (reason, error) for name, reason in differing.items()}
-    # One of them cannot be read.
+    # At least one branch cannot be read, so compare the branches individually.
     for name, reason in differing.items():
         found |= _compared({name: reason}, tree, made, given, access, counters)
     return found
-
-
-def _values(
-    files: list[str], tree: str, branches: list[str], access: Access | None, counters: Collection[str]
-) -> dict[str, BranchDigest]:
-    # Imported here since it imports awkward.
-    from branchline.writing.merging.value_digests import branch_digests
-
-    return branch_digests(files, tree, branches, access, counters)

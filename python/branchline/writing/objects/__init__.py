@@ -1,1 +1,1 @@
-"""ROOT's byte format of histograms, graphs, efficiencies and sparse histograms."""
+"""Encodes histograms, graphs, efficiencies and sparse histograms in ROOT's binary format."""

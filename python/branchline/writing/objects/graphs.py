@@ -1,27 +1,40 @@
-"""Graphs of Python's values, in the bytes of TGraph (version 5), TGraphErrors and TGraphAsymmErrors (3)."""
+"""Creates graphs from Python values; encodes them as TGraph (version 5), TGraphErrors or TGraphAsymmErrors (3)."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from branchline.base.array_types import Floats
 from branchline.errors import OptionError
 from branchline.reading.objects.graph import Graph
 from branchline.writing.objects.buffer import counted, doubles, named, root_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import ArrayLike
 
 SYMMETRIC = ("x_errors", "y_errors")
 ASYMMETRIC = ("x_errors_low", "x_errors_high", "y_errors_low", "y_errors_high")
 NO_LIMIT = -1111.0
 
 
-def as_TGraph(df: Any, title: str = "") -> Graph:  # noqa: N802 - uproot's name
-    """A graph to be written, of columns ``x`` and ``y``: a mapping, a DataFrame or a structured array.
+class _Table(Protocol):
+    """Columns by name: a mapping, a DataFrame or a structured array."""
 
-    With ``x_errors`` and ``y_errors`` it becomes a TGraphErrors, with ``x_errors_low``, ``x_errors_high``,
-    ``y_errors_low`` and ``y_errors_high`` a TGraphAsymmErrors. Raises OptionError for other columns, and for columns
-    of different lengths.
+    def __iter__(self) -> Iterator[object]: ...
+    def __getitem__(self, name: str, /) -> ArrayLike: ...
+
+
+def as_TGraph(df: _Table, title: str = "") -> Graph:  # noqa: N802 - uproot's name
+    """Create a graph to write from the columns ``x`` and ``y`` of a mapping, a DataFrame or a structured array.
+
+    With the columns ``x_errors`` and ``y_errors``, the graph becomes a TGraphErrors. With ``x_errors_low``,
+    ``x_errors_high``, ``y_errors_low`` and ``y_errors_high``, the graph becomes a TGraphAsymmErrors. Raises OptionError
+    for other columns, and for columns of different lengths.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["g"] = branchline.as_TGraph({"x": [1, 2], "y": [3, 4], "x_errors": [0, 0], "y_errors": [1, 1]})
@@ -34,8 +47,8 @@ def as_TGraph(df: Any, title: str = "") -> Graph:  # noqa: N802 - uproot's name
         if set(group) & set(names):
             known |= set(group)
     if set(names) != known or set(SYMMETRIC + ASYMMETRIC) <= known:
-        hint = f"x and y, with {' and '.join(SYMMETRIC)}, or with {', '.join(ASYMMETRIC)}"
-        raise OptionError(f"{', '.join(map(str, names))} are no columns of a graph", hint=hint)
+        hint = f"give x and y, optionally with {' and '.join(SYMMETRIC)}, or with {', '.join(ASYMMETRIC)}"
+        raise OptionError(f"invalid columns for a graph: {', '.join(map(str, names))}", hint=hint)
     columns = {name: np.asarray(df[name], dtype="f8") for name in names}
     if len({column.shape for column in columns.values()}) > 1 or columns["x"].ndim != 1:
         shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
@@ -50,7 +63,7 @@ def as_TGraph(df: Any, title: str = "") -> Graph:  # noqa: N802 - uproot's name
 
 
 def streamed_graph(graph: Graph, name: str) -> bytes:
-    """The bytes of a graph after a key."""
+    """Return the bytes of a graph, without the key."""
     points = counted(
         5,
         named(name, graph.title),
@@ -72,6 +85,6 @@ def streamed_graph(graph: Graph, name: str) -> bytes:
     return points
 
 
-def _pointed_doubles(values: Any) -> bytes:
-    """An array that a pointer refers to; another member says how many there are."""
+def _pointed_doubles(values: Floats) -> bytes:
+    """Encode the array that a pointer member references; the length is stored in another member."""
     return (b"\1" if len(values) else b"\0") + np.asarray(values).astype(">f8").tobytes()

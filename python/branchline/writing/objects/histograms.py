@@ -1,8 +1,8 @@
-"""Histograms in the bytes of ROOT's own classes: TH1D, TH2D, TH3D and profiles, as ROOT 6.40 streams them.
+"""Encodes histograms as ROOT's own classes: TH1D, TH2D, TH3D and profiles, as streamed by ROOT 6.40.
 
-The layout is that of the streamer infos of TH1 (version 8), TAxis (10), TH2 (5), TH3 (6), TProfile (7), TProfile2D and
-TProfile3D (8), which ``results.root`` holds too. Values are big-endian; ``TBufferFile::WriteObject`` gives the byte
-counts.
+The layout follows the streamer infos of TH1 (version 8), TAxis (10), TH2 (5), TH3 (6), TProfile (7), TProfile2D (8) and
+TProfile3D (8); ``results.root`` contains the same streamer infos. Values are big-endian; byte counts follow
+``TBufferFile::WriteObject``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy
 
+from branchline.base.array_types import Floats
 from branchline.writing.objects.buffer import (
     IN_DIRECTORY,
     NUMBERS_AT_ONCE,
@@ -29,57 +30,57 @@ from branchline.writing.objects.buffer import (
     root_string,
 )
 
-#: TH1's "no maximum is set", and EStatOverflows::kNeutral.
+#: NO_LIMIT: TH1's value for a minimum or maximum that is not set. NEUTRAL: EStatOverflows::kNeutral.
 NO_LIMIT, NEUTRAL = -1111.0, 2
 AXIS_NAMES = ("xaxis", "yaxis", "zaxis")
 
 
 @dataclass(frozen=True)
-class RootAxis:
-    """An axis of a ROOT histogram: its title, the edges of its bins, whether all are equally wide, and labels of all
-    bins or of none.
+class HistogramAxis:
+    """An axis of a ROOT histogram. ``is_equal`` means that all bins have the same width. Either all bins have labels,
+    or none.
     """
 
     title: str
-    edges: numpy.ndarray
+    edges: Floats
     is_equal: bool = True
     labels: tuple[str, ...] = ()
 
     @property
     def bins_count(self) -> int:
-        """The number of bins, without under- and overflow."""
+        """Number of bins, without under- and overflow."""
         return len(self.edges) - 1
 
     @property
-    def middles(self) -> numpy.ndarray:
-        """The middle of each bin."""
+    def middles(self) -> Floats:
+        """The centre of each bin."""
         return self.middles_in(slice(0, self.bins_count))
 
-    def middles_in(self, bins: slice) -> numpy.ndarray:
-        """The middle of each of these bins."""
-        middles: numpy.ndarray = (self.edges[:-1][bins] + self.edges[1:][bins]) / 2
+    def middles_in(self, bins: slice) -> Floats:
+        """Return the centre of each of these bins."""
+        middles: Floats = (self.edges[:-1][bins] + self.edges[1:][bins]) / 2
         return middles
 
 
 @dataclass(frozen=True)
 class RootHistogram:
-    """A histogram as ROOT keeps it. All arrays have one dimension for each axis, under- and overflow included.
+    """A histogram in ROOT's representation. All arrays have one dimension per axis, including under- and overflow.
 
-    ``contents`` are sums of weights, ``squares`` sums of squared weights, or of no size where these are the contents.
-    A profile has instead sums of w*y and w*y*y there, and in ``weights`` those of w; ``weights_squares`` are those of
-    w*w, None where all weights are one.
+    In a histogram, ``contents`` are sums of weights, and ``squares`` are sums of squared weights, or empty if they
+    equal the contents. In a profile with weights w and values y, ``contents`` are the sums of w*y, ``squares`` the sums
+    of w*y*y, ``weights`` the sums of w, and ``weights_squares`` the sums of w*w, or None if all weights are one.
     """
 
     title: str
-    axes: tuple[RootAxis, ...]
-    contents: numpy.ndarray
-    squares: numpy.ndarray
-    weights: numpy.ndarray | None = None
-    weights_squares: numpy.ndarray | None = None
+    axes: tuple[HistogramAxis, ...]
+    contents: Floats
+    squares: Floats
+    weights: Floats | None = None
+    weights_squares: Floats | None = None
 
     @property
     def class_name(self) -> str:
-        """ROOT's class for it."""
+        """Name of the histogram's ROOT class."""
         if self.weights is not None:
             return "TProfile" if len(self.axes) == 1 else f"TProfile{len(self.axes)}D"
         if len(self.axes) > 3:
@@ -87,13 +88,23 @@ class RootHistogram:
         return f"TH{len(self.axes)}D"
 
     def streamed(self, name: str) -> bytes:
-        """Its bytes after a key, without references to other objects."""
+        """Return the bytes of the histogram without the key. They contain no references to other objects."""
         if self.weights is not None:
-            return self._profile(name)
+            inside = (slice(1, -1),) * len(self.axes)
+            sums_y = [float(self.contents[inside].sum()), float(self.squares[inside].sum())]
+            squares = numpy.zeros(0) if self.weights_squares is None else self.weights_squares
+            return counted(
+                7 if len(self.axes) == 1 else 8,
+                self._counts(name),
+                doubles_array(self.weights),
+                struct.pack(">i", 0),  # the error of the mean (EErrorType)
+                doubles([0.0, 0.0, *sums_y]),  # no limits of y
+                doubles_array(squares),
+            )
         return self._grid(name) if len(self.axes) > 3 else self._counts(name)
 
     def _counts(self, name: str) -> bytes:
-        """A TH1D, TH2D or TH3D."""
+        """Encode a TH1D, TH2D or TH3D."""
         own_sums = doubles(self._sums[4:])
         if len(self.axes) == 1:
             return counted(3, self._th1(name), doubles_array(self.contents))
@@ -101,22 +112,11 @@ class RootHistogram:
             return counted(4, counted(5, self._th1(name), doubles([1.0]), own_sums), doubles_array(self.contents))
         return counted(4, counted(6, self._th1(name), counted(1), own_sums), doubles_array(self.contents))
 
-    def _profile(self, name: str) -> bytes:
-        inside = (slice(1, -1),) * len(self.axes)
-        sums_y = [float(self.contents[inside].sum()), float(self.squares[inside].sum())]
-        assert self.weights is not None
-        squares = numpy.zeros(0) if self.weights_squares is None else self.weights_squares
-        return counted(
-            7 if len(self.axes) == 1 else 8,
-            self._counts(name),
-            doubles_array(self.weights),
-            struct.pack(">i", 0),  # the error of the mean (EErrorType)
-            doubles([0.0, 0.0, *sums_y]),  # no limits of y
-            doubles_array(squares),
-        )
-
     def _grid(self, name: str) -> bytes:
-        """A THnD (version 1), whose last axis runs fastest. Where it keeps squares, it keeps sums too."""
+        """Encode a THnD (version 1), with the last axis varying fastest.
+
+        The sums over the bins are 0 without squared weights, because ROOT computes them only with squared weights.
+        """
         has_squares = self.squares.size > 0
         inside = (slice(1, -1),) * len(self.axes)
         contents = self.contents[inside] if has_squares else numpy.zeros(())
@@ -124,7 +124,7 @@ class RootHistogram:
         for index, axis in enumerate(self.axes if has_squares else ()):
             along = contents.sum(axis=tuple(other for other in range(len(self.axes)) if other != index))
             sums[:, index] = (along * axis.middles).sum(), (along * axis.middles**2).sum()
-        total_squares = float(self.squares[inside].sum()) if has_squares else -1.0  # no errors are kept
+        total_squares = float(self.squares[inside].sum()) if has_squares else -1.0  # errors are not kept
         totals = (self.entries, float(contents.sum()), total_squares)
         base = grid_base(named(name, self.title), self.axes, totals, sums)
         shape = self.contents.shape
@@ -132,7 +132,7 @@ class RootHistogram:
         return counted(1, counted(1, base, squares), cells_array(shape, self.contents))
 
     def _th1(self, name: str) -> bytes:
-        unused = RootAxis("", numpy.array([0.0, 1.0]))
+        unused = HistogramAxis("", numpy.array([0.0, 1.0]))
         axes = [*self.axes, *[unused] * (3 - len(self.axes))]
         return counted(
             8,
@@ -141,7 +141,7 @@ class RootHistogram:
             counted(2, struct.pack(">hh", 0, 1001)),  # fill
             counted(3, struct.pack(">hhf", 1, 1, 1.0)),  # marker
             struct.pack(">i", self.contents.size),
-            *(_axis(axis, short_name) for axis, short_name in zip(axes, AXIS_NAMES, strict=True)),
+            *map(_axis, axes, AXIS_NAMES),
             struct.pack(">hh", 0, 1000),  # offset and width of bars
             doubles([self.entries, *self._sums[:4]]),
             doubles([NO_LIMIT, NO_LIMIT, 0.0]),
@@ -154,16 +154,17 @@ class RootHistogram:
         )
 
     @property
-    def _bins(self) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """Sums of weights and of their squares in all cells."""
+    def _bins(self) -> tuple[Floats, Floats]:
+        """Sums of weights and of squared weights in all cells."""
         if self.weights is None:
             return self.contents, self.squares if self.squares.size else self.contents
         return self.weights, self.weights if self.weights_squares is None else self.weights_squares
 
     @property
     def entries(self) -> float:
-        """How many entries of weight one say as much as these: the square of the sum of weights over the sum of their
-        squares (TH1::GetEffectiveEntries), which is their number where all weights are one.
+        """Effective number of entries: the square of the sum of weights, divided by the sum of squared weights.
+
+        Equals the number of entries if all weights are one. Same as TH1::GetEffectiveEntries.
         """
         weights, squares = self._bins
         total, total_squares = float(weights.sum()), float(squares.sum())
@@ -171,22 +172,25 @@ class RootHistogram:
 
     @cached_property
     def _sums(self) -> list[float]:
-        """fTsumw, fTsumw2, then the sums over x, y and z in ROOT's order, from the middles of the bins inside of the
-        axes (TH1::GetStats, TH2::GetStats, TH3::GetStats).
+        """ROOT's sums fTsumw and fTsumw2, then the sums over x, y and z in ROOT's order.
+
+        They are computed from the bin centres without under- and overflow, as in the GetStats method of TH1, TH2 and
+        TH3.
         """
         inside = (slice(1, -1),) * len(self.axes)
-        weights, squares = (one[inside] for one in self._bins)
+        weights, squares = self._bins
+        weights, squares = weights[inside], squares[inside]
         others = [axis.middles for axis in self.axes[1:]]
-        # The products of a block of bins are small compared with the histogram.
+        # Process the histogram in blocks, so that temporary arrays stay small.
         step = max(1, NUMBERS_AT_ONCE * len(weights) // max(1, weights.size))
         sums = []
         for start in range(0, max(1, len(weights)), step):
             block = slice(start, start + step)
             sums.append(self._sums_of(weights[block], squares[block], [self.axes[0].middles_in(block), *others]))
-        return [sum(column) for column in zip(*sums, strict=True)]
+        return list(map(sum, zip(*sums, strict=True)))
 
     @staticmethod
-    def _sums_of(weights: numpy.ndarray, squares: numpy.ndarray, middles: list[numpy.ndarray]) -> list[float]:
+    def _sums_of(weights: Floats, squares: Floats, middles: list[Floats]) -> list[float]:
         grid = numpy.meshgrid(*middles, indexing="ij", sparse=True)
         sums = [float(weights.sum()), float(squares.sum())]
         for index, middle in enumerate(grid):
@@ -195,7 +199,7 @@ class RootHistogram:
         return sums
 
 
-def _axis(axis: RootAxis, short_name: str) -> bytes:
+def _axis(axis: HistogramAxis, short_name: str) -> bytes:
     title_offset = 0.0 if short_name == "yaxis" else 1.0
     edges = numpy.zeros(0) if axis.is_equal else axis.edges
     return counted(
@@ -217,9 +221,11 @@ def _axis(axis: RootAxis, short_name: str) -> bytes:
 
 
 def grid_base(
-    named_base: bytes, axes: Sequence[RootAxis], totals: tuple[float, float, float], sums: numpy.ndarray
+    named_base: bytes, axes: Sequence[HistogramAxis], totals: tuple[float, float, float], sums: Floats
 ) -> bytes:
-    """A THnBase: entries, sum of weights and of their squares, and of each axis those of w*x and of w*x*x."""
+    """Encode a THnBase. ``totals`` are the number of entries and the sums of weights and squared weights; ``sums`` are
+    the sums of w*x and w*x*x for each axis.
+    """
     streamed = [pointed("TAxis", _axis(axis, f"axis{number}")) for number, axis in enumerate(axes)]
     return counted(
         1,
@@ -233,7 +239,7 @@ def grid_base(
 
 
 def _labels(labels: Sequence[str]) -> bytes:
-    """A THashList of TObjStrings, whose unique ids are the numbers of the bins; a null pointer if there are none."""
+    """Encode labels as a THashList of TObjStrings, whose unique IDs are bin indices; a null pointer without labels."""
     if not labels:
         return struct.pack(">I", 0)
     texts = [

@@ -1,40 +1,40 @@
-"""Names of outputs that are safe in a file system and in a ROOT file, and titles as ROOT draws them.
+"""Creates names that are valid in file systems and ROOT files, and converts titles to TLatex, ROOT's math notation.
 
-Formulas in LaTeX, as matplotlib and hist have them, become TLatex's ``#eta``.
+For example, the LaTeX command for eta, as used with matplotlib and hist, becomes ``#eta``.
 """
 
 from __future__ import annotations
 
 import re
 
-#: Characters that names do not keep.
+#: Matches characters that are replaced in names.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+=-]+")
-NAME_LENGTH_MAX = 80  # long enough to tell outputs apart, short enough for every file system
+NAME_LENGTH_MAX = 80  # long enough to distinguish outputs, short enough for every file system
 
-#: A formula between two dollars; a dollar after a backslash is a dollar sign.
+#: Matches a formula between dollar signs; escaped dollar signs do not count.
 _FORMULA = re.compile(r"(?<!\\)\$(.+?)(?<!\\)\$")
-#: Commands that only choose a font, and spaces: TLatex has no words for them.
+#: Matches LaTeX commands for fonts and spaces, which TLatex does not have.
 _FONTS = re.compile(r"\\(?:mathrm|mathit|mathbf|mathsf|mathcal|text|textrm|operatorname|rm|boldsymbol)\s*(?=[{\s])")
 _SPACES = re.compile(r"\\(?:[,;:! ]|quad|qquad)")
 _COMMAND = re.compile(r"\\([A-Za-z]+)\s*")
 _ESCAPED = re.compile(r"\\([%$#&_{}])")
-#: TLatex takes what stands above or below in braces only.
+#: Matches sub- and superscripts without braces, which TLatex requires.
 _BARE_SCRIPT = re.compile(r"([_^])\s*(?=[^{\s])(#[A-Za-z]+|.)")
-#: What TLatex calls by another name.
+#: LaTeX commands and their different names in TLatex.
 _OTHER_NAMES = {"to": "rightarrow", "le": "leq", "ge": "geq", "ne": "neq", "ell": "font[12]{l}", "cdot": "upoint"}
 
 
 class SafeNames:
-    """Gives each name at one level a safe form of its own; two names never get the same one."""
+    """Assigns a unique and safe form to each name in a directory."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
 
     def give(self, name: str) -> str:
-        """Return the safe form of ``name``: ASCII letters, digits and ``_.+=-``, no point in front."""
+        """Return the safe form of ``name``: ASCII letters, digits and ``_.+=-``, without a leading dot."""
         stem = _UNSAFE.sub("_", name)[:NAME_LENGTH_MAX].lstrip("._").rstrip("_") or "_"
         safe, number = stem, 1
-        # Some file systems do not tell upper from lower case.
+        # Names must be unique in case-insensitive file systems too.
         while safe.lower() in self._used:
             number += 1
             safe = f"{stem}_{number}"
@@ -43,9 +43,9 @@ class SafeNames:
 
 
 def root_title(text: str) -> str:
-    r"""Return a title with the formulas between its dollars in TLatex: ``$p_T$ [GeV]`` is ``p_{T} [GeV]``.
+    r"""Convert the formulas between dollar signs in a title to TLatex: ``$p_T$ [GeV]`` becomes ``p_{T} [GeV]``.
 
-    What stands outside of dollars stays as it is. TLatex is described at ROOT's class reference of that name.
+    Text outside of dollar signs is not changed. TLatex is documented in the reference of ROOT's class TLatex.
     """
     return _ESCAPED.sub(r"\1", _FORMULA.sub(lambda found: _formula(found.group(1)), text))
 
@@ -53,6 +53,6 @@ def root_title(text: str) -> str:
 def _formula(latex: str) -> str:
     text = _SPACES.sub(" ", _FONTS.sub("", latex))
     text = _COMMAND.sub(lambda found: f"#{_OTHER_NAMES.get(found.group(1), found.group(1))} ", text)
-    # A name ends where something else than a letter comes.
+    # Remove the space after a command if no letter follows: the next character ends the command anyway.
     text = re.sub(r"(#[A-Za-z]+(?:\[\d+\]\{\w\})?) (?=[^A-Za-z]|$)", r"\1", text)
     return _BARE_SCRIPT.sub(r"\1{\2}", text)

@@ -1,11 +1,11 @@
-"""Filled cells of Python's values, in the bytes of THnSparseD, F and I (THnSparse version 3)."""
+"""Creates sparse histograms from Python values; encodes them as THnSparseD, F or I (THnSparse version 3)."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,18 +20,21 @@ from branchline.writing.objects.buffer import (
     root_object,
     root_string,
 )
-from branchline.writing.objects.histograms import RootAxis, grid_base
+from branchline.writing.objects.histograms import HistogramAxis, grid_base
 
-#: ROOT's arrays of the numbers that cells are kept as.
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
+
+#: ROOT's array class for each number type of cells.
 ARRAYS = {"f8": "TArrayD", "f4": "TArrayF", "i4": "TArrayI"}
 NULL = struct.pack(">I", 0)
 
 
 @dataclass(frozen=True)
 class NewSparse:
-    """A THnSparse to be written. `as_THnSparse` makes it; ``values`` have the type of its cells."""
+    """A THnSparse to write, created by `as_THnSparse`. The dtype of ``values`` is the number type of the cells."""
 
-    axes: tuple[RootAxis, ...]
+    axes: tuple[HistogramAxis, ...]
     coordinates: np.ndarray
     values: np.ndarray
     variances: np.ndarray | None
@@ -39,7 +42,7 @@ class NewSparse:
 
     @property
     def class_name(self) -> str:
-        """ROOT's class for it."""
+        """Name of the histogram's ROOT class."""
         return f"THnSparseT<{self._array}>"
 
     @property
@@ -50,10 +53,13 @@ class NewSparse:
         return f"<NewSparse of {len(self.axes)} axes, {len(self.values)} cells>"
 
     def streamed(self, name: str) -> bytes:
-        """Its bytes after a key: all cells are one chunk, which is full."""
+        """Return the bytes of the histogram, without the key. All cells are in one full chunk."""
         count = len(self.values)
         base = grid_base(named(name, self.title), self.axes, *self._sums())
-        places = self._places()
+        # Each coordinate takes as many bits as its axis needs; the first axis has the lowest bits.
+        needed = [(axis.bins_count + 2).bit_length() for axis in self.axes]
+        columns = [(self.coordinates[:, number, None] >> np.arange(bits)) & 1 for number, bits in enumerate(needed)]
+        places = np.packbits(np.concatenate(columns, axis=1).astype(np.uint8), axis=1, bitorder="little")
         errors = NULL if self.variances is None else pointed("TArrayD", doubles_array(self.variances))
         chunk = counted(
             1,
@@ -65,11 +71,14 @@ class NewSparse:
         )
         chunks = [pointed("THnSparseArrayChunk", chunk)] if count else []
         content = counted(3, root_object(ON_HEAP), root_string(""), struct.pack(">ii", len(chunks), 0), *chunks)
-        # An empty one takes cells in chunks as ROOT makes them.
+        # The chunk size of an empty histogram is ROOT's default, for cells that are added later.
         return counted(1, counted(3, base, struct.pack(">iq", count or 16384, count), content))
 
     def _sums(self) -> tuple[tuple[float, float, float], np.ndarray]:
-        """Entries, and sums over the cells inside; without squares ROOT keeps no sums."""
+        """Return the totals of `grid_base`, and the sums for each axis, over the cells that are not under- or overflow.
+
+        The sums are 0 without variances, because ROOT stores sums only together with squared weights.
+        """
         entries, sums = float(self.values.sum()), np.zeros((2, len(self.axes)))
         if self.variances is None:
             return (entries, 0.0, -1.0), sums
@@ -81,30 +90,27 @@ class NewSparse:
             sums[:, number] = (weights * middles).sum(), (weights * middles**2).sum()
         return (float(len(self.values)), float(weights.sum()), float(self.variances[inside].sum())), sums
 
-    def _places(self) -> np.ndarray:
-        """The coordinates in as many bits as the cells of each axis need, the first axis in the lowest."""
-        needed = [(axis.bins_count + 2).bit_length() for axis in self.axes]
-        columns = [(self.coordinates[:, number, None] >> np.arange(bits)) & 1 for number, bits in enumerate(needed)]
-        return np.packbits(np.concatenate(columns, axis=1).astype(np.uint8), axis=1, bitorder="little")
-
 
 def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
-    coordinates: Any,
-    values: Any,
-    edges: Sequence[Any],
+    coordinates: ArrayLike,
+    values: ArrayLike,
+    edges: Sequence[ArrayLike],
     title: str = "",
     *,
-    variances: Any = None,
+    variances: ArrayLike | None = None,
     axis_titles: Sequence[str] = (),
-    dtype: Any = "float64",
+    dtype: DTypeLike = "float64",
 ) -> NewSparse:
-    """A THnSparseD to be written, of the cells that are filled; with ``dtype="float32"`` it is a THnSparseF, with
-    ``"int32"`` a THnSparseI.
+    """Create a sparse histogram to write from its filled cells.
 
-    ``coordinates`` has a row for each cell with the numbers of its bins, 0 the underflow and 1 the first bin, as
-    `SparseHistogram.coordinates`; ``values`` and ``variances`` are theirs, without variances the values are both.
-    ``edges`` has of each axis one edge more than there are bins. Raises OptionError for what does not belong together,
-    for another ``dtype``, and for values that its cells cannot hold.
+    - ``dtype`` selects the class: THnSparseD by default, THnSparseF for ``"float32"``, THnSparseI for ``"int32"``.
+    - ``coordinates`` has one row per cell with the cell's bin index on each axis. As in `SparseHistogram.coordinates`,
+      0 is the underflow and 1 the first bin.
+    - ``values`` and ``variances`` contain one number per cell. By default, the variances equal the values.
+    - ``edges`` contains the bin edges of each axis, one more than bins.
+
+    Raises OptionError for arguments that do not match, for any other ``dtype``, and for values that do not fit into the
+    ``dtype``.
 
         >>> edges = [np.linspace(0, 1, 11)] * 5
         >>> with branchline.recreate("out.root") as file:
@@ -115,14 +121,14 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
     all_edges = [np.asarray(one, "f8") for one in edges]
     for number, one in enumerate(all_edges):
         if one.ndim != 1 or len(one) < 2 or not np.all(np.diff(one) > 0) or not np.all(np.isfinite(one)):
-            raise OptionError(f"the edges of axis {number} do not rise", hint="give one more than there are bins")
+            raise OptionError(f"the edges of axis {number} do not increase", hint="give one more than there are bins")
     titles = [*axis_titles, *[""] * (len(all_edges) - len(axis_titles))]
     if not all_edges or len(titles) != len(all_edges):
         raise OptionError(
             f"{len(titles)} titles for {len(all_edges)} axes", hint="give edges and a title for each axis"
         )
     axes = tuple(
-        RootAxis(text, one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
+        HistogramAxis(text, one, bool(np.allclose(np.diff(one), (one[-1] - one[0]) / (len(one) - 1), rtol=1e-12)))
         for text, one in zip(titles, all_edges, strict=True)
     )
     contents = _contents(values, dtype)
@@ -133,29 +139,27 @@ def as_THnSparse(  # noqa: N802 - ROOT's name, as as_TGraph
     is_table = places.shape == (len(contents), len(axes)) and places.dtype.kind in "iu" and contents.ndim == 1
     if not is_table or (squares is not None and squares.shape != contents.shape):
         what = f"coordinates of shape {places.shape} and type {places.dtype} for {contents.shape} values"
-        raise OptionError(f"{what} on {len(axes)} axes", hint="give a whole number for each cell and axis")
+        raise OptionError(f"{what} on {len(axes)} axes", hint="give an integer for each cell and axis")
     places = places.astype("i8")
     if np.any(places < 0) or np.any(places > [axis.bins_count + 1 for axis in axes]):
         raise OptionError("coordinates are outside the axes", hint="0 is the underflow, 1 the first bin")
     if len(np.unique(places, axis=0)) != len(places):
-        raise OptionError("two values are of the same cell", hint="add them up first")
+        raise OptionError("a cell has several values", hint="add them up first")
     return NewSparse(axes, places, contents, squares, title)
 
 
-def _contents(values: Any, dtype: Any) -> np.ndarray:
-    """The values as the numbers of a class of ROOT. Raises OptionError where they would become others, but for the last
-    digits of floats.
-    """
+def _contents(values: ArrayLike, dtype: DTypeLike) -> np.ndarray:
+    """Convert the values to ``dtype``. Raises OptionError if that changes values by more than rounding."""
     try:
         kind = np.dtype(dtype).str[1:]
     except TypeError:
         kind = ""
     if kind not in ARRAYS:
-        raise OptionError(f"cells of {dtype!r} are not written", hint='give "float64", "float32" or "int32"')
+        raise OptionError(f"unsupported dtype {dtype!r}", hint='choose one of "float64", "float32", "int32"')
     given = np.asarray(values, "f8")
     with np.errstate(over="ignore", invalid="ignore"):
         contents = given.astype(kind)
     is_kept = np.array_equal(contents, given) if kind == "i4" else np.array_equal(np.isinf(contents), np.isinf(given))
     if not is_kept:
-        raise OptionError(f"cells of {np.dtype(kind)} cannot hold these values", hint='leave dtype out: "float64" can')
+        raise OptionError(f"cells of type {np.dtype(kind)} cannot hold these values", hint='use dtype "float64"')
     return contents

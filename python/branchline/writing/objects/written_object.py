@@ -1,26 +1,30 @@
-"""Objects as they go into a file: histograms, texts, and what was read from another file."""
+"""Encodes the objects that users write to a file: histograms, efficiencies, graphs and strings."""
 
 from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from branchline.errors import UnsupportedBranchError
 from branchline.reading.objects.graph import Graph
 from branchline.writing.objects.efficiencies import NewEfficiency
 from branchline.writing.objects.sparse_histograms import NewSparse
+from branchline.writing.objects.values import is_histogram
+
+if TYPE_CHECKING:
+    import boost_histogram
 
 HINT = (
     "a table, a histogram, a pair of values and edges, a graph (as_TGraph), an efficiency (as_TEfficiency), "
-    "filled cells (as_THnSparse), a text, "
-    "or an object that was read"
+    "a sparse histogram (as_THnSparse), a string, "
+    "or an object read from a file"
 )
 
 
 @dataclass(frozen=True)
 class ObjectBytes:
-    """An object in ROOT's bytes; ``below`` are directories in that it stands, under the name that it was given."""
+    """An object in ROOT's binary format. ``below`` are the object's directories below the name given by the user."""
 
     class_name: str
     title: str
@@ -28,22 +32,31 @@ class ObjectBytes:
     below: tuple[str, ...] = ()
 
 
-def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
-    """An object in ROOT's bytes: several where categories of a histogram become directories.
+def object_bytes(value: object, name: str, path: str) -> list[ObjectBytes]:
+    """Encode an object. A histogram with category axes may result in several objects, one for each category.
 
-    Raises UnsupportedBranchError for what ROOT has no class for.
+    Raises UnsupportedBranchError for objects for which ROOT has no class.
     """
     if isinstance(value, str):
         return [_text(value)]
     if isinstance(value, Graph):
-        return [_from_graph(value, name, path)]
+        # The value is a graph created with `as_TGraph`; graphs from files are copied instead.
+        from branchline.writing.objects.graphs import streamed_graph
+
+        if vars(value)["record"] is not None or value.classname not in ("TGraph", "TGraphErrors", "TGraphAsymmErrors"):
+            hint = "create a new one with branchline.as_TGraph, or read it again"
+            raise UnsupportedBranchError(f"{name}: this {value.classname} cannot be written", path=path, hint=hint)
+        return [ObjectBytes(value.classname, value.title, streamed_graph(value, name))]
     if isinstance(value, NewEfficiency):
         return [ObjectBytes("TEfficiency", value.title, value.streamed(name))]
     if isinstance(value, NewSparse):
         return [ObjectBytes(value.class_name, value.title, value.streamed(name))]
     if isinstance(value, tuple):
-        return [_from_numpy(value, name, path)]
-    if hasattr(value, "axes") and hasattr(value, "storage_type"):
+        from branchline.writing.objects.values import form_of_numpy
+
+        form = form_of_numpy(value, name, path)
+        return [ObjectBytes(form.class_name, "", form.streamed(name))]
+    if is_histogram(value):
         return _from_hist(value, name, path)
     raise UnsupportedBranchError(
         f"{name}: an object of the type {type(value).__name__} cannot be written", path=path, hint=HINT
@@ -51,7 +64,7 @@ def object_bytes(value: Any, name: str, path: str) -> list[ObjectBytes]:
 
 
 def _text(text: str) -> ObjectBytes:
-    """A TObjString."""
+    """Encode a string as a TObjString."""
     written = text.encode("utf-8", errors="surrogateescape")
     length = bytes([len(written)]) if len(written) < 255 else struct.pack(">Bi", 255, len(written))
     content = struct.pack(">hhII", 1, 1, 0, 0x02000000) + length + written
@@ -59,24 +72,7 @@ def _text(text: str) -> ObjectBytes:
     return ObjectBytes("TObjString", "Collectable string class", counted)
 
 
-def _from_numpy(value: tuple[Any, ...], name: str, path: str) -> ObjectBytes:
-    from branchline.writing.objects.values import form_of_numpy
-
-    form = form_of_numpy(value, name, path)
-    return ObjectBytes(form.class_name, "", form.streamed(name))
-
-
-def _from_graph(graph: Graph, name: str, path: str) -> ObjectBytes:
-    """A graph that was made with `as_TGraph`; those of files are copied."""
-    from branchline.writing.objects.graphs import streamed_graph
-
-    if vars(graph)["record"] is not None or graph.classname not in ("TGraph", "TGraphErrors", "TGraphAsymmErrors"):
-        hint = "make a new one with branchline.as_TGraph, or read it again"
-        raise UnsupportedBranchError(f"{name}: this {graph.classname} cannot be written", path=path, hint=hint)
-    return ObjectBytes(graph.classname, graph.title, streamed_graph(graph, name))
-
-
-def _from_hist(value: Any, name: str, path: str) -> list[ObjectBytes]:
+def _from_hist(value: boost_histogram.Histogram, name: str, path: str) -> list[ObjectBytes]:
     from branchline.writing.objects.forms import GRID_AXES, NotInRootError, root_forms
 
     try:

@@ -1,1 +1,1 @@
-"""Files that a program fills: trees, RNTuples, histograms and copies, with the calls of uproot."""
+"""Writes trees, RNTuples, histograms and copied objects to ROOT files, with uproot's interface."""

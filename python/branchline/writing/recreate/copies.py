@@ -1,8 +1,8 @@
-"""Objects that are copied into a file: those read from another file, and those of uproot and PyROOT.
+"""Copies objects into a file: objects read from another file, and objects of uproot and PyROOT.
 
-Objects that were read are copied with all that ROOT stores of them. A histogram that was changed is copied with its
-differences, in ROOT's numbers. uproot and PyROOT write their own objects to a temporary file, from which they are
-copied together with the streamer infos of the class versions that were written.
+Objects from files are copied with all of their stored data. For a modified histogram, the modifications are applied to
+the copy. Objects of uproot and PyROOT are written to a temporary file by their own package, then copied from this file
+together with the streamer infos of their class versions.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
 from branchline.errors import UnsupportedBranchError
+from branchline.reading.objects.axes import RootAxis
 from branchline.reading.objects.histogram import Histogram
 from branchline.reading.objects.object_record import KeyPlace
 from branchline.reading.trees.file import Directory, File
@@ -26,45 +27,67 @@ from branchline.reading.trees.file import Directory, File
 
 @dataclass(frozen=True)
 class ReadObject:
-    """An object that was read, and the place of its key. ``is_needed`` if nothing but a copy of it can be written."""
+    """An object read from a file, and the position of its key.
+
+    ``histogram`` is set if the object can also be written as a new histogram.
+    """
 
     place: KeyPlace
-    value: Any
     classname: str
-    is_needed: bool
+    histogram: Histogram | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the object can be written only as a copy."""
+        return self.histogram is None
 
     @property
     def is_computed(self) -> bool:
-        """Whether it is a histogram with other bins than it was read with, such as a sum or a part."""
-        return not self.is_needed and not self.value.is_as_read()
+        """Whether the object is a histogram whose bins changed after reading, for example a sum or a slice."""
+        return self.histogram is not None and not self.histogram.is_as_read()
 
     def differences(self, file: File) -> Differences:
-        """How it differs from what its file has. Raises ValueError where no copy could have that."""
-        if self.is_needed:
+        """Return the differences from the object in the file. Raises ValueError if a copy cannot have them."""
+        if self.histogram is None:
             if file.record(self.place.key).classname != self.classname:
-                raise ValueError("its file has another object there now")
+                raise ValueError("its file now has another object there")
             return Differences()
         again = file[self.place.key]
-        if getattr(again, "classname", None) != self.classname or not self.value.was_read_like(again):
-            raise ValueError("its file has another histogram there now")
-        return differences_of(self.value, again)
+        if getattr(again, "classname", None) != self.classname or not self.histogram.was_read_like(again):
+            raise ValueError("its file now has another histogram there")
+        return differences_of(self.histogram, again)
 
 
-def source_of(value: Any) -> ReadObject | None:
-    """Where a histogram or another object of a file came from; None for what is new."""
-    if hasattr(value, "place_in_file"):
+def source_of(value: object) -> ReadObject | None:
+    """Return the file and key that a value was read from; None for a new object."""
+    if _is_histogram(value):
         place = value.place_in_file()
-        return None if place is None else ReadObject(place, value, value.classname, is_needed=False)
+        return None if place is None else ReadObject(place, value.classname, value)
     record = next((found for name in ("record", "_record") if (found := getattr(value, name, None)) is not None), value)
     origin = getattr(record, "origin", None) or getattr(value, "_origin", None)
     place = getattr(origin, "key_place", None)
     classname = getattr(record, "classname", "")
-    return ReadObject(place, value, classname, is_needed=True) if isinstance(place, KeyPlace) else None
+    return ReadObject(place, classname) if isinstance(place, KeyPlace) else None
 
 
-def opened_directory(source: Any) -> Directory:
-    """Return the directory of a path, or of a file or directory of uproot."""
-    file = File(os.fspath(getattr(source, "file_path", source)))
+def _is_histogram(value: object) -> TypeGuard[Histogram]:
+    return hasattr(value, "place_in_file")
+
+
+class OpenedElsewhere(Protocol):
+    """An open file or directory of Branchline or uproot."""
+
+    @property
+    def file_path(self) -> str: ...
+
+
+#: Types from which objects can be copied: a path, or an open file or directory.
+Input: TypeAlias = str | os.PathLike[str] | OpenedElsewhere
+
+
+def opened_directory(source: Input) -> Directory:
+    """Return Branchline's directory for a path, or for an open file or directory."""
+    file = File(os.fspath(source if isinstance(source, str | os.PathLike) else source.file_path))
     inside = "/".join(getattr(source, "path", ()))
     directory: Directory = file[inside] if inside else file
     return directory
@@ -72,8 +95,10 @@ def opened_directory(source: Any) -> Directory:
 
 @dataclass(frozen=True)
 class Differences:
-    """What a copy of an object has in another way: its title, and numbers of a histogram by the names of ROOT's
-    members; those of its bins are called ``cells``.
+    """Changes to apply to the copy of an object.
+
+    ``title`` is the new title, or None. ``numbers`` are pairs of a data member's name and its new values, for a
+    histogram; the name ``cells`` stands for the bin contents.
     """
 
     title: str | None = None
@@ -81,27 +106,29 @@ class Differences:
 
 
 def differences_of(now: Histogram, before: Histogram) -> Differences:
-    """How a histogram differs from the one in its file. Raises ValueError if it has other axes."""
+    """Return the differences between a histogram and its version in the file. Raises ValueError if the axes differ."""
     axes = [(axis, axis.label) for axis in now.axes]
     if axes != [(axis, axis.label) for axis in before.axes] or now.storage_type is not before.storage_type:
-        raise ValueError("its axes are not those that it has in its file")
+        raise ValueError("its axes differ from those in its file")
     title = None if now.label == before.label else now.label or ""
     return Differences(title, [] if now.is_as_read() else _numbers(now))
 
 
 def _numbers(histogram: Histogram) -> list[tuple[str, list[float]]]:
-    """The cells, their errors, and the sums that follow from them, for those of the entries are not known any more:
-    as TH1::GetStats computes them where bins were set.
+    """Return the bin contents, the squared errors, and the sums of a modified histogram by member name.
+
+    The sums over entries are no longer known, so they are computed from the bins. TH1::GetStats does this too after
+    bins were set.
     """
-    view: Any = histogram.view(flow=True)
+    view: np.ndarray = histogram.view(flow=True)
     cells = histogram.in_cells
     if histogram.kind != "MEAN":
         has_squares = view.dtype.names is not None
-        contents = weights = cells(view.value if has_squares else view)
-        squares = weight_squares = cells(view.variance) if has_squares else None
+        contents = weights = cells(view["value"] if has_squares else view)
+        squares = weight_squares = cells(view["variance"]) if has_squares else None
         numbers = [("cells", contents), ("fSumw2", squares)]
         return _listed(numbers, histogram, weights, weights if weight_squares is None else weight_squares)
-    is_weighted = "sum_of_weights" in view.dtype.names
+    is_weighted = "sum_of_weights" in (view.dtype.names or ())
     weights = cells(view["sum_of_weights"] if is_weighted else view["count"])
     deltas = cells(view["_sum_of_weighted_deltas_squared" if is_weighted else "_sum_of_deltas_squared"])
     means = np.where(weights != 0, cells(view["value"]), 0.0)
@@ -121,9 +148,9 @@ def _numbers(histogram: Histogram) -> list[tuple[str, list[float]]]:
 
 
 def _listed(
-    numbers: list[tuple[str, Any]], histogram: Histogram, weights: Any, squares: Any
+    numbers: list[tuple[str, np.ndarray | None]], histogram: Histogram, weights: np.ndarray, squares: np.ndarray
 ) -> list[tuple[str, list[float]]]:
-    """The numbers in ROOT's order of cells, with the statistics."""
+    """Return the numbers with the entries and sums appended, and with all arrays in ROOT's bin order."""
     total, total_squares = float(weights.sum()), float(squares.sum())
     entries = total * total / total_squares if total_squares > 0 else 0.0
     all_numbers = [*numbers, ("fEntries", entries), *_sums(histogram, weights, squares)]
@@ -132,8 +159,11 @@ def _listed(
     ]
 
 
-def _sums(histogram: Histogram, weights: Any, squares: Any) -> list[tuple[str, float]]:
-    """fTsumw, fTsumw2 and the sums over x, y and z, from the middles of the bins inside of the axes."""
+def _sums(histogram: Histogram, weights: np.ndarray, squares: np.ndarray) -> list[tuple[str, float]]:
+    """Return ROOT's sums fTsumw, fTsumw2 and the sums over x, y and z.
+
+    The sums are computed from the bin centres, without under- and overflow.
+    """
     inside = (slice(1, -1),) * histogram.ndim
     weights, squares = weights[inside], squares[inside]
     middles = np.meshgrid(*(_middles(axis) for axis in histogram.root_axes), indexing="ij", sparse=True)
@@ -146,24 +176,29 @@ def _sums(histogram: Histogram, weights: Any, squares: Any) -> list[tuple[str, f
     return sums
 
 
-def _middles(axis: Any) -> Any:
-    edges = np.asarray(axis.edges, dtype="f8")
+def _middles(axis: RootAxis) -> np.ndarray:
+    edges: np.ndarray = np.asarray(axis.edges, dtype="f8")
     if len(edges) != axis.bins_count + 1:
         edges = np.linspace(edges[0], edges[-1], axis.bins_count + 1)
-    return (edges[1:] + edges[:-1]) / 2
+    middles: np.ndarray = (edges[1:] + edges[:-1]) / 2
+    return middles
 
 
-# Writes an object under a name to a file.
-Write = Callable[[Any, str, Path], None]
+# Function that writes an object with a name to the file at a path.
+Write = Callable[[object, str, Path], None]
 
 
 @contextmanager
-def foreign_file(value: Any, name: str, path: str) -> Iterator[File | None]:
-    """Yield a file with an object of uproot or PyROOT under its name; None for any other value.
+def foreign_file(value: object, name: str, path: str) -> Iterator[File | None]:
+    """Yield a temporary file that contains an object of uproot or PyROOT as ``name``; None for any other value.
 
-    Raises UnsupportedBranchError if its package cannot write it.
+    Raises UnsupportedBranchError if uproot or PyROOT cannot write the object.
     """
-    write = _writer_of(value)
+    write: Write | None = None
+    if any(base.__module__ == "uproot.model" for base in type(value).__mro__):
+        write = _by_uproot
+    elif hasattr(type(value), "__cpp_name__") and "ROOT" in sys.modules:
+        write = _by_root
     if write is None:
         yield None
         return
@@ -182,21 +217,15 @@ def foreign_file(value: Any, name: str, path: str) -> Iterator[File | None]:
             yield file
 
 
-def _writer_of(value: Any) -> Write | None:
-    if any(base.__module__ == "uproot.model" for base in type(value).__mro__):
-        return _by_uproot
-    return _by_root if hasattr(type(value), "__cpp_name__") and "ROOT" in sys.modules else None
-
-
-def _by_uproot(value: Any, name: str, path: Path) -> None:
+def _by_uproot(value: object, name: str, path: Path) -> None:
     from uproot.writing.writable import recreate
 
     with recreate(path, compression=None) as file:
         file[name] = value
 
 
-def _by_root(value: Any, name: str, path: Path) -> None:
-    root: Any = sys.modules["ROOT"]  # a value of it exists; ROOT is not a dependency
+def _by_root(value: object, name: str, path: Path) -> None:
+    root = sys.modules["ROOT"]  # imported by the user, since a value of it exists; ROOT is not a dependency
     if isinstance(value, root.TTree):
         raise ValueError("the baskets of a tree are in its own file")
     context = root.TDirectory.TContext()  # restores the current directory

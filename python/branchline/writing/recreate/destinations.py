@@ -1,4 +1,4 @@
-"""Where a ROOT file is written to: a local path, any other place that fsspec knows, or an open file of Python."""
+"""Destinations for ROOT files: a local path, a URL supported by fsspec, or an open Python file."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, TYPE_CHECKING, TypeGuard
 
 from branchline import _core
+from branchline.base.quantities import MIB
 from branchline.errors import MissingFileError, MissingPackageError, OptionError, StorageError, TakenNameError
 from branchline.writing.columns.output_file import check_root_name
+
+if TYPE_CHECKING:
+    import fsspec
 
 _OBJECT_CALLS = ("write", "seek", "tell", "flush")
 
 
 @dataclass
 class Destination:
-    """A local file to write, at its place or in a temporary folder from which `deliver` copies it to its place."""
+    """A local file to write: either the destination itself, or a temporary file that `deliver` copies."""
 
     name: str
     path: Path
     _folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def is_taken(self) -> bool:
-        """Return whether there is a file already, where the engine does not check it."""
+        """Return whether the destination exists. Always False for local paths, which the engine checks itself."""
         return False
 
     def fetch(self) -> None:
-        """Copy the file from its place for an update. Raises MissingFileError and StorageError."""
+        """Copy the existing file to the temporary folder for an update. Raises MissingFileError and StorageError."""
 
     def deliver(self) -> None:
-        """Copy the closed file to its place. Raises StorageError."""
+        """Copy the closed file to its destination. Raises StorageError."""
 
     def discard(self) -> None:
-        """Remove the temporary folder, if there is one."""
+        """Remove the temporary folder, if any."""
         if self._folder is not None:
             self._folder.cleanup()
 
 
 class _Remote(Destination):
-    """A file at a URL that fsspec writes to."""
+    """A file at a URL, which fsspec writes."""
 
     def is_taken(self) -> bool:
         system, place = _file_system(self.name)
@@ -65,37 +69,41 @@ class _Remote(Destination):
         try:
             system.makedirs(place.rpartition("/")[0], exist_ok=True)
             with self.path.open("rb") as source, system.open(place, "wb") as target:
-                shutil.copyfileobj(source, target, 1 << 20)
+                shutil.copyfileobj(source, target, MIB)
         except OSError as error:
             raise StorageError(f"cannot write: {error}", path=self.name) from error
 
 
 @dataclass
 class _OpenFile(Destination):
-    """A file that the caller opened, and closes."""
+    """A Python file that the caller opens and closes."""
 
-    file: BinaryIO | Any = None
+    file: IO[bytes] = field(default_factory=io.BytesIO)
 
     def fetch(self) -> None:
         self.file.seek(0)
         with self.path.open("wb") as target:
-            shutil.copyfileobj(self.file, target, 1 << 20)
+            shutil.copyfileobj(self.file, target, MIB)
 
     def deliver(self) -> None:
         self.file.seek(0)
         with self.path.open("rb") as source:
-            shutil.copyfileobj(source, self.file, 1 << 20)
+            shutil.copyfileobj(source, self.file, MIB)
         with suppress(AttributeError, io.UnsupportedOperation):
             self.file.truncate()
         self.file.flush()
 
 
-def destination_of(target: Any) -> Destination:
-    """Return the destination of a path, URL or open file; folders of a local path are made.
+def _is_file(target: object) -> TypeGuard[IO[bytes]]:
+    return all(callable(getattr(target, call, None)) for call in _OBJECT_CALLS)
 
-    Raises OptionError for anything else, and MissingPackageError without fsspec for a URL that needs it.
+
+def destination_of(target: object) -> Destination:
+    """Return the destination for a path, URL or open file, and create missing parent folders of a local path.
+
+    Raises OptionError for other targets, and MissingPackageError for a URL if fsspec is not installed.
     """
-    if all(callable(getattr(target, call, None)) for call in _OBJECT_CALLS):
+    if _is_file(target):
         folder, path = _temporary()
         return _OpenFile(str(getattr(target, "name", None) or repr(target)), path, folder, target)
     if not isinstance(target, str | os.PathLike):
@@ -111,26 +119,26 @@ def destination_of(target: Any) -> Destination:
     try:
         local.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot make the folder: {error}", path=str(local)) from error
+        raise StorageError(f"cannot create the folder: {error}", path=str(local)) from error
     return Destination(str(local), local)
 
 
 def begin_file(destination: Destination, codec: str, *, replace: bool) -> _core.WritableFile:
-    """Begin a file. Raises TakenNameError, StorageError and OptionError."""
-    hint = "branchline.recreate replaces it"
-    taken = TakenNameError("there is a file of this name already", path=destination.name, hint=hint)
+    """Create a file. Raises TakenNameError, StorageError and OptionError."""
+    hint = "use branchline.recreate to replace it"
+    taken = TakenNameError("the file already exists", path=destination.name, hint=hint)
     with _discarded_if_it_fails(destination):
         if not replace and destination.is_taken():
             raise taken
         try:
             return _core.WritableFile(destination.path.absolute(), replace, codec)
         except StorageError as error:
-            # The engine's own hint names an option of a command.
+            # Drop the engine's hint if it refers to a command-line option.
             raise (taken if error.hint and "--force" in error.hint else error) from None
 
 
 def begin_update(destination: Destination, codec: str | None) -> _core.WritableFile:
-    """Begin a copy of a file to which things are added. Raises what reading raises, StorageError and OptionError."""
+    """Create a copy of a file for an update. Raises read errors, StorageError and OptionError."""
     with _discarded_if_it_fails(destination):
         destination.fetch()
         return _core.WritableFile.update(destination.path.absolute(), codec)
@@ -148,7 +156,7 @@ def _discarded_if_it_fails(destination: Destination) -> Iterator[None]:
 
 
 def _local_path(name: str) -> Path | None:
-    """Return the path of a local file; None for a URL of any other place."""
+    """Return the path for a local path or ``file:`` URL; None for any other URL."""
     scheme, is_url, rest = name.partition(":")
     if not is_url or not scheme.isalnum() or len(scheme) == 1:
         return Path(name)
@@ -156,7 +164,7 @@ def _local_path(name: str) -> Path | None:
         path = re.sub(r"^//(localhost)?(?=/)", "", rest)
         if path.startswith("//") and not path.startswith("///") and rest.startswith("//") and path == rest:
             hint = "write it like file:///data/f.root"
-            raise OptionError("a file URL names a file of this machine with its full path", path=name, hint=hint)
+            raise OptionError("a file URL must contain the full path of a local file", path=name, hint=hint)
         return Path(path)
     return None if rest.startswith(("//", ":")) else Path(name)
 
@@ -166,12 +174,12 @@ def _temporary() -> tuple[tempfile.TemporaryDirectory[str], Path]:
     return folder, Path(folder.name) / "file.root"
 
 
-def _file_system(url: str) -> tuple[Any, str]:
+def _file_system(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
         hint = "pip install 'branchline[fsspec]', or write a local file and copy it"
-        raise MissingPackageError("files at URLs are written by fsspec", path=url, hint=hint) from error
+        raise MissingPackageError("writing to a URL needs fsspec", path=url, hint=hint) from error
     try:
         system, place = url_to_fs(url)
         return system, str(place)

@@ -1,14 +1,14 @@
-"""Trees that were opened, in a file that is being written.
+"""Existing trees in a file that is being written.
 
-A tree of a file that is updated is read as before, and gets entries, branches and fields (`ExistingTree`). A tree of
-another file becomes columns, and keeps the names of its counters (`StreamedTree`).
+An `ExistingTree` is a tree of an updated file: it can be read as before, and extended by entries, branches and fields.
+A `StreamedTree` is a tree of another file that is converted to columns; the names of its counters are kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import awkward as ak
 
@@ -23,8 +23,8 @@ from branchline.writing.recreate.writable_tree import NewTable, WritableTree, la
 
 
 class ExistingTree(Tree):
-    """A tree that existed before the file was updated. Reading returns the entries that it had when it was opened.
-    `extend`, `add_branches` and `add_fields` add to it without moving its baskets or pages.
+    """A tree that existed before the file was updated. Reading returns only the entries from before the update.
+    `extend`, `add_branches` and `add_fields` add data without moving the existing baskets or pages.
     """
 
     def __init__(self, tree: Tree, opened: File, owner: TreeOwner) -> None:
@@ -34,22 +34,23 @@ class ExistingTree(Tree):
 
     @property
     def num_entries(self) -> int:
-        """The number of entries, including added ones."""
+        """Number of entries, including added entries."""
         added = self._owner.remembered(self.path)
         return added.num_entries if isinstance(added, WritableTree) else self.entries_count
 
-    def extend(self, values: Any, *, accept_new_fields: bool = False) -> None:
-        """Add entries, as `WritableTree.extend` does. Raises UnsupportedBranchError if Branchline cannot write a
-        branch of the tree, for example a branch of objects.
+    def extend(self, values: object, *, accept_new_fields: bool = False) -> None:
+        """Add entries, like `WritableTree.extend`.
+
+        Raises UnsupportedBranchError if Branchline cannot write a branch of the tree, for example a branch of objects.
         """
         self._writable().extend(values, accept_new_fields=accept_new_fields)
 
-    def add_branches(self, values: Any) -> None:
-        """Add branches with values for all entries, as `WritableTree.add_branches` does."""
+    def add_branches(self, values: object) -> None:
+        """Add branches with values for all entries, like `WritableTree.add_branches`."""
         self._writable().add_branches(values)
 
-    def add_fields(self, types: Any) -> None:
-        """Add fields that are 0 or empty in all entries, as `WritableTree.add_fields` does."""
+    def add_fields(self, types: object) -> None:
+        """Add fields that are 0 or empty in all entries, like `WritableTree.add_fields`."""
         self._writable().add_fields(types)
 
     def _writable(self) -> WritableTree:
@@ -60,7 +61,7 @@ class ExistingTree(Tree):
         is_ntuple = self.outline.nests
         codec = self._owner.codec
         if is_ntuple:
-            # Types come from the schema, because empty arrays may lose them.
+            # Take the types from the schema, because empty arrays may lose their types.
             table = NewTable(self.name, self.title, layout_with(codec), [], [], [], [], {}, [])
         else:
             table = new_table(self.name, self.title, given.columns, given.naming, codec, is_ntuple=False)
@@ -88,8 +89,8 @@ class ExistingTree(Tree):
         return written
 
 
-def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> Any:
-    """Read an object from the file at ``path``. A tree that is the newest cycle of its name can be extended."""
+def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> object:
+    """Read an object from the file at ``path``. Returns an `ExistingTree` for the newest cycle of a tree."""
     opened = File(path)
     found = opened[f"{key.path};{key.cycle}"]
     newest = [one.cycle for one in owner.written().keys() if one.path == key.path][-1]
@@ -97,34 +98,34 @@ def object_in_file(owner: TreeOwner, path: str, key: WrittenKey) -> Any:
 
 
 class TreeOwner(Protocol):
-    """The part of `WritableFile` that its trees use; a protocol, because `writable_file` imports this module."""
+    """The part of `WritableFile` that trees use. It is a protocol because `writable_file` imports this module."""
 
     @property
     def file_path(self) -> str:
-        """The path of the file."""
+        """Path of the file."""
         ...
 
     @property
     def codec(self) -> str:
-        """The codec of new branches."""
+        """Codec for new branches."""
         ...
 
     def written(self) -> WrittenFile:
-        """The file as the engine has it."""
+        """Return the engine's handle of the file."""
         ...
 
     def remember(self, path: str, tree: WritableTree) -> None:
-        """Keeps a tree that is being filled."""
+        """Register a tree that is being filled."""
         ...
 
     def remembered(self, path: str) -> object:
-        """The tree of this path that is being filled, if there is one."""
+        """Return the tree at ``path`` that is being filled; None if there is no such tree."""
         ...
 
 
 @dataclass(frozen=True)
 class StreamedTree:
-    """A tree whose values are read step by step; counters of arrays keep their names and are written with these."""
+    """A tree whose values are read in steps. Array counters keep their names and are written with their arrays."""
 
     tree: Tree
     columns: dict[str, ak.contents.Content]
@@ -132,7 +133,7 @@ class StreamedTree:
 
     @classmethod
     def of(cls, tree: Tree) -> StreamedTree:
-        """Raises what reading raises; branches that cannot be read are left out with a warning."""
+        """Prepare a tree for reading. Branches that cannot be read are left out with a warning. Raises read errors."""
         columns = named_columns(tree.arrays(entry_stop=0))
         if tree.outline.nests:
             return cls(tree, columns, Naming())
@@ -140,19 +141,19 @@ class StreamedTree:
         left = {name: layout for name, layout in columns.items() if name not in counters.values()}
         for name in left.keys() - counters.keys():
             counters[name] = Naming().counter(name)
-            # Such as the branch with the lengths of vectors, which counts no array.
+            # The name may be taken, for example by a branch with vector lengths, which is not an array counter.
             while counters[name] in columns:
                 counters[name] += "_"
         return cls(tree, left, Naming(counter=lambda name: counters.get(name) or Naming().counter(name)))
 
     def steps(self) -> Iterator[ak.Array]:
-        """Its columns for all entries, in steps of bounded size."""
+        """Yield the tree's columns for all entries, in steps of bounded size."""
         for part in self.tree.iterate(step_size=STREAMED_STEP):
             yield part[list(self.columns)]
 
 
 def _counters_of(tree: Tree, columns: dict[str, ak.contents.Content]) -> dict[str, str]:
-    """The branches that count the elements of those columns that become arrays again."""
+    """Return the counter's name for each column that is written as arrays with a counter."""
     outline = tree.outline
     data = [index for index, kind in enumerate(outline.kinds) if kind == "data"]
     numbers = {outline.names[index]: index for index in data} | {outline.paths[index]: index for index in data}
@@ -168,9 +169,9 @@ def _counters_of(tree: Tree, columns: dict[str, ak.contents.Content]) -> dict[st
 def not_copied_error(
     tree: Tree, not_copied: BadFileError | UnsupportedBranchError, not_written: BadFileError | UnsupportedBranchError
 ) -> BadFileError | UnsupportedBranchError:
-    """Why neither the baskets of a tree nor its values can be written."""
+    """Return the error for a tree whose baskets cannot be copied and whose values cannot be written."""
     what = f"tree {tree.path} cannot be copied: {not_copied.what}"
     if not_written.what != not_copied.what:
-        what += f"; nor can its values be written: {not_written.what}"
+        what += f"; its values cannot be written either: {not_written.what}"
     hint = "write the branches that can be read: file[name] = tree.arrays([...])"
     return type(not_copied)(what, path=tree.file_path, hint=hint)

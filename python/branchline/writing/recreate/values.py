@@ -1,9 +1,8 @@
-"""Values that are given for a tree as named columns, and the branches of a TTree that they become, named as uproot
-names them.
+"""Converts values for a tree to named columns, and columns to the branches of a TTree with uproot's names.
 
-A script gives types, or data (`types_or_data`): mappings, arrays of awkward and NumPy, DataFrames, tables of pyarrow,
-and those of other libraries that keep theirs as Arrow. Counters are made from the lists, or are given beside them, as
-in arrays that were read.
+Users pass types or data (`types_or_data`): mappings, awkward and NumPy arrays, DataFrames, pyarrow tables, and tables
+of other libraries based on Arrow. Counters are computed from the lists. Users may also pass counters with the lists,
+for example in arrays that were read from a file.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import awkward as ak
 import numpy as np
@@ -20,16 +19,43 @@ from branchline.errors import OptionError
 from branchline.reading.arrays.layouts import is_list, misses_lists_of_records, whole
 from branchline.writing.columns.columns import NUMBERS, lists_of
 
-HINT = (
-    "a mapping of names and arrays, an awkward array of records, a DataFrame, a table of pyarrow, or a structured array"
-)
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import DTypeLike
+
+HINT = "a mapping of names to arrays, an awkward array of records, a DataFrame, a pyarrow table, or a structured array"
+
+
+class PandasSeries(Protocol):
+    """A column of a pandas DataFrame."""
+
+    @property
+    def name(self) -> object: ...
+    @property
+    def dtype(self) -> object: ...
+    def isna(self) -> Iterable[bool]: ...
+    def to_numpy(self, dtype: str | None = None) -> np.ndarray: ...
+    def __getitem__(self, chosen: np.ndarray, /) -> PandasSeries: ...
+
+
+class Frame(Protocol):
+    """A DataFrame."""
+
+    @property
+    def columns(self) -> Iterable[object]: ...
+    def __getitem__(self, name: object, /) -> PandasSeries: ...
+    def __len__(self) -> int: ...
+
 
 Columns = dict[str, ak.contents.Content]
 GivenColumns = Mapping[str, ak.contents.Content]
 
 
-def types_or_data(given: Any) -> tuple[Columns, Columns]:
-    """Return the columns that define the types of a tree, and its first data: the same columns, or none for types."""
+def types_or_data(given: object) -> tuple[Columns, Columns]:
+    """Return the columns that define a tree's types, and the columns with its first data.
+
+    Both are the same columns if ``given`` contains data. If ``given`` contains types, there are no data columns.
+    """
     if isinstance(given, np.dtype) and given.names is not None:
         given = {name: given[name] for name in given.names}
     if isinstance(given, ak.forms.Form):
@@ -45,22 +71,22 @@ def types_or_data(given: Any) -> tuple[Columns, Columns]:
     data = {name: layout_of(kind, name) for name, kind in given.items() if _is_array(kind)}
     types = {name: empty_layout(kind, name) for name, kind in given.items() if name not in data}
     if types and any(len(layout) for layout in data.values()):
-        what = f"branch {next(iter(types))} is given a type, and branch {next(iter(data))} values"
+        what = f"branch {next(iter(types))} has a type, but branch {next(iter(data))} has values"
         raise OptionError(what, hint="give types for all branches, or values for all")
     columns = {name: data[name] if name in data else types[name] for name in given}
     return columns, {} if types else data
 
 
-def _is_array(kind: Any) -> bool:
+def _is_array(kind: object) -> bool:
     if isinstance(kind, Mapping):
         return bool(kind) and all(_is_array(member) for member in kind.values())
-    # A class of NumPy has these methods as well, and is a type.
+    # NumPy's scalar classes also have these methods, but are types.
     has_values = hasattr(kind, "__getitem__") and hasattr(kind, "__array__") and not isinstance(kind, type)
     return isinstance(kind, list) or has_values
 
 
-def table_of(value: Any) -> tuple[Columns, Columns] | None:
-    """Return the columns that define the types of a table, or of its form, and its data; None for anything else."""
+def table_of(value: object) -> tuple[Columns, Columns] | None:
+    """Return the type columns and data columns of a table, or of a table's form; None for any other value."""
     if isinstance(value, ak.forms.RecordForm):
         return types_or_data(value)
     is_named = bool(getattr(value, "fields", None)) and hasattr(value, "layout")
@@ -72,50 +98,52 @@ def table_of(value: Any) -> tuple[Columns, Columns] | None:
 
 
 def whole_columns(columns: Columns) -> Columns:
-    """Return columns without option types where no value is missing."""
+    """Remove option types from columns without missing values."""
     return {name: whole(layout) for name, layout in columns.items()}
 
 
-def description_of(given: Any) -> str:
-    """Return awkward's parameter ``__doc__`` of an array of records, its form or type; empty if there is none."""
+def description_of(given: object) -> str:
+    """Return awkward's parameter ``__doc__`` of a record array, or of a record form or type; empty if not set."""
     if isinstance(given, ak.Array):
         given = given.layout
     if isinstance(given, ak.types.ArrayType):
         given = given.content
-    is_of_awkward = isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type)
-    return str(given.parameters.get("__doc__", "")) if is_of_awkward else ""
+    if isinstance(given, ak.contents.Content | ak.forms.Form | ak.types.Type):
+        return str(given.parameters.get("__doc__", ""))
+    return ""
 
 
-def named_columns(values: Any) -> dict[str, ak.contents.Content]:
-    """The columns of a table, in their order; lists of records are one column without a name, as in uproot, whose
-    members become branches. Raises OptionError for what is no table.
+def named_columns(values: object) -> dict[str, ak.contents.Content]:
+    """Return the columns of a table, in order. Raises OptionError for values that are not a table.
+
+    Lists of records become one unnamed column, whose members later become branches, as in uproot.
     """
     values = as_arrow(values)
     if isinstance(values, ak.Array):
         if not values.fields:
-            raise OptionError("an awkward array without names is no table", hint=HINT)
+            raise OptionError("an awkward array without field names is not a table", hint=HINT)
         if values.ndim > 1:
             return {"": layout_of(values, "")}
         return {name: layout_of(values[name], name) for name in values.fields}
     if isinstance(values, np.ndarray):
         if values.dtype.names is None:
-            raise OptionError("an array without names is no table", hint=HINT)
+            raise OptionError("an array without field names is not a table", hint=HINT)
         return {name: layout_of(values[name], name) for name in values.dtype.names}
     if is_arrow_table(values):
         return columns_of_table(values)
     if is_frame(values):
         twice = next((name for name, count in Counter(map(str, values.columns)).items() if count > 1), None)
         if twice is not None:
-            raise OptionError(f"there are several columns {twice!r}", hint="rename them")
+            raise OptionError(f"several columns are named {twice!r}", hint="rename them")
         values = _index_of(values) | {str(name): _of_series(values[name]) for name in values.columns}
     if not isinstance(values, Mapping):
-        raise OptionError(f"a {type(values).__name__} is no table", hint=HINT)
+        raise OptionError(f"a {type(values).__name__} is not a table", hint=HINT)
     check_names(values)
     return {name: layout_of(column, name) for name, column in values.items()}
 
 
-def layout_of(values: Any, name: str) -> ak.contents.Content:
-    """The layout of an array, or of what can become one; of a DataFrame that of records. Raises OptionError."""
+def layout_of(values: object, name: str) -> ak.contents.Content:
+    """Convert an array or array-like value to a layout; a DataFrame becomes records. Raises OptionError."""
     values = as_arrow(values)
     if isinstance(values, Mapping):
         columns = {member: layout_of(column, f"{name}.{member}") for member, column in values.items()}
@@ -129,31 +157,34 @@ def layout_of(values: Any, name: str) -> ak.contents.Content:
         return ak.contents.RecordArray(list(columns.values()), list(columns), length=len(values))
     if is_of_arrow(values):
         return layout_of_array(values, name)
-    if (
-        hasattr(values, "to_numpy")
-        and hasattr(values, "dtype")
-        and not isinstance(values, type | np.ndarray | ak.Array)
-    ):
+    if _is_series(values):
         values = _of_series(values)
     if type(values) is np.ndarray and values.ndim == 1 and values.dtype.kind in NUMBERS and values.dtype.isnative:
-        # Awkward takes a tenth of a millisecond for the same: as long as writing some 100 kB.
+        # Avoid awkward's own conversion, which takes 0.1 ms, as long as writing about 100 kB.
         return ak.contents.NumpyArray(np.ascontiguousarray(values))
     try:
-        layout = _packed(_array_of(values).layout)
+        layout = _array_of(values).layout
+        if layout.is_list and not layout.is_regular and layout.parameters == {} and layout.content.is_numpy:
+            # Lists of numbers that are already contiguous are not copied.
+            lists = lists_of(layout)
+            numbers = lists.content[: lists.offsets[-1]]
+            layout = ak.contents.ListOffsetArray(lists.offsets, numbers.to_packed())
+        else:
+            layout = ak.to_packed(layout, highlevel=False)
     except (TypeError, ValueError) as error:
         reason = str(error).partition("\n")[0]
-        what = f"branch {name}: a value of the type {type(values).__name__} is no array: {reason}"
+        what = f"branch {name}: a value of type {type(values).__name__} cannot be converted to an array: {reason}"
         raise OptionError(what, hint="give a list or an array with a value for each entry") from error
     except RuntimeError as error:
-        hint = "give them as an array of uint64, as floats, or as texts"
-        raise OptionError(f"branch {name}: there are whole numbers above the 64 bits of int64", hint=hint) from error
+        hint = "give them as an array of uint64, as floats, or as strings"
+        raise OptionError(f"branch {name}: some integers do not fit into int64", hint=hint) from error
     if misses_lists_of_records(layout):
-        hint = "write empty lists in their place, with ak.fill_none"
+        hint = "replace them by empty lists, with ak.fill_none"
         raise OptionError(f"branch {name} has lists of records that are missing, not only empty ones", hint=hint)
     return layout
 
 
-def _array_of(values: Any) -> ak.Array:
+def _array_of(values: object) -> ak.Array:
     if isinstance(values, np.ndarray) and values.dtype == object:
         return _of_list(values.tolist())
     if isinstance(values, np.ndarray):
@@ -167,31 +198,30 @@ def _array_of(values: Any) -> ak.Array:
     return _of_list(values)
 
 
-def _of_list(values: Any) -> ak.Array:
+def _of_list(values: Sequence[object]) -> ak.Array:
     try:
         return ak.from_iter(values)
     except RuntimeError:
-        # Awkward's builder knows no whole number above those of int64, and NumPy makes floats of some of them.
+        # Awkward's builder only supports integers up to int64, and NumPy converts some larger ones to floats.
         if not all(isinstance(one, int | np.integer) and 0 <= one < 2**64 for one in values):
             raise
         return ak.from_numpy(np.array(values, dtype=np.uint64))
 
 
-def _packed(layout: ak.contents.Content) -> ak.contents.Content:
-    """What lies behind each other; lists of numbers that do already are not copied."""
-    if layout.is_list and not layout.is_regular and layout.parameters == {} and layout.content.is_numpy:
-        lists = lists_of(layout)
-        numbers = lists.content[: lists.offsets[-1]]
-        return ak.contents.ListOffsetArray(lists.offsets, numbers.to_packed())
-    return ak.to_packed(layout, highlevel=False)
+def _is_series(values: object) -> TypeGuard[PandasSeries]:
+    is_other = isinstance(values, type | np.ndarray | ak.Array)
+    return hasattr(values, "to_numpy") and hasattr(values, "dtype") and not is_other
 
 
-def _of_series(series: Any) -> Any:
-    """The values of a series of pandas. Whole numbers and texts of which some are missing stay what they are."""
+def _of_series(series: PandasSeries) -> object:
+    """Return a pandas series as an array. Integers and strings with missing values keep their types."""
     if is_of_arrow(as_arrow(series)):
         return as_arrow(series)
     if not hasattr(series, "isna") or isinstance(series.dtype, np.dtype):
         return series.to_numpy()
+    if getattr(series.dtype, "tz", None) is not None:
+        # Without a dtype, pandas returns timestamps with a time zone as Python objects.
+        return series.to_numpy("datetime64[ns]")
     is_there = ~np.asarray(series.isna())
     if is_there.all():
         return series.to_numpy()
@@ -200,41 +230,46 @@ def _of_series(series: Any) -> Any:
     return ak.Array(ak.contents.IndexedOptionArray(ak.index.Index64(places), values))
 
 
-def _index_of(frame: Any) -> dict[str, object]:
-    """The index of a DataFrame as the column ``index``, as uproot writes it. Raises OptionError for several levels."""
-    index: Any = getattr(frame, "index", None)
-    if getattr(index, "nlevels", 0) > 1:
-        hint = "frame.reset_index() makes columns of them, frame.reset_index(drop=True) leaves them out"
-        raise OptionError(f"the index of the DataFrame has {index.nlevels} levels", hint=hint)
+def _index_of(frame: Frame) -> dict[str, object]:
+    """Return the index of a DataFrame as the column ``index``, like uproot. Raises OptionError for several levels."""
+    index: PandasSeries | None = getattr(frame, "index", None)
+    levels_count = getattr(index, "nlevels", 0)
+    if levels_count > 1:
+        hint = "use frame.reset_index() to make columns of them, or frame.reset_index(drop=True) to drop them"
+        raise OptionError(f"the index of the DataFrame has {levels_count} levels", hint=hint)
     return {} if index is None else {"index": _of_series(index)}
 
 
-def is_frame(value: Any) -> bool:
-    """Whether a value is a DataFrame."""
-    # An array of records may have a field of one of these names.
+def is_frame(value: object) -> TypeGuard[Frame]:
+    """Return whether a value is a DataFrame."""
+    # Exclude awkward arrays, whose records may have fields with the names of these attributes.
     is_other = isinstance(value, type | ak.Array)
     return not is_other and hasattr(value, "columns") and hasattr(value, "to_numpy")
 
 
-def check_names(names: Iterable[Any]) -> None:
-    """Raises OptionError for what cannot be the name of a branch."""
+def check_names(names: Iterable[object]) -> None:
+    """Raise OptionError for invalid branch names."""
     for name in names:
         if not isinstance(name, str) or not name or "\0" in name:
-            raise OptionError(f"{name!r} is no name of a branch", hint="names are texts")
+            raise OptionError(f"invalid branch name {name!r}", hint="give a non-empty string without zero characters")
 
 
-def empty_layout(kind: Any, name: str) -> ak.contents.Content:
-    """No values of a type: one of NumPy, of awkward, or a text such as ``"var * float32"``. Raises OptionError."""
+def empty_layout(kind: DTypeLike | Mapping[str, DTypeLike] | ak.types.Type, name: str) -> ak.contents.Content:
+    """Return an empty layout for a NumPy or awkward type, or for a string such as ``"var * float32"``.
+
+    Raises OptionError for an invalid type.
+    """
     try:
         if kind is None:
             raise TypeError("NumPy takes None for float64")
         if isinstance(kind, ak.types.ArrayType):
             kind = kind.content
         if isinstance(kind, str):
+            text = kind
             try:
-                kind = np.dtype(kind)
+                kind = np.dtype(text)
             except (TypeError, ValueError):
-                kind = _awkward_type(kind)
+                kind = _awkward_type(text)
         if isinstance(kind, ak.forms.Form):
             kind = kind.type
         if isinstance(kind, Mapping):
@@ -246,8 +281,8 @@ def empty_layout(kind: Any, name: str) -> ak.contents.Content:
         empty = np.zeros((0, *dtype.shape), dtype.base.newbyteorder("="))
         return ak.from_numpy(empty, regulararray=True, highlevel=False)
     except (TypeError, ValueError) as error:
-        hint = 'one of NumPy, such as "float32", or of awkward, such as "var * float32" or "string"'
-        raise OptionError(f"branch {name}: {kind!r} is no type", hint=hint) from error
+        hint = 'give a type of NumPy, such as "float32", or of awkward, such as "var * float32" or "string"'
+        raise OptionError(f"branch {name}: invalid type {kind!r}", hint=hint) from error
 
 
 def _awkward_type(text: str) -> ak.types.Type:
@@ -259,7 +294,7 @@ def _awkward_type(text: str) -> ak.types.Type:
 
 @dataclass(frozen=True)
 class Naming:
-    """How branches are named: the counter of a list, and the member of a record."""
+    """Functions that name branches: ``counter`` for the counter of a list, ``member`` for a member of a record."""
 
     counter: Callable[[str], str] = lambda counted: f"n{counted}"
     member: Callable[[str, str], str] = lambda outer, inner: inner if outer == "" else f"{outer}_{inner}"
@@ -267,7 +302,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class BranchValues:
-    """The values of a branch; ``counter`` is the branch with the lengths of its lists, if it has one."""
+    """The values of a branch. ``counter`` is the name of the branch with the list lengths, None without lists."""
 
     name: str
     layout: ak.contents.Content
@@ -275,8 +310,9 @@ class BranchValues:
 
 
 def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Iterator[BranchValues]:
-    """The branches of a TTree for a column: records become branches of their members, lists of numbers arrays that
-    another branch counts.
+    """Yield the branches of a TTree for a column.
+
+    Each member of a record becomes a branch, and lists of numbers become arrays with a counter branch.
     """
     layout = layout.project() if layout.is_indexed and not layout.is_option else layout
     if layout.is_record:
@@ -299,8 +335,9 @@ def branches_of(name: str, layout: ak.contents.Content, naming: Naming) -> Itera
 
 
 def descriptions_of(layout: ak.contents.Content, path: str, text: str = "") -> Iterator[tuple[str, str]]:
-    """The descriptions of the field of an RNTuple for a column and of the fields in it, by their paths: awkward's
-    parameter ``__doc__``. The elements of a list without one have the description of the list, as uproot has it.
+    """Yield the paths and descriptions of an RNTuple field and its sub-fields, from awkward's parameter ``__doc__``.
+
+    As in uproot, list elements without a description inherit the description of the list.
     """
     text = str(layout.parameters.get("__doc__", text))
     if layout.is_indexed and not layout.is_option:
@@ -320,14 +357,14 @@ def descriptions_of(layout: ak.contents.Content, path: str, text: str = "") -> I
 
 
 def _is_fixed(layout: ak.contents.Content) -> bool:
-    """Whether values are numbers, or fixed arrays of them."""
+    """Return whether values are numbers or fixed-size arrays of numbers."""
     while layout.is_regular and layout.parameter("__array__") is None:
         layout = layout.content
     return bool(layout.is_numpy)
 
 
 def given_counters(columns: GivenColumns, naming: Naming) -> list[str]:
-    """The columns of whole numbers that have the name of a counter of others, and are written with these."""
+    """Return the integer columns whose name is the counter name of a list column; they are written with the lists."""
     made = [one for name, layout in columns.items() for one in branches_of(name, layout[:0], naming)]
     counters = {one.counter for one in made}
     return [name for name, layout in columns.items() if name in counters and _is_whole(layout)]
@@ -338,25 +375,23 @@ def _is_whole(layout: ak.contents.Content) -> bool:
 
 
 def check_counters(filled: Sequence[BranchValues], given: GivenColumns, path: str, file_path: str) -> None:
-    """Raises OptionError for lists of different lengths that one branch is to count, and for counters among ``given``
-    that are not these lengths.
-    """
+    """Raise OptionError if lists with a common counter have different lengths, or contradict the counters ``given``."""
     counted: dict[str, BranchValues] = {}
     for one in filled:
         if one.counter is None:
             continue
         first = counted.setdefault(one.counter, one)
-        # Both begin at 0: `branches_of` made them so.
+        # Comparing the offsets is sufficient, because `branches_of` makes all offsets start at 0.
         if first is not one and not np.array_equal(first.layout.offsets.data, one.layout.offsets.data):
             raise OptionError(
                 f"tree {path}: {one.counter} cannot count both {first.name} and {one.name}: their lengths disagree",
                 path=file_path,
-                hint="give them counters of their own, by counter_name",
+                hint="give each its own counter with counter_name",
             )
     for name, layout in given.items():
         if not _is_whole(layout):
-            hint = f"leave {name} out, which is written with the lists"
-            what = f"{name} has no whole number for each entry, as the counter of {counted[name].name}"
+            hint = f"omit {name}, which is written with the lists"
+            what = f"{name} must be an integer for each entry, as the counter of {counted[name].name}"
             raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
         lengths = np.diff(counted[name].layout.offsets.data)
         numbers = np.asarray(ak.Array(layout))
@@ -364,20 +399,22 @@ def check_counters(filled: Sequence[BranchValues], given: GivenColumns, path: st
             row = int(np.argmax(numbers != lengths))
             counts = f"{name} is {numbers[row]} in row {row}, where {counted[name].name} has {lengths[row]} elements"
             what = f"{counts}: they disagree"
-            hint = f"leave {name} out, which is written with the lists, or rename it"
+            hint = f"omit {name}, which is written with the lists, or rename it"
             raise OptionError(f"tree {path}: {what}", path=file_path, hint=hint)
 
 
 def without(columns: GivenColumns, names: Collection[str]) -> dict[str, ak.contents.Content]:
-    """The columns but for these."""
+    """Return all columns except those in ``names``."""
     return {name: layout for name, layout in columns.items() if name not in names}
 
 
 def fitting(
     layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int] = int
 ) -> ak.contents.Content:
-    """Values whose numbers have the types that the branch has. Raises OptionError where that would change them by more
-    than their precision. ``row_of`` gives the row of the table for a place in the layout, for this error.
+    """Convert values to the number types of ``sample``, the branch's layout.
+
+    Raises OptionError if that changes values by more than rounding. For the message, ``row_of`` maps an index in the
+    layout to a row of the table.
     """
     if layout.is_unknown or sample.is_unknown:
         return layout
@@ -410,7 +447,7 @@ def fitting(
 def _fitting_option(
     layout: ak.contents.Content, sample: ak.contents.Content, name: str, row_of: Callable[[int], int]
 ) -> ak.contents.Content:
-    """Values of which some may miss: those that are there have to fit."""
+    """Convert optional values like `fitting`. Only values that are not missing have to fit."""
     index = layout.to_IndexedOptionArray64().index.data if layout.is_option else np.arange(len(layout))
     is_there = index >= 0
     rows = np.flatnonzero(is_there)
@@ -421,12 +458,13 @@ def _fitting_option(
 
 
 def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]) -> np.ndarray:
-    """Numbers of another type. Raises OptionError for a kind of numbers that the type does not have, and for the first
-    number that it cannot hold. A type that holds all of the other one costs no check.
+    """Convert numbers to the dtype ``wanted``. Raises OptionError for an incompatible type or number.
+
+    Conversions to a wider type skip the check of the values.
     """
     have = numbers.dtype
     if not np.can_cast(have, wanted, "same_kind"):
-        what = f"branch {name} holds {wanted}, and is given {have}"
+        what = f"branch {name} has the type {wanted}, but is given {have}"
         raise OptionError(what, hint="convert the array, as with .astype")
     is_narrower = len(numbers) > 0 and not np.can_cast(have, wanted, "safe")
     if is_narrower and wanted.kind in "iu":
@@ -434,7 +472,7 @@ def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[in
         if int(numbers.min()) < limits.min or int(numbers.max()) > limits.max:
             raise _unfit(numbers, (numbers < limits.min) | (numbers > limits.max), wanted, name, row_of)
     try:
-        # The processor notes by itself that a finite number became infinite.
+        # The floating-point unit detects finite numbers that become infinite, which is faster than a check.
         with np.errstate(over="raise"):
             return numbers.astype(wanted)
     except FloatingPointError:
@@ -447,12 +485,12 @@ def _unfit(
     numbers: np.ndarray, are_unfit: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[int], int]
 ) -> OptionError:
     place = int(np.argmax(are_unfit))
-    what = f"branch {name} holds {wanted}, which cannot be {numbers[place]} as in row {row_of(place)}"
-    return OptionError(what, hint="make the branch of a wider type, or leave such values out")
+    what = f"branch {name} has the type {wanted}, which cannot store {numbers[place]} in row {row_of(place)}"
+    return OptionError(what, hint="use a wider type for the branch, or leave out such values")
 
 
 def is_like(layout: ak.contents.Content, sample: ak.contents.Content) -> bool:
-    """Whether values have the type of a branch; lists without any elements are of every type."""
+    """Return whether values have the type of a branch; empty lists match every type."""
     if layout.is_unknown or sample.is_unknown:
         return True
     if layout.is_option or sample.is_option:
@@ -475,27 +513,32 @@ def is_like(layout: ak.contents.Content, sample: ak.contents.Content) -> bool:
     return bool(layout.is_union and sample.is_union)
 
 
-def is_of_arrow(value: Any) -> bool:
-    """Whether a value is of pyarrow, without importing it."""
+def is_of_arrow(value: object) -> TypeGuard[pyarrow.Array]:
+    """Return whether a value is a pyarrow object, without importing pyarrow."""
     return type(value).__module__ == "pyarrow.lib"
 
 
-def as_arrow(value: Any) -> Any:
-    """A frame or series of polars, or a series of pandas with a type of Arrow, as pyarrow has it; else the value."""
+def as_arrow(value: object) -> object:
+    """Convert a polars frame or series, or a pandas series with an Arrow type, to pyarrow.
+
+    Other values are returned unchanged.
+    """
     if isinstance(value, type | ak.Array):
         return value
     if hasattr(value, "to_arrow"):
         return value.to_arrow()
-    return value.array.__arrow_array__() if hasattr(getattr(value, "dtype", None), "pyarrow_dtype") else value
+    has_arrow_type = hasattr(getattr(value, "dtype", None), "pyarrow_dtype")
+    array = getattr(value, "array", None) if has_arrow_type else None
+    return value if array is None else array.__arrow_array__()
 
 
-def is_arrow_table(value: Any) -> bool:
-    """Whether a value is a table of pyarrow, or one of its batches of records."""
+def is_arrow_table(value: object) -> TypeGuard[pyarrow.Table]:
+    """Return whether a value is a pyarrow table or record batch."""
     return is_of_arrow(value) and hasattr(value, "column_names")
 
 
-def columns_of_table(table: Any) -> dict[str, ak.contents.Content]:
-    """The columns of a table, in their order. Raises OptionError for names that are there twice."""
+def columns_of_table(table: pyarrow.Table) -> dict[str, ak.contents.Content]:
+    """Return the columns of a table, in order. Raises OptionError for duplicate names."""
     names = table.column_names
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -503,13 +546,12 @@ def columns_of_table(table: Any) -> dict[str, ak.contents.Content]:
     return {name: layout_of_array(table.column(name), name, table.schema.field(name)) for name in names}
 
 
-def layout_of_array(values: Any, name: str, field: Any = None) -> ak.contents.Content:
-    """The layout of an array; ``field`` says whether its values may be missing, as they may without it.
+def layout_of_array(values: pyarrow.Array, name: str, field: pyarrow.Field | None = None) -> ak.contents.Content:
+    """Convert an Arrow array to a layout. ``field`` defines whether the values are nullable (default: nullable).
 
-    Raises OptionError for types that awkward has no arrays of, UnsupportedBranchError for lists of records that are
-    missing.
+    Raises OptionError for types without an awkward equivalent, and UnsupportedBranchError for missing lists of records.
     """
-    # Imported here: pyarrow comes with an extra, and is there if one of its arrays is.
+    # Imported lazily, because pyarrow is an optional dependency. It is installed if the user passes an Arrow array.
     import pyarrow as pa
 
     from branchline.reading.parquet.parquet_columns import as_type, layout_of_arrow, plain_type, why_unreadable

@@ -1,4 +1,4 @@
-"""WritableFile and WritableDirectory: ROOT files that are being written, as mappings of names and objects."""
+"""WritableFile and WritableDirectory: mappings from names to objects that write each new item to a ROOT file."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from branchline import _core
+from branchline.base.codecs import DEFAULT_CODEC
 from branchline.errors import (
     BadFileError,
     BranchlineError,
@@ -24,7 +24,7 @@ from branchline.errors import (
 from branchline.reading.trees.file import Directory, File
 from branchline.reading.trees.tree import Tree
 from branchline.writing.objects.written_object import object_bytes
-from branchline.writing.recreate.copies import Differences, foreign_file, opened_directory, source_of
+from branchline.writing.recreate.copies import Differences, Input, ReadObject, foreign_file, opened_directory, source_of
 from branchline.writing.recreate.destinations import Destination, begin_file, begin_update, destination_of
 from branchline.writing.recreate.existing_tree import StreamedTree, not_copied_error, object_in_file
 from branchline.writing.recreate.values import (
@@ -38,21 +38,22 @@ from branchline.writing.recreate.values import (
     whole_columns,
     without,
 )
-from branchline.writing.recreate.writable_tree import USUAL, WritableTree, codec_of, new_table
+from branchline.writing.recreate.writable_tree import WritableTree, codec_of, new_table
 
 _CYCLE = re.compile(r";(-?\d+)$")
 _TABLES = ("ROOT::RNTuple", "TTree")
-#: Files that are open for writing, by their real paths.
+#: Files that are open for writing, by process ID and real path.
 _OPEN: weakref.WeakValueDictionary[tuple[int, str], WritableFile] = weakref.WeakValueDictionary()
 
 
-def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
-    """Begins a ROOT file. An existing file is replaced as soon as the first object or tree is written.
+def recreate(path: object, *, compression: object = DEFAULT_CODEC) -> WritableFile:
+    """Create a ROOT file. An existing file is replaced as soon as the first object or tree is written.
 
-    ``path`` is a local path, whose folders are created, a URL for fsspec, or an open file. URLs and open files get the
-    content when the file is closed. Until then a local path is a valid file with everything written so far, even after
-    a kill or on a full disk; only the last entries of a tree that grows in small steps may be missing. ``compression``
-    is ``"zstd:5"``, ``"lz4"``, ROOT's ``505``, uproot's ``ZLIB(4)``, or None. Raises StorageError, OptionError.
+    ``path`` is a local path (parent folders are created), a URL for fsspec, or an open file. URLs and open files
+    receive the content when the file is closed. A local file is valid and complete after each write, even if the
+    process is killed or the disk is full; only the last entries of a tree that grows in small steps may be missing.
+    ``compression`` is, for example, ``"zstd:5"``, ``"lz4"``, ROOT's ``505``, uproot's ``ZLIB(4)``, or None. Raises
+    StorageError and OptionError.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["events"] = {"x": np.arange(3), "pt": ak.Array([[1.5], [], [2.5, 3.5]])}
@@ -62,10 +63,10 @@ def recreate(path: Any, *, compression: Any = USUAL) -> WritableFile:
     return WritableFile(destination, begin_file(destination, codec, replace=True), codec=codec)
 
 
-def create(path: Any, *, compression: Any = USUAL) -> WritableFile:
-    """Begins a ROOT file like `recreate`, and replaces none.
+def create(path: object, *, compression: object = DEFAULT_CODEC) -> WritableFile:
+    """Create a ROOT file like `recreate`, but never replace an existing file.
 
-    Raises TakenNameError, a FileExistsError, if there is a file of this name already, StorageError and OptionError.
+    Raises TakenNameError (a FileExistsError) if the file already exists, StorageError, and OptionError.
 
         >>> with branchline.create("new.root") as file:
         ...     file["events"] = {"x": [1.0, 2.0]}
@@ -74,15 +75,14 @@ def create(path: Any, *, compression: Any = USUAL) -> WritableFile:
     return WritableFile(destination, begin_file(destination, codec, replace=False), codec=codec)
 
 
-def update(path: Any, *, compression: Any = None) -> WritableFile:
-    """Begins a copy of a ROOT file to which things are added. The copy replaces the file when the first of them is
-    written, and is a valid file from then on.
+def update(path: object, *, compression: object = None) -> WritableFile:
+    """Open a ROOT file to add objects to a copy of it. The copy replaces the file when the first object is written.
 
-    The disk needs room for both. New objects are compressed as the file is and new trees with zstd:5, or both as
-    ``compression`` says.
+    The disk needs space for the file and the copy. After the replacement, the file is valid at any time.
+    By default, new objects use the file's compression, and new trees zstd:5; ``compression`` applies to both.
 
-    Raises MissingFileError, BadFileError, StorageError, OptionError, and UnsupportedBranchError for a file to which
-    nothing can be added.
+    Raises MissingFileError, BadFileError, StorageError, OptionError, and UnsupportedBranchError for a file that cannot
+    be extended.
 
         >>> with branchline.update("file.root") as file:
         ...     file["note"] = "calibrated again"
@@ -94,9 +94,9 @@ def update(path: Any, *, compression: Any = None) -> WritableFile:
     return WritableFile(destination, begin_update(destination, codec), codec=codec)
 
 
-def _free_destination(path: Any) -> Destination:
-    """Return the destination of a file. One of the same path that this process left open, as when a cell of a notebook
-    is run again, is closed.
+def _free_destination(path: object) -> Destination:
+    """Return the destination of a file. If this process still has the path open, close the earlier file: this happens
+    when a notebook cell is run again.
     """
     destination = destination_of(path)
     earlier = _OPEN.pop((os.getpid(), os.path.realpath(destination.path)), None)
@@ -106,7 +106,7 @@ def _free_destination(path: Any) -> Destination:
 
 
 def _finish(core: _core.WritableFile, destination: Destination, process: int) -> None:
-    """Closes a file that was never closed, unless this is a child process that inherited it."""
+    """Close a file that the user never closed, unless this process is a fork that inherited the file."""
     if os.getpid() == process:
         try:
             core.finish()
@@ -117,11 +117,11 @@ def _finish(core: _core.WritableFile, destination: Destination, process: int) ->
             destination.discard()
 
 
-class WritableDirectory(Mapping[str, Any]):
-    """A directory of a file that is being written: a mapping of names to objects. Setting an item writes it; a name
-    that is there already gets the next cycle, ``name;2``.
+class WritableDirectory(Mapping[str, object]):
+    """A directory in a file that is being written: a mapping from names to objects. Setting an item writes the object;
+    if the name exists, the new object gets the next cycle, ``name;2``.
 
-    Raises OptionError for what cannot be written, and StorageError once the file is closed.
+    Raises OptionError for objects that cannot be written, and StorageError once the file is closed.
 
         >>> with branchline.recreate("out.root") as file:
         ...     plots = file.mkdir("plots")
@@ -130,7 +130,7 @@ class WritableDirectory(Mapping[str, Any]):
         ['plots', 'plots/note']
     """
 
-    __slots__ = ("_owner", "_path")  # any other attribute that a script sets would have no effect, and raises
+    __slots__ = ("_owner", "_path")  # setting any other attribute would have no effect, so it raises
 
     def __init__(self, file: WritableFile | None, path: str) -> None:
         self._owner = file
@@ -138,32 +138,32 @@ class WritableDirectory(Mapping[str, Any]):
 
     @property
     def file_path(self) -> str:
-        """The path of the file."""
+        """Path of the file."""
         return self.file.file_path
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names of the directories that lead here, under uproot's name."""
+        """Names of the parent directories and of this directory. The property has the same name in uproot."""
         return tuple(self._path.split("/")) if self._path else ()
 
     @property
     def file(self) -> WritableFile:
-        """The file."""
-        assert self._owner is not None  # a file is its own
+        """File that contains this directory."""
+        assert self._owner is not None  # a file is its own owner
         return self._owner
 
     def __repr__(self) -> str:
         return f"<WritableDirectory {'/' + self._path!r} of {self.file_path!r}>"
 
     def _keys(self) -> Iterator[tuple[str, _core.WrittenKey]]:
-        """What is below, by its path from here."""
+        """Yield the relative path and the key of each object below this directory."""
         begin = f"{self._path}/" if self._path else ""
         for key in self.file.written().keys():
             if key.path.startswith(begin):
                 yield key.path.removeprefix(begin), key
 
     def keys(self, *, recursive: bool = True, cycle: bool = True) -> list[str]:  # type: ignore[override]
-        """The names of what is in it and below, with their cycles.
+        """Return the names of all objects in this directory and its subdirectories, with their cycles.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["plots/note"] = "none yet"
@@ -174,7 +174,7 @@ class WritableDirectory(Mapping[str, Any]):
         return list(dict.fromkeys(found))
 
     def classnames(self, *, recursive: bool = True, cycle: bool = True) -> dict[str, str]:
-        """The classes of what is in it and below, by its names.
+        """Return the class names of all objects in this directory and its subdirectories, by object name.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file["note"] = "none yet"
@@ -197,7 +197,7 @@ class WritableDirectory(Mapping[str, Any]):
         return isinstance(name, str) and self._find(name) is not None
 
     def _find(self, name: str) -> _core.WrittenKey | None:
-        """The key of this name, the newest if it gives no cycle."""
+        """Return the key with this name; without a cycle in the name, the newest key."""
         wanted = _CYCLE.search(name)
         path = _CYCLE.sub("", name).strip("/")
         found = [key for one, key in self._keys() if one == path and (wanted is None or key.cycle == int(wanted[1]))]
@@ -205,12 +205,12 @@ class WritableDirectory(Mapping[str, Any]):
 
     def _no_such(self, name: str) -> NoReturn:
         hint = f"there are {', '.join(self.keys()[:8])}" if len(self) else "nothing is written yet"
-        raise NoSuchKeyError(f"there is no object {name!r}", path=self.file_path, hint=hint)
+        raise NoSuchKeyError(f"no object {name!r}", path=self.file_path, hint=hint)
 
-    def __getitem__(self, name: str) -> Any:
-        """A directory, a tree that is being filled, or an object or tree as it is read from the file.
+    def __getitem__(self, name: str) -> object:
+        """Return a directory, a tree that is being filled, or an object or tree read from the file.
 
-        Raises NoSuchKeyError, and what reading raises.
+        Raises NoSuchKeyError and read errors.
         """
         key = self._find(name)
         if key is None:
@@ -219,23 +219,22 @@ class WritableDirectory(Mapping[str, Any]):
             return WritableDirectory(self.file, key.path)
         return self.file.object_of(key)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        """Writes a table, a histogram, a text or an object that was read, under a name such as ``"h"`` or ``"dir/h"``.
+    def __setitem__(self, name: str, value: object) -> None:
+        """Write a table, a histogram, a string, or an object from a file. Names may be paths, such as ``"dir/h"``.
 
-        A table becomes an RNTuple, as in uproot from version 5.7 on; `mktree` makes a TTree of it. A tree that was
-        opened, ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
-        Raises OptionError, UnsupportedBranchError, StorageError, and what reading raises.
+        A table becomes an RNTuple, as in uproot since version 5.7; use `mktree` for a TTree. An opened tree, as in
+        ``file["t"] = other["t"]``, is copied with all its branches, basket by basket.
+        Raises OptionError, UnsupportedBranchError, StorageError, and read errors.
         """
         self._write(name, value)
         self.file.written().publish()
 
-    def _write(self, name: str, value: Any) -> None:
+    def _write(self, name: str, value: object) -> None:
         directories, own = self._place(name)
         if isinstance(value, Tree):
             self._copy_tree(name, value)
             return
-        table = table_of(value)
-        if table is not None:
+        if (table := table_of(value)) is not None:
             columns, data = table
             self._filled(name, self._table(name, columns, description_of(value), Naming(), is_ntuple=True), data)
             return
@@ -252,7 +251,7 @@ class WritableDirectory(Mapping[str, Any]):
             self.file.written().add(places, one.class_name, name_of_one, one.title, one.content)
 
     def _copy_tree(self, name: str, source: Tree) -> None:
-        """Copies a tree basket by basket; one of which that is not possible is written by its values."""
+        """Copy a tree basket by basket; if this is not possible, write the tree's values."""
         opened = source.file
         if not isinstance(opened, File):
             self._stream(name, source)
@@ -268,10 +267,10 @@ class WritableDirectory(Mapping[str, Any]):
                 raise not_copied_error(source, not_copied, not_written) from not_written
             return
         if left_out:
-            warn(f"of tree {path} of {source.file_path} {', '.join(left_out)} is not copied", BranchlineWarning)
+            warn(f"not copied from tree {path} of {source.file_path}: {', '.join(left_out)}", BranchlineWarning)
 
     def _stream(self, name: str, source: Tree) -> None:
-        """Writes the values of a tree; of one that cannot be read to its end nothing is kept."""
+        """Write the values of a tree; if reading fails, the new tree is removed."""
         given = StreamedTree.of(source)
         written = self._table(name, given.columns, source.title, given.naming, is_ntuple=source.outline.nests)
         with self._removed_if_it_fails(name, written):
@@ -279,7 +278,7 @@ class WritableDirectory(Mapping[str, Any]):
                 written._extend(named_columns(part))
 
     def _filled(self, name: str, written: WritableTree, given: Columns) -> WritableTree:
-        """A tree that was just made, with its first entries; it is removed where they cannot be written."""
+        """Fill a new tree with the first entries; remove the tree if the entries cannot be written."""
         if given:
             with self._removed_if_it_fails(name, written):
                 written._extend(given)
@@ -288,17 +287,17 @@ class WritableDirectory(Mapping[str, Any]):
 
     @contextmanager
     def _removed_if_it_fails(self, name: str, written: WritableTree) -> Iterator[None]:
-        """Inside the block the tree that was just made is filled; if that fails, it is removed."""
+        """Context manager that removes a new tree if filling the tree fails."""
         try:
             yield
         except BaseException:
-            # Only this cycle: there may be others of that name.
+            # Remove only the new cycle, because older cycles of the name may exist.
             cycles = [key.cycle for path, key in self._keys() if path == name.strip("/")]
             self.file.written().remove(written.path, cycles[-1])
             raise
 
     def __delitem__(self, name: str) -> None:
-        """Removes an object, one cycle (``"h;1"``) or all; its bytes stay. Raises NoSuchKeyError, StorageError."""
+        """Remove an object or one cycle (``"h;1"``); the file keeps its size. Raises NoSuchKeyError, StorageError."""
         wanted = _CYCLE.search(name)
         if self._find(name) is None:
             self._no_such(name)
@@ -307,8 +306,8 @@ class WritableDirectory(Mapping[str, Any]):
         self.file.forget(path)
         self.file.written().publish()
 
-    def update(self, values: Mapping[str, Any]) -> None:
-        """Writes several objects.
+    def update(self, values: Mapping[str, object]) -> None:
+        """Write several objects.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file.update({"note": "none yet", "events": {"x": [1, 2]}})
@@ -319,7 +318,7 @@ class WritableDirectory(Mapping[str, Any]):
             self[name] = value
 
     def mkdir(self, name: str) -> WritableDirectory:
-        """Makes a directory, with those around it: ``"a/b"``. Raises StorageError if an object has that name.
+        """Create a directory and its parents: ``"a/b"``. Raises StorageError if an object has that name.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file.mkdir("a/b").path
@@ -334,19 +333,20 @@ class WritableDirectory(Mapping[str, Any]):
     def mktree(
         self,
         name: str,
-        branch_types: Any,
+        branch_types: object,
         title: str = "",
         *,
         counter_name: Callable[[str], str] | None = None,
         field_name: Callable[[str, str], str] | None = None,
-        compression: Any = ...,
+        compression: object = ...,
     ) -> WritableTree:
-        """Makes a TTree; ``branch_types`` are types by the names of branches, or the data that the tree begins with.
+        """Create a TTree. ``branch_types`` maps branch names to types, or contains the first data.
 
-        Data are what ``file[name] = ...`` takes. Types are those of NumPy (``"float32"``, ``("f4", (3,))``) or awkward
-        (``"var * float32"``, ``"string"``). ``counter_name`` names the branch that counts the elements of lists (``nx``
-        of ``x``), ``field_name`` those of the members of records (``jet_pt``). ``compression`` is that of the file
-        unless it is given. Raises UnsupportedBranchError, and OptionError, also for types among data.
+        Data can be any table that ``file[name] = ...`` accepts. Types are NumPy types (``"float32"``, ``("f4", (3,))``)
+        or awkward types (``"var * float32"``, ``"string"``). ``counter_name`` returns the branch name for a list's
+        counter (``nx`` for ``x``), ``field_name`` for a record's member (``jet_pt``). ``compression`` defaults to the
+        file's compression. Raises UnsupportedBranchError, and OptionError for invalid arguments, such as a mix of types
+        and data.
 
             >>> with branchline.recreate("out.root") as file:
             ...     tree = file.mktree("events", {"x": "float32", "hits": "var * int16"}, compression="lz4")
@@ -354,31 +354,31 @@ class WritableDirectory(Mapping[str, Any]):
             ...     tree.keys()
             ['x', 'hits', 'nhits']
         """
-        usual = Naming()
-        naming = Naming(counter_name or usual.counter, field_name or usual.member)
+        naming = Naming(counter_name or Naming().counter, field_name or Naming().member)
         columns, data = types_or_data(branch_types)
         columns = whole_columns(columns) if data else columns
         written = self._table(name, columns, title, naming, is_ntuple=False, compression=compression)
         return self._filled(name, written, data)
 
-    def mkrntuple(self, name: str, field_types: Any, description: str = "", *, compression: Any = ...) -> WritableTree:
-        """Makes an RNTuple; ``field_types`` are types by the names of fields, or its first data, as for `mktree`.
+    def mkrntuple(
+        self, name: str, field_types: object, description: str = "", *, compression: object = ...
+    ) -> WritableTree:
+        """Create an RNTuple. ``field_types`` maps field names to types, or contains the first data; see `mktree`.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file.mkrntuple("events", {"jet": "var * {pt: float32}"}).classname
         'ROOT::RNTuple'
         """
         columns, data = types_or_data(field_types)
-        description = description or description_of(field_types)
-        written = self._table(name, columns, description, Naming(), is_ntuple=True, compression=compression)
+        title = description or description_of(field_types)
+        written = self._table(name, columns, title, Naming(), is_ntuple=True, compression=compression)
         return self._filled(name, written, data)
 
-    def copy_from(self, source: Any, *, filter_name: Any = None, filter_classname: Any = None) -> None:
-        """Copies objects of another file as they are, with their directories and names; trees are left out.
+    def copy_from(self, source: Input, *, filter_name: object = None, filter_classname: object = None) -> None:
+        """Copy all objects except trees from another file, unchanged, with their directories and names.
 
-        ``source`` is a path, or a file or directory that was opened by Branchline or uproot. ``filter_name`` and
-        ``filter_classname`` choose them as in ``source.keys``; a tree is written by
-        ``file["t"] = source["t"]``. Raises NoSuchKeyError if there are none.
+        ``source`` is a path, or an open file or directory of Branchline or uproot. ``filter_name`` and
+        ``filter_classname`` work as in ``source.keys``. Raises NoSuchKeyError if no object matches.
 
             >>> with branchline.recreate("copy.root") as file:
             ...     file.copy_from("file.root", filter_name="folder/*")
@@ -390,8 +390,8 @@ class WritableDirectory(Mapping[str, Any]):
             if name not in _TABLES and not name.startswith("TDirectory")
         }
         if not chosen:
-            hint = 'trees are written by file["t"] = source["t"]'
-            raise NoSuchKeyError("there is no such object to copy", path=opened.file_path, hint=hint)
+            hint = 'write trees with file["t"] = source["t"]'
+            raise NoSuchKeyError("no object to copy matches", path=opened.file_path, hint=hint)
         begin = opened.object_path.strip("/") if not isinstance(opened, File) else ""
         for path in chosen:
             directories, own = self._place(_CYCLE.sub("", path))
@@ -402,12 +402,12 @@ class WritableDirectory(Mapping[str, Any]):
     def _place(self, name: str) -> tuple[list[str], str]:
         parts = [part for part in name.strip("/").split("/") if part]
         if not parts or _CYCLE.search(name):
-            hint = "cycles are counted by themselves" if parts else "names are like 'h' or 'dir/h'"
-            raise OptionError(f"{name!r} is no name of a new object", path=self.file_path, hint=hint)
+            hint = "cycles are assigned automatically" if parts else "give a name such as 'h' or 'dir/h'"
+            raise OptionError(f"invalid name for a new object: {name!r}", path=self.file_path, hint=hint)
         return [*self.path, *parts[:-1]], parts[-1]
 
     def _table(
-        self, name: str, columns: Any, title: str, naming: Naming, *, is_ntuple: bool, compression: Any = ...
+        self, name: str, columns: Columns, title: str, naming: Naming, *, is_ntuple: bool, compression: object = ...
     ) -> WritableTree:
         directories, own = self._place(name)
         codec = self.file.codec if compression is ... else codec_of(compression)
@@ -420,7 +420,7 @@ class WritableDirectory(Mapping[str, Any]):
             table = new_table(own, title, columns, naming, codec, is_ntuple=is_ntuple)
             number = written.add_table(directories, table)
         except UnsupportedBranchError as error:
-            # The engine's own hint names an option of a command.
+            # The engine's own hint may refer to a command-line option.
             hint = error.hint if error.hint and "--" not in error.hint else "leave the column out, or convert it"
             raise UnsupportedBranchError(error.what, path=self.file_path, hint=hint) from None
         except ValueError as error:
@@ -451,7 +451,7 @@ class WritableDirectory(Mapping[str, Any]):
 class WritableFile(WritableDirectory):
     """A ROOT file that is being written; see `recreate`.
 
-    Raises StorageError where it cannot be written, and once it is closed.
+    Raises StorageError if the file cannot be written, or is already closed.
 
         >>> with branchline.recreate("out.root", compression="lz4") as file:
         ...     file["events"] = {"x": [1, 2, 3]}
@@ -479,57 +479,57 @@ class WritableFile(WritableDirectory):
 
     @property
     def file_path(self) -> str:
-        """The path that it gets."""
+        """Path of the complete file."""
         return self._name
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the file is closed."""
         return self._core is None
 
     @property
     def codec(self) -> str:
-        """How it is compressed."""
-        return self._codec or USUAL
+        """Codec of new trees."""
+        return self._codec or DEFAULT_CODEC
 
     @property
     def compression(self) -> str:
-        """The codec of trees that are made from now on. Other objects keep the codec that the file began with."""
+        """Codec of new trees, which can be set. Other objects always use the codec with which the file was created."""
         return self.codec
 
     @compression.setter
-    def compression(self, compression: Any) -> None:
+    def compression(self, compression: object) -> None:
         self._codec = codec_of(compression)
 
     def __repr__(self) -> str:
         return f"<WritableFile {self._name!r}{' (closed)' if self.closed else ''}>"
 
     def written(self) -> _core.WritableFile:
-        """The file as the engine has it. Raises StorageError if it is closed."""
+        """Return the engine's handle of the file. Raises StorageError if the file is closed."""
         if self._core is None:
             raise StorageError("the file is closed", path=self._name, hint="open it again with branchline.update")
         return self._core
 
     def remember(self, path: str, tree: WritableTree) -> None:
-        """Keeps a tree that is being filled."""
+        """Register a tree that is being filled."""
         self._trees[path] = tree
 
     def forget(self, path: str) -> None:
-        """The trees of this path are removed."""
+        """Unregister a tree that was removed."""
         self._trees.pop(path, None)
 
     def remembered(self, path: str) -> WritableTree | None:
-        """Return the tree that `remember` keeps."""
+        """Return the tree that `remember` registered at ``path``, if any."""
         return self._trees.get(path)
 
-    def object_of(self, key: _core.WrittenKey) -> Any:
-        """The tree that is being filled, or the object as it is read from the file."""
+    def object_of(self, key: _core.WrittenKey) -> object:
+        """Return the object of a key: a tree that is being filled, or an object read from the file."""
         if key.path in self._trees:
             return self._trees[key.path]
         return object_in_file(self, self._key[1], key)
 
-    def copied(self, source: Any, directories: list[str], name: str) -> bool:
-        """Copies an object that was read, with what was changed since, if its file still has it."""
+    def copied(self, source: ReadObject, directories: list[str], name: str) -> bool:
+        """Copy an object from its file and apply modifications to the copy; return False if this is not possible."""
         try:
             opened = File(source.place.file_path)
             differences = source.differences(opened)
@@ -547,11 +547,11 @@ class WritableFile(WritableDirectory):
             raise UnsupportedBranchError(
                 f"{name} cannot be copied: {reason}", path=self._name, hint="keep its file until this one is closed"
             )
-        warn(f"{name} is written as a new histogram, of its bins alone: {reason}", BranchlineWarning)
+        warn(f"{name} is written as a new histogram from its bins alone: {reason}", BranchlineWarning)
         return False
 
     def close(self) -> None:
-        """Ends the file, with all entries of its trees. Raises StorageError where it cannot be written.
+        """Write all remaining entries and close the file. Raises StorageError if the file cannot be written.
 
         >>> file = branchline.recreate("out.root")
         >>> file["note"] = "none yet"
@@ -568,7 +568,7 @@ class WritableFile(WritableDirectory):
             self._destination.discard()
 
     def abandon(self) -> None:
-        """Closes the file as it was published last. If nothing was published, what was there before stays.
+        """Close the file in its last published state. If nothing was published, an existing file stays unchanged.
 
         >>> file = branchline.recreate("out.root")
         >>> file.abandon(), file.closed
@@ -589,11 +589,9 @@ class WritableFile(WritableDirectory):
     def __enter__(self) -> WritableFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if self._key[0] != os.getpid():
-            return  # A child process that was forked leaves the file to its parent.
+            return  # In a forked child process, the file belongs to the parent.
         if kind is None or (self._core is not None and self._core.is_published()):
             self.close()
         else:

@@ -1,7 +1,7 @@
 """WritableTree: a TTree or an RNTuple that is being filled.
 
-Columns can be added to a tree that has entries already. Compression is given in Branchline's words, as ROOT's numbers
-or as uproot's objects.
+Columns can be added to a tree that already has entries. Compression is specified as a string such as "zstd:5", as one
+of ROOT's compression settings such as 505, or as an object of uproot.
 """
 
 from __future__ import annotations
@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import awkward as ak
 import numpy as np
 
 from branchline import _core
-from branchline.base.limits import parse_bytes
+from branchline.base.quantities import parse_bytes
 from branchline.errors import BranchlineWarning, NoSuchKeyError, OptionError, UnsupportedBranchError, warn
 from branchline.reading.arrays.layouts import misses, whole
 from branchline.writing.columns.columns import column_of, lists_of, missing_error
@@ -34,16 +33,17 @@ from branchline.writing.recreate.values import (
     types_or_data,
 )
 
-#: The default codec: compresses better than zlib, in less time, and ROOT has it since 6.14.
-USUAL = "zstd:5"
+#: Matches codecs in uproot's notation, such as ZSTD(5).
 _CALL = re.compile(r"(\w+)\((\d+)\)")
 
 
 @dataclass(slots=True)
 class WritableTree:
-    """A TTree or an RNTuple of a file that is being written. ``extend`` adds entries; what is full is compressed on all
-    cores and written, so that memory stays bounded. Raises OptionError for other columns than before. Its codec is that
-    of the file, or the one that ``mktree`` was given.
+    """A TTree or an RNTuple of a file that is being written.
+
+    ``extend`` adds entries, and raises OptionError for columns that differ from the first columns. Full clusters are
+    compressed on all cores and written, so memory stays bounded. The codec defaults to the file's codec; ``mktree``
+    can select a different one.
 
         >>> with branchline.recreate("out.root") as file:
         ...     tree = file.mktree("events", {"n": "int32", "pt": "var * float32"})
@@ -67,11 +67,11 @@ class WritableTree:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the tree."""
         return self.path.rpartition("/")[2]
 
     def keys(self) -> list[str]:
-        """The names of its branches or fields, counters among them.
+        """Return the names of the tree's branches or fields, including counters.
 
         >>> with branchline.recreate("out.root") as file:
         ...     file.mktree("events", {"pt": "var * float32"}).keys()
@@ -89,7 +89,7 @@ class WritableTree:
         return f"<WritableTree {self.path!r} of {len(self._names)} branches, {self.num_entries} entries>"
 
     def __getitem__(self, name: str) -> WritableBranch:
-        """Return a branch, to set its compression. Raises NoSuchKeyError."""
+        """Return a branch, whose compression can be set. Raises NoSuchKeyError."""
         if name not in self._names:
             hint = f"there are {', '.join(self._names)}"
             raise NoSuchKeyError(f"tree {self.path} has no branch {name!r}", path=self.file_path, hint=hint)
@@ -97,20 +97,21 @@ class WritableTree:
 
     @property
     def compression(self) -> str:
-        """The codec of all branches that have none of their own. It can be set until the first entry is added; a
-        mapping sets those of branches of a TTree by their names.
+        """Codec of all branches without an own codec. It can be set until the first entry is added.
+
+        For a TTree, it can also be set to a mapping from branch names to codecs.
         """
         return self._table.layout.codec
 
     @compression.setter
-    def compression(self, compression: Any) -> None:
+    def compression(self, compression: object) -> None:
         codec, codecs = self.compression, {}
         given = compression if isinstance(compression, Mapping) else dict.fromkeys(self._names, compression)
         own = {self[name].name: codec_of(one) for name, one in given.items()}
         if len({*own.values()}) == 1 and len(own) == len(self._names):
             codec = next(iter(own.values()))
         elif self.classname != "TTree":
-            what = f"RNTuple {self.path}: its fields have one codec"
+            what = f"RNTuple {self.path}: all its fields have the same codec"
             raise OptionError(what, path=self.file_path, hint="set one compression for all of them")
         else:
             codecs = self._table.codecs | own
@@ -123,14 +124,15 @@ class WritableTree:
         self._number = self._core_file.add_table(self.path.split("/")[:-1], table)
         self._table = table
 
-    def extend(self, values: Any, *, accept_new_fields: bool = False) -> None:
-        """Adds entries: a mapping of the same columns as before, an awkward array of records, a DataFrame. Counters of
-        lists may be among them. With ``accept_new_fields`` further columns are added, which are 0 or empty in the
-        entries before.
+    def extend(self, values: object, *, accept_new_fields: bool = False) -> None:
+        """Add entries from a mapping, an awkward array of records, or a DataFrame with the columns of the tree.
 
-        Raises OptionError, which is a ValueError, for missing or other columns, for columns of different lengths, and
-        for values that the branch cannot hold; the tree goes on without these entries. Raises StorageError where the
-        file cannot be written.
+        The values may include counters of lists. With ``accept_new_fields``, columns that are not in the tree yet are
+        added; they are 0 or empty in earlier entries.
+
+        Raises OptionError (a ValueError) for missing or unknown columns, for columns of different lengths, and for
+        values that do not fit into the branch. No entries are added in this case, and the tree stays usable. Raises
+        StorageError if the file cannot be written.
 
             >>> with branchline.recreate("out.root") as file:
             ...     tree = file.mktree("events", {"x": "float32"})
@@ -141,17 +143,17 @@ class WritableTree:
         """
         given = named_columns(values)
         if is_frame(values) and "index" not in self._columns:
-            given.pop("index", None)  # the tree was made without one
+            given.pop("index", None)  # the tree was created without one
         given = self._flat(given)
         if accept_new_fields:
             self._add({name: zeros_of(layout, self.num_entries) for name, layout in self._new(given).items()})
         self._extend(given)
         self._core_file.publish()
 
-    def add_branches(self, values: Any) -> None:
-        """Add branches or fields with their values for all entries so far.
+    def add_branches(self, values: object) -> None:
+        """Add branches or fields with values for all existing entries.
 
-        Raises OptionError for names that are there already and for other numbers of values, and UnsupportedBranchError.
+        Raises OptionError for existing names and for a wrong number of values, and UnsupportedBranchError.
 
             >>> with branchline.recreate("out.root") as file:
             ...     tree = file.mktree("events", {"x": [1, 2]})
@@ -162,11 +164,11 @@ class WritableTree:
         self._add(named_columns(values))
         self._core_file.publish()
 
-    def add_fields(self, types: Any) -> None:
-        """Add fields or branches of these types, which are 0 or empty in the entries so far. In an RNTuple a name such
-        as ``"jet.pt"`` adds a member to the record ``jet``.
+    def add_fields(self, types: object) -> None:
+        """Add fields or branches with the given types. They are 0 or empty in existing entries.
 
-        Raises OptionError for names that are there already or lead to no record, and UnsupportedBranchError.
+        In an RNTuple, a name such as ``"jet.pt"`` adds a member to the record ``jet``. Raises OptionError for existing
+        names and for members of fields that are not records, and UnsupportedBranchError.
 
             >>> with branchline.recreate("out.root") as file:
             ...     ntuple = file.mkrntuple("events", {"x": [1, 2]})
@@ -182,7 +184,7 @@ class WritableTree:
         return {name: layout for name, layout in given.items() if name not in known}
 
     def _flat(self, given: dict[str, ak.contents.Content]) -> dict[str, ak.contents.Content]:
-        """Records as the branches of a tree that was made from records and opened again."""
+        """Split records into columns named like branches, for a tree that was created from records and reopened."""
         if self.classname != "TTree":
             return given
         for name, layout in self._new(given).items():
@@ -196,7 +198,7 @@ class WritableTree:
         added = AddedColumns(dict(self._columns), self.path, self.file_path)
         for name, layout in columns.items():
             if len(layout) != self.num_entries:
-                what = f"tree {self.path} has {self.num_entries} entries, and {name} has {len(layout)} values"
+                what = f"tree {self.path} has {self.num_entries} entries, but {name} has {len(layout)} values"
                 raise OptionError(what, path=self.file_path, hint="give a value for each entry")
             added.add(name, layout[:0], is_nested=is_ntuple)
         made = list(branches(columns, self._naming, is_ntuple=is_ntuple))
@@ -213,7 +215,7 @@ class WritableTree:
         self._counters |= frozenset(counters)
 
     def _extend(self, given: dict[str, ak.contents.Content]) -> None:
-        """Adds entries that are columns already."""
+        """Add entries that have been converted to columns."""
         missing = [name for name in self._columns if name not in given]
         other = list(self._new(given))
         if missing or other:
@@ -232,10 +234,10 @@ class WritableTree:
                 raise OptionError(f"tree {self.path}: {error.what}", path=self.file_path, hint=error.hint)
         columns = {name: fitting(given[name], sample, name) for name, sample in self._columns.items()}
         for name, sample in self._columns.items():
-            # Found here, before anything is added: the tree goes on without these entries.
+            # Check all columns before adding any, so that the tree stays usable after an error.
             if not is_like(columns[name], sample):
                 have, wanted = (one.form.type for one in (given[name], sample))
-                refused = f"tree {self.path}: branch {name} holds {wanted}, and is given {have}"
+                refused = f"tree {self.path}: branch {name} has the type {wanted}, but is given {have}"
                 raise OptionError(refused, path=self.file_path, hint="convert the values; no entry was added")
         if self.classname == "TTree":
             check_texts(columns, self.path, self.file_path)
@@ -255,19 +257,22 @@ class WritableBranch:
 
     @property
     def compression(self) -> str:
-        """The codec of its baskets. It can be set until the first entry is added."""
+        """Codec of the branch's baskets. It can be set until the first entry is added."""
         return self.tree._table.codecs.get(self.name, self.tree.compression)
 
     @compression.setter
-    def compression(self, compression: Any) -> None:
+    def compression(self, compression: object) -> None:
         self.tree.compression = {self.name: compression}
 
 
 @dataclass(frozen=True)
 class NewTable:
-    """A tree to be made: its branches with columns of which only the types count, and how it is laid out. ``counters``
-    are the branches that count the elements of arrays; ``descriptions`` those of fields by their paths, for each
-    column; ``shown`` is None for a TTree.
+    """A tree to create.
+
+    - ``columns`` define the branch types; their values are ignored.
+    - ``counters`` contains the name of each column's counter branch, or None.
+    - ``descriptions`` contains pairs of field path and description for each column.
+    - ``shown`` are the projected fields of an RNTuple; None for a TTree.
     """
 
     name: str
@@ -284,17 +289,15 @@ class NewTable:
 def new_table(
     name: str, title: str, columns: Mapping[str, ak.contents.Content], naming: Naming, codec: str, *, is_ntuple: bool
 ) -> NewTable:
-    """The tree for columns like these. Raises OptionError for names that are there twice, or types that are unknown."""
+    """Return the tree to create for ``columns``. Raises OptionError for duplicate names and unknown types."""
     if is_ntuple and "" in columns:
         hint = "name it, as in {'jets': array}, or write a TTree, with mktree"
-        raise OptionError(f"RNTuple {name}: a list of records is a column without a name", hint=hint)
+        raise OptionError(f"RNTuple {name}: a list of records needs a column name", hint=hint)
     made = list(branches({one: layout[:0] for one, layout in columns.items()}, naming, is_ntuple=is_ntuple))
     names = [one.name for one in made]
     unparsable = next((one for one in names if "[" in one or "]" in one), None)
     if unparsable is not None and not is_ntuple:
-        what = (
-            f"tree {name!r}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot use the branch by name"
-        )
+        what = f"tree {name!r}: ROOT takes the brackets of {unparsable!r} for dimensions and cannot find the branch"
         warn(f"{what}; rename it", BranchlineWarning)
     forbidden = next((one for one in _field_names(columns) if NOT_IN_NAMES.search(one)), None) if is_ntuple else None
     if forbidden is not None:
@@ -307,12 +310,12 @@ def new_table(
         raise OptionError(what, hint="rename one of them")
     empty = next((one.name for one in made if _is_of_nothing(one.layout)), None)
     if empty is not None:
-        raise UnsupportedBranchError(f"tree {name}: {empty}: arrays of 0 elements hold nothing", hint="leave it out")
+        raise UnsupportedBranchError(f"tree {name}: {empty}: cannot store arrays with 0 elements", hint="leave it out")
     unknown = next((one.name for one in made if _has_unknown(one.layout)), None)
     if unknown is not None:
         hint = "give it one with ak.values_astype, or make the tree with mktree"
         raise UnsupportedBranchError(
-            f"tree {name}: the type of {unknown} is not known, for it has no values", hint=hint
+            f"tree {name}: the type of {unknown} is unknown, because it has no values", hint=hint
         )
     columns_made = [column_of(one.layout, one.name) for one in made]
     counters = [one.counter for one in made]
@@ -322,22 +325,22 @@ def new_table(
 
 
 def layout_with(codec: str) -> Layout:
-    """Return how trees are laid out that are compressed like this."""
+    """Return the default layout with this codec."""
     return Layout(codec, None, parse_bytes(CLUSTER_BYTES), parse_bytes(PAGE_BYTES))
 
 
 def check_texts(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> None:
-    """Raises OptionError for texts with a zero character, at which ROOT ends the text of a leaf."""
+    """Raise OptionError for strings that contain a zero character, because ROOT truncates strings at it."""
     for name, layout in columns.items():
         if layout.parameter("__array__") == "string":
             texts = lists_of(layout)
             if not np.all(texts.content.data[: texts.offsets[-1]]):
-                what = f"tree {path}: a text of branch {name} has a zero character, at which ROOT would end it"
+                what = f"tree {path}: a string of branch {name} has a zero character, at which ROOT would truncate it"
                 raise OptionError(what, path=file_path, hint="write an RNTuple, with mkrntuple, or remove it")
 
 
 def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_ntuple: bool) -> Iterator[BranchValues]:
-    """The branches or fields of these columns."""
+    """Yield the branches (TTree) or fields (RNTuple) for ``columns``."""
     for name, layout in columns.items():
         if is_ntuple:
             yield BranchValues(name, layout)
@@ -346,20 +349,20 @@ def branches(columns: Mapping[str, ak.contents.Content], naming: Naming, *, is_n
 
 
 def length_of(columns: Mapping[str, ak.contents.Content], path: str, file_path: str) -> int:
-    """The number of entries of columns. Raises OptionError where they differ."""
+    """Return the common length of all columns. Raises OptionError if their lengths differ."""
     lengths = {name: len(layout) for name, layout in columns.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {count}" for name, count in lengths.items())
         raise OptionError(
             f"tree {path}: its columns have different lengths: {shown}",
             path=file_path,
-            hint="each column has a value or a list for each entry",
+            hint="give each column a value or a list for each entry",
         )
     return next(iter(lengths.values()), 0)
 
 
 def _field_names(columns: Mapping[str, ak.contents.Content]) -> Iterator[str]:
-    """The names of fields, with those of records in them."""
+    """Yield the names of fields and nested fields."""
     for name, layout in columns.items():
         yield name
         contents = [layout]
@@ -378,7 +381,7 @@ def _descriptions(values: BranchValues) -> list[tuple[str, str]]:
 
 
 def _is_of_nothing(layout: ak.contents.Content) -> bool:
-    """Whether values are, or hold, arrays of the fixed length 0."""
+    """Return whether a layout is, or contains, an array of fixed length 0."""
     if layout.is_record or layout.is_union:
         return any(_is_of_nothing(one) for one in layout.contents)
     if layout.is_numpy or layout.is_unknown:
@@ -394,10 +397,11 @@ def _has_unknown(layout: ak.contents.Content) -> bool:
     return not layout.is_numpy and _has_unknown(layout.content)
 
 
-def codec_of(compression: Any) -> str:
-    """The codec of ``"zstd:5"``, ``"ZSTD(5)"``, ``505``, ``None`` for none, or of uproot's ``uproot.ZSTD(5)``.
+def codec_of(compression: object) -> str:
+    """Normalize a compression setting to a codec such as ``zstd:5``.
 
-    Raises OptionError for anything else.
+    Accepts ``"zstd:5"``, ``"ZSTD(5)"``, ROOT's ``505``, ``uproot.ZSTD(5)``, and None for no compression. Raises
+    OptionError for other values.
     """
     if compression is None:
         return "none"
@@ -406,26 +410,26 @@ def codec_of(compression: Any) -> str:
         return str(code)
     if isinstance(code, str):
         return _CALL.sub(r"\1:\2", code.strip())
-    raise OptionError(f"{compression!r} is no compression", hint='write it like "zstd:5", "lz4", 505 or None')
+    raise OptionError(f"invalid compression {compression!r}", hint='write it like "zstd:5", "lz4", 505 or None')
 
 
 @dataclass
 class AddedColumns:
-    """The columns of a tree, to which others are added."""
+    """The columns of a tree to which new columns are being added."""
 
     columns: dict[str, ak.contents.Content]
     path: str
     file_path: str
 
     def add(self, name: str, sample: ak.contents.Content, *, is_nested: bool) -> None:
-        """Add a column, or if ``is_nested`` a member of a record by a name such as ``jet.pt``. Raises OptionError."""
+        """Add a column. With ``is_nested``, a name such as ``jet.pt`` adds a member to a record. Raises OptionError."""
         first, _, rest = name.partition(".") if is_nested else (name, "", "")
         if not rest:
             if name in self.columns:
                 raise self.taken_error(name)
             self.columns[name] = sample
         elif first not in self.columns:
-            raise self._error(f"{first} is not found, to which {name} would belong")
+            raise self._error(f"cannot add {name}: no record {first} found")
         else:
             self.columns[first] = self._with_member(self.columns[first], rest.split("."), name, sample)
 
@@ -433,13 +437,13 @@ class AddedColumns:
         self, record: ak.contents.Content, parts: list[str], name: str, sample: ak.contents.Content
     ) -> ak.contents.Content:
         if not record.is_record or record.is_tuple:
-            what = f"{name} cannot be added to what has the type {record.form.type} and is not a record"
+            what = f"cannot add {name}: the parent has the type {record.form.type} and is not a record"
             raise self._error(what)
         own, *rest = parts
         members = {field: record.content(field) for field in record.fields}
         if rest:
             if own not in members:
-                raise self._error(f"{own} is not found, to which {name} would belong")
+                raise self._error(f"cannot add {name}: no record {own} found")
             members[own] = self._with_member(members[own], rest, name, sample)
         elif own in members:
             raise self.taken_error(name)
@@ -448,7 +452,7 @@ class AddedColumns:
         return ak.contents.RecordArray(list(members.values()), list(members), len(record), parameters=record.parameters)
 
     def taken_error(self, name: str) -> OptionError:
-        """Return the error for a name that a branch has already."""
+        """Return the error for a name that already exists."""
         return self._error(f"{name} already exists")
 
     def _error(self, what: str) -> OptionError:
@@ -457,7 +461,7 @@ class AddedColumns:
 
 
 def zeros_of(layout: ak.contents.Content, count: int) -> ak.contents.Content:
-    """Return ``count`` values of a type that are 0, empty or missing. Raises UnsupportedBranchError for unions."""
+    """Return ``count`` default values (zero, empty or missing) of a type. Raises UnsupportedBranchError for unions."""
     if layout.is_indexed and not layout.is_option:
         return zeros_of(layout.project(), count)
     if layout.is_option:
@@ -476,4 +480,4 @@ def zeros_of(layout: ak.contents.Content, count: int) -> ak.contents.Content:
         contents = [zeros_of(content, count) for content in layout.contents]
         fields = None if layout.is_tuple else layout.fields
         return ak.contents.RecordArray(contents, fields, count, parameters=layout.parameters)
-    raise UnsupportedBranchError(f"values of the type {layout.form.type} have no zero", hint="give the values")
+    raise UnsupportedBranchError(f"values of type {layout.form.type} have no zero", hint="give the values")
