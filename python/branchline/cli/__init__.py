@@ -1,4 +1,4 @@
-"""The command line: arguments and printing only, in `commands/` one module for each command.
+"""The command line: only arguments and output; `commands/` has one module per command or group of commands.
 
 The signature of a command declares its arguments. Start with `command_list.py` and `commands/run.py`.
 """
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from branchline.base.exit_codes import EXIT_OK, EXIT_USAGE
+from branchline.base.exit_codes import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, exit_with
 from branchline.base.imports import missing_packages_explained
 from branchline.cli.command_list import GROUPS
 from branchline.cli.parameters import filled
@@ -22,18 +22,22 @@ HELP = ("-h", "--help")
 def main() -> NoReturn:
     """Entry point of the command line."""
     open_closed_streams()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    exit_with(code)
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs a command line, without the program's name, and gives its exit code."""
+    """Run a command line, without the program's name, and return its exit code."""
     try:
         with errors_printed(debug="--debug" in words), missing_packages_explained():
             try:
                 return _run(["version"] if list(words) == ["--version"] else words)
             except UsageError as error:
                 log(f"error: {error}")
-                log(f"{' '.join(['branchline', error.command]).strip()} --help lists what is possible")
+                log(f"{' '.join(['branchline', error.command]).strip()} --help shows the usage")
                 return EXIT_USAGE
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else EXIT_OK

@@ -1,4 +1,4 @@
-"""`python -m branchline.cli` is the command `branchline`, for where no script is installed."""
+"""Makes `python -m branchline.cli` the command `branchline`, for environments without the installed script."""
 
 from branchline.cli import main
 

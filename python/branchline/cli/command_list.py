@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
+from types import FunctionType
 from typing import Annotated
 
-from branchline.cli.parameters import GENERAL, Members, Option, Parameter, flat, members_of
+from branchline.cli.parameters import GENERAL, CommandParameter, Members, Option, flat, members_of
 
-#: Commands in the order of the help, under its headings: the name, and the module of this package with the function.
+#: Commands in the order of the help, by heading. Each name maps to the module in `commands` and the function.
 SECTIONS: dict[str, dict[str, str]] = {
     "Run analyses": {
         "run": "run:run",
@@ -74,12 +74,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "version": "tools:version",
     },
 }
-#: Commands that are followed by the name of another one.
+#: Groups of commands: the name of the group is followed by a second word.
 GROUPS = {
-    "people": "Says who may use a shared control room.",
-    "report": "Sends what jobs report to a control room.",
-    "study": "Measures storages, settings and programs against each other.",
-    "trace": "Records which bytes a job or any other program reads, shows it, compares it.",
+    "people": "Manage the accounts of a shared control room.",
+    "report": "Send the reports of jobs to a control room.",
+    "study": "Compare storages, settings and programs.",
+    "trace": "Record, show and compare which bytes a job or any other program reads.",
 }
 
 _DEBUG = Annotated[bool, Option("--debug", help="Print the traceback of an error.", group=GENERAL)]
@@ -87,47 +87,47 @@ _EXAMPLES = r"(?m)^Examples?:$"
 
 
 def names() -> list[str]:
-    """All commands."""
+    """Return the names of all commands."""
     return [name for section in SECTIONS.values() for name in section]
 
 
 class Command:
-    """A command: its name (two words for one of a group), its heading in the help, and the function that does it."""
+    """A command: its name (two words if it is in a group), its heading in the help, and its function."""
 
-    def __init__(self, name: str, section: str, function: Callable[..., int | None]) -> None:
+    def __init__(self, name: str, section: str, function: FunctionType) -> None:
         self.name, self.section, self.function = name, section, function
 
     @cached_property
     def members(self) -> Members:
-        """Its parameters as the function takes them."""
+        """The parameters and option groups of the command's function."""
         return members_of(self.function)
 
     @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Its arguments and options; ``--debug`` is an option of every command."""
+    def parameters(self) -> tuple[CommandParameter, ...]:
+        """The command's arguments and options, including ``--debug``, which every command has."""
         own = tuple(flat(self.members))
         return own if any("--debug" in one.flags for one in own) else (*own, *flat(members_of(_with_debug)))
 
     @property
     def summary(self) -> str:
-        """What it does, in one sentence."""
+        """The first paragraph of the command's description, which is a single sentence."""
         return _paragraphs(self._text())[0]
 
     @property
     def details(self) -> list[str]:
-        """Further paragraphs."""
+        """The paragraphs of the command's description after the first one."""
         return _paragraphs(self._text())[1:]
 
     @property
     def examples(self) -> list[tuple[str, str]]:
-        """The purpose and the command line of each of the docstring's ``Examples:``."""
+        """The examples in the docstring's ``Examples:``, as (purpose, command line) pairs."""
         parts = re.split(_EXAMPLES, inspect.getdoc(self.function) or "")
         lines = [line.strip() for line in parts[1].splitlines() if line.strip()] if len(parts) > 1 else []
         return [(purpose.rstrip(":"), line) for purpose, line in zip(lines[::2], lines[1::2], strict=True)]
 
     @property
     def usage(self) -> str:
-        """How it is called, without what may be left out."""
+        """The usage line, which shows optional options only as ``[OPTIONS]``."""
         words = ["branchline", self.name, "[OPTIONS]"]
         words += [f"{one.flags[-1]} {one.metavar}" for one in self.parameters if one.flags and one.is_required]
         arguments = [one for one in self.parameters if not one.flags]
@@ -139,7 +139,7 @@ class Command:
 
 
 def _with_debug(debug: _DEBUG = False) -> None:
-    """Has the option that every command has."""
+    """Do nothing: the signature declares the option ``--debug``, which every command has."""
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -147,7 +147,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def command(name: str) -> Command:
-    """The command with a name. Raises KeyError if there is none."""
+    """Return the command with the given name. Raises KeyError."""
     for section, members in SECTIONS.items():
         if name in members:
             module, _, function = members[name].partition(":")

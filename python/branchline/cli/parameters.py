@@ -1,9 +1,9 @@
-"""The arguments and options of a command: declared in the signature of its function, read here for the parser and the
-reference.
+"""The arguments and options of commands: declared in function signatures, and read for the parser and the reference.
 
-A parameter of a command is ``Annotated[type, Argument(...)]``, ``Annotated[type, Option(...)]``, or a group of options
-that several commands share: a NamedTuple whose fields are such parameters, or a dataclass whose fields describe their
-options in their metadata. Python makes a NamedTuple in a quarter of the time, at every start of a command.
+A command's parameter is ``Annotated[type, Argument(...)]`` or ``Annotated[type, Option(...)]``. Options that several
+commands share form a group: a NamedTuple with such parameters as fields, or a dataclass with fields created by
+`base.option_fields`. NamedTuples are preferred, because creating the class takes a quarter of the time of a dataclass,
+whenever a command starts.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Literal, NamedTuple, ParamSpec, TypeGuard, Union, get_args, get_origin
 
-#: What a parameter takes: nothing (a flag), a text, a path, a number, one of some words, or all words that follow.
+from branchline.base.option_fields import OPTIONS, OptionField, option_of
+from branchline.base.plain import DataclassInstance
+
+#: Kind of a parameter's value: none (for a flag), a string, a path, a number, one of several choices, or all remaining
+#: words of the command line.
 Kind = Literal["flag", "text", "path", "integer", "number", "choice", "rest"]
 
-#: Headings of the help under which options are listed.
-OPTIONS = "Options"
+#: Heading in the help for the options that every command has.
 GENERAL = "General"
 
-_KINDS: dict[Any, Kind] = {str: "text", Path: "path", int: "integer", float: "number", bool: "flag"}
+_KINDS: dict[object, Kind] = {str: "text", Path: "path", int: "integer", float: "number", bool: "flag"}
 _METAVARS: dict[Kind, str] = {"text": "TEXT", "path": "PATH", "integer": "N", "number": "X"}
 
 
 class Argument(NamedTuple):
-    """An argument by its position. With ``takes_rest`` it takes all words that follow, options too."""
+    """A positional argument. With ``takes_rest``, its value is all remaining words, including options."""
 
     help: str
     metavar: str | None = None
@@ -36,7 +39,9 @@ class Argument(NamedTuple):
 
 
 class Option:
-    """An option, such as ``Option("--codec", help=...)``; without flags it is named as its parameter."""
+    """An option, such as ``Option("--codec", help=...)``. If no flags are given, the flag is derived from the
+    parameter's name.
+    """
 
     def __init__(
         self,
@@ -49,11 +54,14 @@ class Option:
         self.flags, self.help, self.minimum, self.metavar, self.group = flags, help, minimum, metavar, group
 
 
-class Parameter(NamedTuple):
+class CommandParameter(NamedTuple):
     """An argument (no ``flags``) or an option of a command.
 
-    ``key`` is its name, behind those of the option groups that it is in: ``reading.access.gap``. ``default`` means
-    nothing if it ``is_required``. ``takes_many``: an argument takes several words, an option may be repeated.
+    - ``key`` is the parameter's name, prefixed with the names of its option groups, such as ``reading.access.gap``.
+    - ``default`` is unused if ``is_required``.
+    - ``takes_many`` means that an argument takes several words, or that an option may be repeated.
+    - ``parse`` converts the value from the command line.
+    - ``fallback`` is the value if the parameter is not given. A flag with the ``fallback`` True switches something off.
     """
 
     key: str
@@ -61,32 +69,47 @@ class Parameter(NamedTuple):
     help: str
     flags: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
-    default: Any = None
+    default: object = None
     is_required: bool = False
     takes_many: bool = False
     minimum: float | None = None
     metavar: str = ""
     group: str = OPTIONS
+    parse: Callable[[str], object] | None = None
+    fallback: object = None
 
     @property
     def name(self) -> str:
-        """Its name in the function or the option group."""
+        """The parameter's name in the function or the option group."""
         return self.key.rpartition(".")[2]
+
+    def parsed(self, values: Mapping[str, object]) -> object:
+        """Return the parameter's converted value, which is passed to the command."""
+        value = values[self.key]
+        if value is None:
+            return self.fallback
+        if self.kind == "flag" and self.fallback is True:
+            return not value
+        return self.parse(value) if self.parse is not None and isinstance(value, str) else value
 
 
 class OptionGroup(NamedTuple):
-    """Options that one object of the type ``holder`` holds."""
+    """Options that are passed to a command as one object of the type ``holder``."""
 
     name: str
     holder: type
-    members: tuple[Parameter | OptionGroup, ...]
+    members: tuple[CommandParameter | OptionGroup, ...]
 
 
-Members = tuple[Parameter | OptionGroup, ...]
+Parameters = ParamSpec("Parameters")
+Members = tuple[CommandParameter | OptionGroup, ...]
 
 
-def members_of(function: Callable[..., Any]) -> Members:
-    """The parameters and option groups of a command, in the order of its signature. Raises TypeError for others."""
+def members_of(function: Callable[Parameters, object]) -> Members:
+    """Return a command's parameters and option groups, in the order of the signature.
+
+    Raises TypeError for parameters that are neither.
+    """
     signature = inspect.signature(function, eval_str=True)
     return tuple(
         _member(one.name, "", one.annotation, one.default, one.default is inspect.Parameter.empty)
@@ -94,8 +117,8 @@ def members_of(function: Callable[..., Any]) -> Members:
     )
 
 
-def flat(members: Members) -> Iterator[Parameter]:
-    """All parameters, those in groups too."""
+def flat(members: Members) -> Iterator[CommandParameter]:
+    """Yield all parameters, including those in option groups."""
     for one in members:
         if isinstance(one, OptionGroup):
             yield from flat(one.members)
@@ -103,41 +126,76 @@ def flat(members: Members) -> Iterator[Parameter]:
             yield one
 
 
-def filled(members: Members, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments to call a command with, from values by the keys of its parameters."""
+def filled(members: Members, values: Mapping[str, object]) -> dict[str, object]:
+    """Return the keyword arguments for a command's function, given the values by parameter key."""
     return {
-        one.name: one.holder(**filled(one.members, values)) if isinstance(one, OptionGroup) else values[one.key]
+        one.name: one.holder(**filled(one.members, values)) if isinstance(one, OptionGroup) else one.parsed(values)
         for one in members
     }
 
 
-def _member(name: str, prefix: str, annotation: Any, default: Any, is_required: bool) -> Parameter | OptionGroup:
+def _member(
+    name: str, prefix: str, annotation: object, default: object, is_required: bool
+) -> CommandParameter | OptionGroup:
     key = f"{prefix}{name}"
-    if isinstance(annotation, type) and (dataclasses.is_dataclass(annotation) or hasattr(annotation, "_fields")):
-        return OptionGroup(name, annotation, tuple(_group_members(annotation, f"{key}.")))
+    if isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        return OptionGroup(name, annotation, tuple(_described_options(annotation, f"{key}.")))
+    if _is_named_tuple(annotation):
+        return OptionGroup(name, annotation, tuple(_named_members(annotation, f"{key}.")))
     if get_origin(annotation) is Annotated:
         wanted, declared = get_args(annotation)
         if isinstance(declared, Argument | Option):
             return _parameter(key, wanted, declared, default, is_required)
-    raise TypeError(f"{key} is no argument, option or option group: {annotation!r}")
+    raise TypeError(f"{key} is not an argument, option or option group: {annotation!r}")
 
 
-def _group_members(holder: Any, prefix: str) -> Iterator[Parameter | OptionGroup]:
-    """The parameters of a group of options."""
-    if dataclasses.is_dataclass(holder):
-        for field in dataclasses.fields(holder):
-            described = field.metadata
-            option = Option(
-                described["flag"], help=described["help"], metavar=described["metavar"], group=described["group"]
-            )
-            yield _parameter(f"{prefix}{field.name}", described["type"], option, field.default, is_required=False)
-        return
+def _is_named_tuple(annotation: object) -> TypeGuard[type[NamedTuple]]:
+    return isinstance(annotation, type) and hasattr(annotation, "_fields")
+
+
+def _described_options(holder: type[DataclassInstance], prefix: str) -> Iterator[CommandParameter]:
+    """Yield the options declared by the fields of a dataclass."""
+    for field in dataclasses.fields(holder):
+        described = option_of(field)
+        if described is not None and described.flags:
+            key = f"{prefix}{field.name}"
+            made = _parameter(key, described.kind, _declared(described), field.default, is_required=False)
+            if made.kind == "flag":
+                made = made._replace(fallback=field.default)
+            elif described.parse is not None or made.takes_many:
+                # The default is already converted, so it must not be passed to ``parse``.
+                made = made._replace(parse=described.parse, default=None, fallback=field.default)
+            yield made
+
+
+def _named_members(holder: type[NamedTuple], prefix: str) -> Iterator[CommandParameter | OptionGroup]:
+    """Yield the parameters declared by the fields of a NamedTuple."""
     hints, defaults = typing.get_type_hints(holder, include_extras=True), holder._field_defaults
     for name in holder._fields:
         yield _member(name, prefix, hints[name], defaults.get(name), name not in defaults)
 
 
-def _parameter(key: str, wanted: Any, declared: Argument | Option, default: Any, is_required: bool) -> Parameter:
+def option_like(holder: type[DataclassInstance], name: str) -> Option:
+    """Return the option declared by a dataclass field, for a different command that has the same option."""
+    (described,) = (option_of(one) for one in dataclasses.fields(holder) if one.name == name)
+    if described is None or not described.flags:
+        raise TypeError(f"{holder.__name__}.{name} is not a command-line option")
+    return _declared(described)
+
+
+def _declared(described: OptionField) -> Option:
+    return Option(
+        *described.flags,
+        help=described.help,
+        minimum=described.minimum,
+        metavar=described.metavar,
+        group=described.group,
+    )
+
+
+def _parameter(
+    key: str, wanted: object, declared: Argument | Option, default: object, is_required: bool
+) -> CommandParameter:
     if get_origin(wanted) in (Union, types.UnionType):
         (wanted,) = (one for one in get_args(wanted) if one is not type(None))
     takes_many = get_origin(wanted) is list
@@ -154,7 +212,7 @@ def _parameter(key: str, wanted: Any, declared: Argument | Option, default: Any,
     else:
         metavar = declared.metavar or ("|".join(choices) if choices else _METAVARS.get(kind, ""))
         group, flags, minimum = declared.group, declared.flags or (f"--{name.replace('_', '-')}",), declared.minimum
-    return Parameter(
+    return CommandParameter(
         key=key,
         kind=kind,
         help=declared.help,

@@ -1,4 +1,4 @@
-"""What commands print: results to the standard output, messages to the standard error, and errors as one line each."""
+"""Output of commands: results on standard output, messages on standard error, and each error as a single line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from branchline._core import __version__
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
@@ -19,71 +18,75 @@ STOPPING = b"branchline: stopping; finished parts are kept (press Ctrl-C again t
 
 
 def open_closed_streams() -> None:
-    """Opens the standard streams that are closed, as for a daemon: a file that is opened would get their numbers, and
-    what is printed would be written into it.
+    """Reopen standard streams that are closed, for example in a daemon, with the null device.
+
+    Otherwise a newly opened file would get the stream's descriptor, and output would be written to that file.
     """
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # opens the lowest free descriptor, which belonged to the closed stream
     sys.stdin = sys.stdin or os.fdopen(0, "r", closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def print_out(text: str) -> None:
-    """Prints a line to the standard output, at once. Raises BrokenPipeError, and StorageError if it cannot."""
+    """Print a line to standard output and flush it. Raises BrokenPipeError, and StorageError on other failures."""
     with output_checked():
         print_line(text)
 
 
 def print_block_out(text: str) -> None:
-    """Prints a result of several lines, as ``print_out``."""
+    """Print a result that consists of several lines, like ``print_out``."""
     with output_checked():
         print_block(text)
 
 
-def print_json(value: Any) -> None:
-    """Prints a result as indented JSON, as ``print_out``."""
+def print_json(value: object) -> None:
+    """Print a result as indented JSON, like ``print_out``."""
     print_block_out(json_text(value))
 
 
 @contextmanager
 def output_checked() -> Iterator[None]:
-    """Turns a refusal of the system to write the standard output into a StorageError that names it."""
+    """Convert errors while writing to standard output to StorageError."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         discard_output()
-        raise StorageError(f"the standard output cannot be written: {error.strerror}") from None
+        raise StorageError(f"cannot write standard output: {error.strerror}") from None
 
 
 def print_error(text: str) -> None:
-    """Prints a text of several lines to the standard error, at once."""
+    """Print a text with several lines to standard error and flush it."""
     print_block(text, sys.stderr)
 
 
 def print_traceback(text: str) -> None:
-    """Prints tracebacks to the standard error, indented: a line feed in a message begins no line of ours."""
+    """Print a traceback to standard error, indented so that none of its lines looks like a message of Branchline."""
     print_block("\n".join(f"  {line}" for line in text.rstrip("\n").split("\n")), sys.stderr)
 
 
 def log(message: str) -> None:
-    """Prints one message to the standard error, on one line."""
+    """Print a message to standard error, on one line."""
     print_line(f"branchline: {message}", sys.stderr)
 
 
 def log_stopping() -> None:
-    """Prints what the first Ctrl-C does. A signal handler calls it, so it writes past Python's buffers."""
+    """Print what the first Ctrl-C does.
+
+    The message is written without Python's buffers, because the function is called by a signal handler.
+    """
     with contextlib.suppress(OSError):
         os.write(STDERR, STOPPING)
 
 
 def discard_output() -> None:
-    """Discards what is still printed: the reader of the standard output, such as ``head``, has closed it."""
+    """Discard further output, because the reader of standard output, such as ``head``, has closed the pipe."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
@@ -91,7 +94,7 @@ def discard_output() -> None:
 
 @contextmanager
 def errors_printed(*, debug: bool) -> Iterator[None]:
-    """Turns an exception into a message and an exit code; ``debug`` prints its traceback too."""
+    """Convert exceptions to an error message and an exit code; ``debug`` also prints the traceback."""
     try:
         yield
     except BrokenPipeError:
@@ -102,17 +105,17 @@ def errors_printed(*, debug: bool) -> Iterator[None]:
         raise SystemExit(EXIT_INTERRUPTED) from None
     except BranchlineError as error:
         _print_error(f"error: {error}", debug=debug)
-        # As where the parser refuses a word: the command line has to be changed.
+        # An OptionError has the exit code of parser errors, because in both cases the command line has to be changed.
         raise SystemExit(EXIT_USAGE if isinstance(error, OptionError) else EXIT_ERROR) from None
     except OSError as error:
         _print_error(f"error: {type(error).__name__}: {error} (--debug prints the traceback)", debug=debug)
         raise SystemExit(EXIT_ERROR) from None
-    except Exception as error:  # noqa: BLE001 - any other exception is a fault of ours
+    except Exception as error:  # noqa: BLE001 - any other exception is a bug in Branchline
         if is_short_of_memory(error):
             hint = "raise the limit of the process (ulimit -v), or use fewer --workers and a smaller --memory-limit"
             _print_error(f"error: not enough memory: {message_of(error)} ({hint})", debug=debug)
             raise SystemExit(EXIT_ERROR) from None
-        what = f"a fault of Branchline: {type(error).__name__}: {error}"
+        what = f"internal error in Branchline: {type(error).__name__}: {error}"
         hint = f"please report it with version {__version__}, the command and what it prints with --debug"
         _print_error(f"error: {InternalError(what, hint=hint)}", debug=debug)
         raise SystemExit(EXIT_ERROR) from None
@@ -120,7 +123,7 @@ def errors_printed(*, debug: bool) -> Iterator[None]:
 
 def _print_error(message: str, *, debug: bool) -> None:
     if debug:
-        # Imported here since it takes some ms.
+        # Imported here since the import takes a few ms.
         import traceback
 
         print_traceback(traceback.format_exc())

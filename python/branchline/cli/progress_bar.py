@@ -1,4 +1,4 @@
-"""Progress on the terminal. Nothing is shown if the standard error is no terminal."""
+"""Progress bars on the terminal. Nothing is shown if standard error is not a terminal."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from branchline.base.texts import escaped
 if TYPE_CHECKING:
     from branchline.records.sensors.status import TrainStatus
 
-#: Called with the amount done, the total, and a text.
+#: A function that updates a progress bar: called with the amount done, the total, and a text.
 Update = Callable[[float, float | None, str], None]
 
 
 @contextmanager
 def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
-    """Shows a progress bar and gives the function that moves it; None without a terminal. With a ``unit`` it counts."""
+    """Show a progress bar and yield the function that updates it; yield None without a terminal.
+
+    With ``unit``, the progress bar shows counts in this unit.
+    """
     if not sys.stderr.isatty():
         yield None
         return
-    # Imported here since it takes some ten ms.
+    # Imported here since the import takes tens of ms.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -46,7 +49,9 @@ def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
 
 @contextmanager
 def train_progress_bar() -> Iterator[Callable[[TrainStatus], None] | None]:
-    """Shows the state of a train in one line: sub-jobs, events/s, MB/s of each storage element, failures, time left."""
+    """Show the state of a train in one line: sub-jobs, events/s, MB/s of each storage element, failures and remaining
+    time.
+    """
     with progress_bar("train") as update:
         if update is None:
             yield None

@@ -1,6 +1,7 @@
-"""The reference of the command line, as values: every command with its arguments, options, defaults and examples.
+"""The command-line reference as data: every command with its arguments, options, defaults and examples.
 
-The documentation is generated from it: ``reference()`` gives dataclasses, ``dataclasses.asdict`` makes them JSON.
+The documentation is generated from the result of ``reference()``: dataclasses, which ``dataclasses.asdict`` converts to
+data for JSON.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from branchline.cli.command_list import Command, command, names
-from branchline.cli.parameters import GENERAL, Parameter
+from branchline.cli.parameters import GENERAL, CommandParameter
 
 
 @dataclass(frozen=True)
 class ParameterHelp:
-    """An argument (no ``flags``) or an option. ``metavar`` is empty for a flag, ``default`` a text or None.
+    """The help of an argument (no ``flags``) or an option.
 
-    ``group`` is the heading in the help: "Arguments", "Options", "General" or one of the command.
+    ``metavar`` is empty for a flag. ``default`` is a string or None. ``group`` is the heading in the help: "Arguments",
+    "Options", "General" or a heading of the command's own.
     """
 
     flags: tuple[str, ...]
@@ -31,7 +33,7 @@ class ParameterHelp:
 
 @dataclass(frozen=True)
 class Example:
-    """A command line, and what it does."""
+    """An example: a command line and its purpose."""
 
     text: str
     line: str
@@ -39,7 +41,10 @@ class Example:
 
 @dataclass(frozen=True)
 class CommandHelp:
-    """A command. ``section`` is its heading in the list of commands, ``details`` are paragraphs."""
+    """The help of a command.
+
+    ``section`` is the command's heading in the list of commands; ``details`` are the paragraphs after the summary.
+    """
 
     name: str
     section: str
@@ -55,7 +60,7 @@ HELP = ParameterHelp(("-h", "--help"), "", "Print this help and exit.", None, ()
 
 
 def reference() -> tuple[CommandHelp, ...]:
-    """Every command, in the order of ``branchline --help``.
+    """Return every command, in the order of ``branchline --help``.
 
     >>> [one.name for one in reference()][:2]
     ['run', 'test']
@@ -77,7 +82,7 @@ def _command_help(one: Command) -> CommandHelp:
     )
 
 
-def _parameter_help(one: Parameter) -> ParameterHelp:
+def _parameter_help(one: CommandParameter) -> ParameterHelp:
     has_default = isinstance(one.default, str | int | float | Path) and not isinstance(one.default, bool)
     return ParameterHelp(
         flags=one.flags,

@@ -1,7 +1,7 @@
-"""The fixed tree by which the results of sub-jobs become one: neighbours in the order of the job, in groups, in stages.
+"""The fixed tree in which the results of sub-jobs are merged: in stages, each in groups of neighbours in job order.
 
-Sums of floating-point numbers depend on how they are grouped. The groups follow from the number of the sub-jobs alone,
-so that the result is the same, bit for bit, wherever the sub-jobs ran, whatever their results' order.
+Floating-point sums depend on how terms are grouped. The groups only depend on the number of sub-jobs, so the result is
+bitwise identical wherever the sub-jobs ran and in whatever order they finished.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from branchline.base.limits import FOLD_FAN_IN
 
 @dataclass(frozen=True, order=True)
 class FoldNode:
-    """A node of the tree. Those of stage 0 are the sub-jobs; one of stage ``n`` covers up to ``FOLD_FAN_IN ** n``."""
+    """A node of the tree. Nodes of stage 0 are the sub-jobs; a node of stage ``n`` covers at most ``FOLD_FAN_IN ** n``
+    sub-jobs.
+    """
 
     stage: int
     index: int
@@ -23,7 +25,7 @@ class FoldNode:
 class FoldTree:
     """The tree over ``shares_count`` sub-jobs.
 
-    A node below the root is the same in a job that has more sub-jobs behind it, unless it was the last of its stage.
+    If sub-jobs are appended to a job, all nodes below the root stay the same except for the last node of each stage.
 
     >>> tree = FoldTree(50)
     >>> tree.stages, tree.parts_of(tree.root)
@@ -34,7 +36,7 @@ class FoldTree:
 
     def __init__(self, shares_count: int) -> None:
         self.shares_count = shares_count
-        # One sub-job is folded, too: what is checked when results are folded holds for it.
+        # Even a single sub-job is folded, so that its result passes the same checks.
         self.stages = 1
         while FOLD_FAN_IN**self.stages < shares_count:
             self.stages += 1
@@ -45,31 +47,31 @@ class FoldTree:
         return FoldNode(self.stages, 0)
 
     def shares_of(self, node: FoldNode) -> range:
-        """The indices of the sub-jobs that a node covers."""
+        """Return the indices of the sub-jobs that a node covers."""
         width = FOLD_FAN_IN**node.stage
         return range(node.index * width, min((node.index + 1) * width, self.shares_count))
 
     def parent_of(self, node: FoldNode) -> FoldNode | None:
-        """The node that a node is folded into; None for the root."""
-        return None if node == self.root else FoldNode(node.stage + 1, node.index // FOLD_FAN_IN)
+        """Return the node that ``node`` is folded into; None for the root."""
+        return None if node.stage == self.stages else FoldNode(node.stage + 1, node.index // FOLD_FAN_IN)
 
     def parts_of(self, node: FoldNode) -> list[FoldNode]:
-        """The nodes that are folded into a node, in their order; none for a sub-job."""
+        """Return the nodes that are folded into ``node``, in order; empty for a sub-job."""
         return [FoldNode(node.stage - 1, index) for index in self.indices_of_parts(node)]
 
     def indices_of_parts(self, node: FoldNode) -> range:
-        """The indices of these nodes in their stage."""
+        """Return the indices of the nodes ``parts_of(node)`` within their stage."""
         if node.stage == 0:
             return range(0)
         first = node.index * FOLD_FAN_IN
         return range(first, min(first + FOLD_FAN_IN, self._nodes_count(node.stage - 1)))
 
     def nodes(self, stage: int) -> Iterator[FoldNode]:
-        """All nodes of a stage, in their order."""
+        """Return all nodes of a stage, in order."""
         return (FoldNode(stage, index) for index in range(self._nodes_count(stage)))
 
     def node_of(self, shares: range) -> FoldNode:
-        """The lowest node that covers exactly these sub-jobs. Raises ValueError if none does."""
+        """Return the lowest node that covers exactly these sub-jobs. Raises ValueError if no node does."""
         for stage in range(self.stages + 1):
             node = FoldNode(stage, shares.start // FOLD_FAN_IN**stage)
             if self.shares_of(node) == shares:

@@ -1,6 +1,7 @@
-"""Ctrl-C and SIGTERM that never leave a sum half added: they stop at once where that is harmless, else after the step.
+"""Ctrl-C and SIGTERM handling that never leaves a sum half added.
 
-SIGTERM is what batch systems send when the time of a job is up, some seconds before they kill it.
+A signal interrupts immediately where that is safe, otherwise after the current step. Batch systems send SIGTERM when a
+job reaches its time limit, a few seconds before they kill the job.
 """
 
 from __future__ import annotations
@@ -13,23 +14,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Long enough for any callback that swallowed an interruption to be over.
+# Delay after which any callback that swallowed an interruption has returned.
 AGAIN_AFTER_S = 0.01
 
 
 class Interruption:
-    """Turns the signals into ``asked``, and into KeyboardInterrupt only inside ``allowed()``, or in ``waiting()`` when
-    they are repeated. Elsewhere it never raises, so what is between two such blocks is done to its end.
+    """Turns signals into the flag ``asked``.
+
+    Signals raise KeyboardInterrupt only inside ``allowed()``, or inside ``waiting()`` if they are repeated. Code
+    outside of these blocks is never interrupted.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self.when_asked: Callable[[], None] | None = None
         self._count = 0
-        # How often it must be asked to raise outside of ``allowed()``; None if it does not.
+        # Number of signals from which on KeyboardInterrupt is also raised outside of ``allowed()``; None to never raise
+        # it there.
         self._enough: int | None = None
         self._allowed = False
         self._held = False
@@ -38,8 +45,8 @@ class Interruption:
 
     @contextmanager
     def installed(self) -> Iterator[Interruption]:
-        """Listens to the signals inside the block; outside the main thread, where Python does not allow it, does
-        nothing.
+        """Handle signals inside the ``with`` block. Does nothing outside the main thread, where Python does not allow
+        handlers.
         """
         if threading.current_thread() is not threading.main_thread():
             yield self
@@ -55,7 +62,9 @@ class Interruption:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Inside this block a signal raises KeyboardInterrupt at once; one that came before raises on entering."""
+        """Let a signal raise KeyboardInterrupt immediately inside the ``with`` block; an earlier signal raises on
+        entry.
+        """
         self._allowed = True
         try:
             if self.asked:
@@ -66,8 +75,9 @@ class Interruption:
 
     @contextmanager
     def waiting(self, *, enough: int = 2) -> Iterator[None]:
-        """Inside this block KeyboardInterrupt is raised from the signal number ``enough`` on: whoever asks so often
-        does not want to wait for those who end in good order.
+        """Raise KeyboardInterrupt inside the ``with`` block once ``enough`` signals have arrived in total.
+
+        With the default, a second Ctrl-C skips the graceful shutdown.
         """
         self._enough = enough
         try:
@@ -77,7 +87,7 @@ class Interruption:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Inside this block nothing is raised; what would have been is raised behind it."""
+        """Defer KeyboardInterrupt until the end of the ``with`` block."""
         self._held = True
         try:
             yield
@@ -87,7 +97,7 @@ class Interruption:
             self._kept_waiting = False
             raise KeyboardInterrupt
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> Any:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         again = self.asked
         self.asked = True
         self._count += 1
@@ -101,10 +111,11 @@ class Interruption:
         else:
             raise KeyboardInterrupt
 
-    def _coming_again_or(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Where Python cannot let a KeyboardInterrupt out, as in a weak reference's callback, it prints and forgets it:
-        it comes again a moment later. In the hook itself it would be forgotten too, so it waits until the hook has
-        ended, which may take long on a busy machine.
+    def _coming_again_or(self, hook: Callable[[UnraisableHookArgs], object]) -> Callable[[UnraisableHookArgs], None]:
+        """Return a hook that repeats a KeyboardInterrupt that Python could only print, for example in a weakref
+        callback.
+
+        The signal is sent again a moment later, after the hook has returned: inside the hook it would be lost again.
         """
 
         def come_again() -> None:
@@ -113,7 +124,7 @@ class Interruption:
             if signal.getsignal(signal.SIGINT) == self._on_signal:
                 os.kill(os.getpid(), signal.SIGINT)
 
-        def unraisable(what: Any) -> None:
+        def unraisable(what: UnraisableHookArgs) -> None:
             if not issubclass(what.exc_type, KeyboardInterrupt):
                 hook(what)
                 return
@@ -128,7 +139,7 @@ class Interruption:
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """A process started in here starts without hearing the signals, until it says that it can deal with them."""
+    """Block the signals in processes that are started inside the ``with`` block; the processes have to unblock them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield

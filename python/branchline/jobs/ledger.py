@@ -1,10 +1,12 @@
-"""What is done: results by key, in one SQLite file in the directory of results.
+"""The ledger: results by key in one SQLite file in the results directory.
 
-A key is a hash of everything that a result is seen to depend on: a row of other code or files is not wrong, only
-unused. One process writes at a time, that of the job. The write-ahead log makes each write whole or nothing, whatever
-is killed. With ``synchronous = NORMAL`` nothing is waited for: a machine that loses its power may lose the last rows,
-which are then made again. Contents are rows and not files: rows of 1 to 10 kB take a tenth of the time of a file that
-is synced, and those of 100 MB a third more.
+A key is a hash of everything that a result depends on, so a row from other code or files is never used by mistake. Only
+the job's process writes. The write-ahead log makes each write atomic, even if the process is killed. The setting
+``synchronous`` is NORMAL, so writes do not wait for the disk: after a power failure, the last rows may be missing and
+are recomputed.
+
+Results are stored as rows instead of files: writing a row of 1 to 10 kB takes a tenth of the time of a synced file, a
+row of 100 MB a third more.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from branchline.base.trust import TrustedBytes, check_trusted
 from branchline.errors import BranchlineError, OptionError, UntrustedFileError
 
 LEDGER_NAME = "ledger.sqlite"
-#: The file, and those that SQLite adds while it is open or after a kill.
+#: Names of the ledger file, and of the files that SQLite adds while the ledger is open or after a kill.
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
-# Raised when tables change, or the modules of classes that results are pickled with: a ledger of an earlier version is
-# set aside, and one of a later version refused.
-LEDGER_VERSION = 3
-# Parameters of a statement, below the limit of every SQLite.
+# Version of the ledger; increased when the tables or the modules of pickled classes change. A ledger with an older
+# version is renamed, one with a newer version is rejected.
+LEDGER_VERSION = 4
+# Maximum number of SQL parameters per statement, less than the limit of any SQLite version.
 KEYS_AT_A_TIME = 500
 
-# What a job keeps of itself, to be looked at after it.
+# Table of data about the job itself, for later inspection.
 _JOB_TABLE = "CREATE TABLE IF NOT EXISTS job (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL)"
 _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL);
@@ -44,20 +46,20 @@ CREATE INDEX results_by_name ON results (name);
 
 
 class LedgerError(BranchlineError):
-    """A ledger cannot be used. A job goes on without it."""
+    """Raised if a ledger cannot be used; a job then continues without the ledger."""
 
 
 class _OtherVersionError(Exception):
-    """A ledger has tables of another version."""
+    """Raised if the tables of a ledger have a different version."""
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"it is of version {version}, where this Branchline knows {LEDGER_VERSION}")
+        super().__init__(f"it has version {version}; this Branchline supports version {LEDGER_VERSION}")
         self.version = version
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """A result: its key, of whom and of what it is, for people, and its bytes."""
+    """A result in the ledger: its key, a name and a label for display, and its bytes."""
 
     key: bytes
     name: str
@@ -67,7 +69,7 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class LedgerCount:
-    """What is kept under a name: how many results of how many bytes, and how many of them the last run used."""
+    """The number and total size of the results with a name, and the number of results that the last run used."""
 
     name: str
     results_count: int
@@ -76,7 +78,7 @@ class LedgerCount:
 
 
 class Ledger:
-    """An open ledger. Raises LedgerError where the file cannot be used.
+    """An open ledger. The constructor raises LedgerError if the file cannot be used.
 
     >>> ledger = Ledger(Path("out/ledger.sqlite"), "branchline run ...")
     >>> ledger.put([LedgerRow(key, "spectra", "f1.root", content)])
@@ -85,19 +87,20 @@ class Ledger:
     """
 
     def __init__(self, path: Path, command: str = "", *, is_new_run: bool = True, reads_only: bool = False) -> None:
-        """Opens the file of a job's ledger for a new run, or goes on with the last one. The file is made if it is not
-        there; one that is damaged or of an earlier version is set aside under another name. With ``reads_only`` nothing
-        is changed, and such a file is refused, too.
+        """Open the ledger for a new run, or continue the last run.
+
+        The file is created if it does not exist; a damaged or older file is renamed and replaced. With ``reads_only``,
+        nothing is changed, and damaged or older files are rejected.
         """
         self.path = path
         self.reads_only = reads_only
-        #: Why an earlier file was not usable, and where it is now; empty if it was.
+        #: Why an existing file was not usable, and its new name; empty if the file was usable.
         self.replaced = ""
         _check_trusted(path)
         with _failures(path):
             self._connection = self._opened()
             try:
-                # SQLite opens its files by their names: they are checked again once it has them open.
+                # SQLite opens its files by name, so the files are checked again after they were opened.
                 _check_trusted(path)
             except LedgerError:
                 self._connection.close()
@@ -116,16 +119,16 @@ class Ledger:
             if other.version > LEDGER_VERSION:
                 raise
             aside = _set_aside(path, f"version-{other.version}")
-            self.replaced = f"{other}; it is now {aside}"
+            self.replaced = f"{other}; it was renamed to {aside}"
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             aside = _set_aside(path, "damaged")
-            self.replaced = f"it was damaged ({error}); it is now {aside}"
+            self.replaced = f"it was damaged ({error}) and renamed to {aside}"
         return _connected(path, is_new=True)
 
     def contents(self, keys: Sequence[bytes]) -> dict[bytes, TrustedBytes]:
-        """The contents that are there, by key. One whose bytes have changed on the disk is removed and not there."""
+        """Return the stored contents by key. Rows with a checksum mismatch are deleted and not returned."""
         found: dict[bytes, TrustedBytes] = {}
         with _failures(self.path):
             for some in _portions(keys):
@@ -140,7 +143,7 @@ class Ledger:
         return found
 
     def present(self, keys: Sequence[bytes]) -> set[bytes]:
-        """The keys that are there; contents are not read."""
+        """Return the subset of ``keys`` that is stored, without reading the contents."""
         found: set[bytes] = set()
         with _failures(self.path):
             for some in _portions(keys):
@@ -150,7 +153,7 @@ class Ledger:
         return found
 
     def put(self, rows: Iterable[LedgerRow]) -> None:
-        """Keeps rows, all or none; one of the same key is replaced."""
+        """Store all rows, or none if an error occurs; existing rows with the same key are replaced."""
         with _failures(self.path), self._transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO results (key, name, label, run, checksum, content) VALUES (?, ?, ?, ?, ?, ?)",
@@ -158,14 +161,14 @@ class Ledger:
             )
 
     def used(self, keys: Sequence[bytes]) -> None:
-        """Notes that this run used the rows of these keys."""
+        """Record that this run used the rows with the given keys."""
         with _failures(self.path), self._transaction():
             self._connection.executemany(
                 "UPDATE results SET run = ? WHERE key = ? AND run <> ?", [(self._run, key, self._run) for key in keys]
             )
 
     def remove_old(self) -> None:
-        """Removes rows that the last runs did not use."""
+        """Delete rows that recent runs did not use."""
         with _failures(self.path), self._transaction():
             self._connection.execute("DELETE FROM results WHERE run <= ?", (self._run - LEDGER_RUNS_KEPT,))
             self._connection.execute("DELETE FROM runs WHERE number <= ?", (self._run - LEDGER_RUNS_KEPT,))
@@ -173,7 +176,7 @@ class Ledger:
             self._connection.execute("PRAGMA incremental_vacuum").fetchall()
 
     def put_of_job(self, name: str, content: bytes) -> None:
-        """Keeps something of the last job under a name, in place of that of the job before."""
+        """Store a value about the job under a name, replacing the previous job's value."""
         with _failures(self.path), self._transaction():
             self._connection.execute(
                 "INSERT OR REPLACE INTO job (name, checksum, content) VALUES (?, ?, ?)",
@@ -181,13 +184,15 @@ class Ledger:
             )
 
     def of_job(self, name: str) -> TrustedBytes | None:
-        """What the last job kept under a name; None if that is nothing, or damaged."""
+        """Return the value that the last job stored under a name; None if there is no such value or the row is
+        damaged.
+        """
         with _failures(self.path):
             row = self._connection.execute("SELECT checksum, content FROM job WHERE name = ?", (name,)).fetchone()
         return row[1] if row is not None and zlib.crc32(row[1]) == row[0] else None
 
     def close(self) -> None:
-        """Closes the file, after the write-ahead log is merged into it."""
+        """Close the ledger, which merges the write-ahead log into the file."""
         with _failures(self.path):
             self._connection.close()
 
@@ -197,7 +202,7 @@ class Ledger:
         return cursor.lastrowid or 0
 
     def _last(self) -> int:
-        """The number of the last run, 0 if there was none."""
+        """Return the number of the last run; 0 if there was no run."""
         (number,) = self._connection.execute("SELECT coalesce(max(number), 0) FROM runs").fetchone()
         return int(number)
 
@@ -213,7 +218,9 @@ class Ledger:
 
 
 def counts_in(path: Path) -> list[LedgerCount]:
-    """What a ledger holds, by name; nothing is changed. Raises LedgerError for one that cannot be read."""
+    """Return counts of a ledger's results by name, without changing the ledger. Raises LedgerError if it cannot be
+    read.
+    """
     if not path.is_file():
         return []
     with _failures(path):
@@ -233,27 +240,28 @@ def counts_in(path: Path) -> list[LedgerCount]:
 
 
 def remove_ledger(folder: Path) -> None:
-    """Removes the ledger of a folder, if there is one. One of a later version stays: only that knows what is in it.
-    Raises LedgerError then, and OSError.
+    """Delete the ledger in a folder if it exists.
+
+    Raises OSError, and LedgerError for a ledger of a newer version, which is kept because its content is unknown.
     """
     path = folder / LEDGER_NAME
     version = _version_at(path)
     if version > LEDGER_VERSION:
-        what = f"{path} is of version {version}, where this Branchline knows {LEDGER_VERSION}, so it is not removed"
-        raise LedgerError(what, path=str(path), hint="use the Branchline that made it, or move it away")
+        what = f"{path} has version {version} and is kept; this Branchline supports version {LEDGER_VERSION}"
+        raise LedgerError(what, path=str(path), hint="use the Branchline version that wrote it, or move it away")
     for name in LEDGER_NAMES:
         (folder / name).unlink(missing_ok=True)
 
 
 def _connected(path: Path, *, is_new: bool) -> sqlite3.Connection:
     if is_new:
-        # Contents are unpickled, which runs code: nobody else may write them.
+        # Results are unpickled, which can run arbitrary code, so only the user may have write access to the file.
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
     try:
-        # Exclusive: the write-ahead log then needs no shared memory, which file systems of a network do not have.
+        # In exclusive mode, the write-ahead log needs no shared memory, which network file systems do not support.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        # Before anything is written: a ledger of another version stays as it is.
+        # Checked before anything is written, so that a ledger with a different version is not changed.
         version = _version_of(connection)
         if version not in (0, LEDGER_VERSION):
             raise _OtherVersionError(version)
@@ -290,25 +298,25 @@ def _version_of(connection: sqlite3.Connection) -> int:
 
 
 def _version_at(path: Path) -> int:
-    """The version of the ledger in a file; 0 if there is none, or none that can be read."""
+    """Return the version of a ledger file; 0 without a readable ledger."""
     if not path.is_file():
         return 0
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA query_only = ON")
         return _version_of(connection)
-    # It is in use: then its head has the version, if it was not raised just now.
+    # The ledger is in use. Its file header has the version, unless the version was changed a moment ago.
     with path.open("rb") as file:
         head = file.read(100)
     return int.from_bytes(head[60:64], "big", signed=True) if head.startswith(b"SQLite format 3\0") else 0
 
 
 def _set_aside(path: Path, why: str) -> str:
-    """Gives the files of a ledger a name that says why it is not used, which nothing else has; the new name."""
+    """Rename a ledger's files to an unused name that contains the reason; return the new name."""
     number = 1
     while (aside := path.with_name(f"{path.name}.{why}{f'-{number}' if number > 1 else ''}")).exists():
         number += 1
-    # What SQLite adds goes first: beside a new ledger it would be taken for a part of it.
+    # Auxiliary files are renamed first: SQLite would use them with a new ledger of the old name.
     for name in reversed(LEDGER_NAMES):
         with suppress(FileNotFoundError):
             path.with_name(name).rename(aside.with_name(name.replace(LEDGER_NAME, aside.name)))
@@ -316,11 +324,12 @@ def _set_aside(path: Path, why: str) -> str:
 
 
 def _check_trusted(path: Path) -> None:
-    """Raise LedgerError if another user could have written any file of a ledger: rows are unpickled, which runs code.
+    """Raise LedgerError if another user could have written any of a ledger's files.
 
-    SQLite also takes rows from files beside the ledger, so nobody else may add files to the directory either.
+    Rows are unpickled, which can run arbitrary code. SQLite also reads auxiliary files next to the ledger, so other
+    users must not have write access to the directory either.
     """
-    for one in (path.parent, *(path.with_name(name) for name in LEDGER_NAMES)):
+    for one in (path.parent, *map(path.with_name, LEDGER_NAMES)):
         try:
             check_trusted(one.stat(), one)
         except FileNotFoundError:
@@ -338,11 +347,11 @@ def _portions(keys: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 @contextmanager
 def _failures(path: Path) -> Iterator[None]:
-    """Makes one kind of error of all that SQLite and the disk raise."""
+    """Convert exceptions of SQLite and the file system to LedgerError."""
     try:
         yield
     except _OtherVersionError as other:
-        hint = f"use the Branchline that made it, or move {path.name} away"
+        hint = f"use the Branchline version that wrote it, or move {path.name} away"
         raise LedgerError(f"the ledger cannot be used: {other}", path=str(path), hint=hint) from None
     except (sqlite3.Error, OSError, OverflowError) as error:
         raise LedgerError(f"the ledger cannot be used: {error}", path=str(path)) from error

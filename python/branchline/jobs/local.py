@@ -1,6 +1,6 @@
-"""The places on this machine: this process, or several worker processes.
+"""Local places to run a job: this process, or several worker processes.
 
-A job with several processes never hangs when one of them dies or is stuck.
+A job with several processes never hangs when one of the processes dies or hangs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from branchline.base.limits import STOP_CHECK_INTERVAL_S, STOP_GRACE_S
 from branchline.errors import InternalError
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.program import ModuleFile, WorkerStart, own_path
-from branchline.jobs.stragglers import Tail
+from branchline.jobs.stragglers import JobTail
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -42,7 +42,7 @@ from branchline.jobs.workers.worker_process import WorkerProcess, end_processes
 
 
 class InThisProcess:
-    """Runs a job in the calling process, one sub-job after the other."""
+    """Runs a job in the calling process, one sub-job at a time."""
 
     workers = 1
     workers_seen = 1
@@ -51,14 +51,15 @@ class InThisProcess:
         self._interruption = interruption or Interruption()
 
     def prepare(self) -> None:
-        """Nothing has to be there before the run."""
+        """Do nothing: this place needs no preparation."""
 
     def close(self) -> None:
-        """Nothing is left behind the run."""
+        """Do nothing: a run leaves nothing open."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[Finished | Folded | Note]:
-        """Yields what the callable yields. It is called again when it leaves before the end, as behind a sub-job that
-        failed.
+        """Yield the callable's messages.
+
+        The callable is called again if it returns early, for example after a failed sub-job.
         """
         keep_freed_memory()
         again: deque[SubJob] = deque()
@@ -88,18 +89,18 @@ class InThisProcess:
                 return
 
     def stop(self) -> None:
-        """Asks the callable to end after the step at hand."""
+        """Ask the callable to stop after the current step."""
         self._interruption.asked = True
 
 
 class LocalProcesses:
-    """Runs a job in ``workers`` processes, each of which gets a new sub-job when it asks for one.
+    """Runs a job in ``workers`` processes, which request sub-jobs one at a time.
 
-    ``modules`` are Python files to load in each worker before the callable is unpickled. A worker that
-    is silent for ``timeout_s`` is ended, and another takes its place and its sub-jobs; one that reads by the deadlines
-    of its storage may take ``reading_timeout_s``. Without a timeout workers have all the time they want.
-    ``after_loss`` is called when a worker dies by itself or was silent: what it plans is drawn by the worker that takes
-    its place. When nothing is left to hand out, slow sub-jobs are run by a second worker as well.
+    ``modules`` are Python files to load in each worker before the callable is unpickled. A worker that makes no
+    progress for ``timeout_s`` is killed and replaced, and its sub-jobs are reassigned. While a worker reads from
+    storage with the storage's own timeouts, the limit is ``reading_timeout_s``. If ``timeout_s`` is None, workers are
+    never killed. ``after_loss`` is called when a worker dies or times out; the replacement gets the sub-jobs that
+    ``after_loss`` plans. When no sub-jobs are left, slow sub-jobs also run on a second worker.
     """
 
     def __init__(
@@ -118,24 +119,27 @@ class LocalProcesses:
         self._reading_timeout_s = reading_timeout_s
         self._processes: list[WorkerProcess] = []
         self._stop_at: float | None = None
-        # Results may come every millisecond, and to look at the processes takes longer than to take one.
+        # Earliest time of the next check for hung workers: results may arrive every millisecond, and a check takes
+        # longer than receiving a result.
         self._look_again_at = 0.0
-        # Sub-jobs of workers that were ended, still to be given to others, and the indices of all that ever were.
+        # Sub-jobs of killed workers that have to be reassigned; and the indices of all sub-jobs that were ever lost.
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
-        self._tail = Tail()
-        # Sub-jobs that a second worker has, too, and why.
+        self._tail = JobTail()
+        # Sub-jobs that also run on a second worker, with the reason.
         self._twice: dict[int, str] = {}
 
     def prepare(self) -> None:
-        """Nothing has to be there before the run."""
+        """Do nothing: this place needs no preparation."""
 
     def close(self) -> None:
-        """Nothing is left behind the run."""
+        """Do nothing: a run leaves nothing open."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
-        """Yields what the workers say. Raises WorkerDiedError, naming its sub-job, when one of them dies and nothing is
-        tried again, or is silent in a sub-job in which another one was silent.
+        """Run the job and yield the workers' messages.
+
+        Raises WorkerDiedError with the sub-job's name if a worker dies and no retries are left, or if two workers time
+        out in the same sub-job.
         """
         self._start = partial(_start, modules=self._modules, work=cloudpickle.dumps(work), packages=packages_of(work))
         begin_s = time.monotonic()
@@ -143,7 +147,7 @@ class LocalProcesses:
         try:
             for number in range(self.workers):
                 self._processes.append(WorkerProcess(number, self._module))
-                # At once: it loads the wagons while the next one is started.
+                # Sent immediately, so that this worker loads the wagons while the next worker starts.
                 self._processes[-1].send(self._start(number, begin_s=begin_s))
             yield from self._serve(draw)
         finally:
@@ -151,7 +155,7 @@ class LocalProcesses:
             self._processes = []
 
     def stop(self) -> None:
-        """Asks each worker to hand over what it has; those that take too long are left behind."""
+        """Ask each worker to return its partial result; workers that exceed the grace period are abandoned."""
         if self._stop_at is None:
             self._stop_at = time.monotonic() + STOP_GRACE_S
             for process in self._processes:
@@ -165,7 +169,7 @@ class LocalProcesses:
             for process in _ready(alive, self._look_interval_s()):
                 for message in self._receive(process):
                     if process.is_done:
-                        break  # It was ended since another one finished what it had.
+                        break  # killed, because another worker finished its sub-job
                     if isinstance(message, DrawRequest):
                         self._answer(process, draw, parked if message.waits else None)
                     elif isinstance(message, Farewell):
@@ -183,7 +187,9 @@ class LocalProcesses:
         return STOP_CHECK_INTERVAL_S if self._timeout_s is None else min(STOP_CHECK_INTERVAL_S, self._timeout_s / 4)
 
     def _answer(self, process: WorkerProcess, draw: Draw, parked: list[WorkerProcess] | None) -> None:
-        """Sends the next sub-job; a worker that can wait is parked while there is none."""
+        """Send the next sub-job to a worker, or park the worker if no sub-job is available yet and ``parked`` is
+        given.
+        """
         drawn: SubJob | Wait | None = None
         if self._stop_at is None:
             drawn = self._again.popleft() if self._again else draw()
@@ -199,22 +205,22 @@ class LocalProcesses:
         process.send(drawn.packed() if isinstance(drawn, SubJob) else drawn)
 
     def _take(self, process: WorkerProcess, message: WorkerMessage) -> Iterator[FromPlace]:
-        """What the worker did. Raises what ended it."""
+        """Handle a worker's message. If the message is an error, it is raised."""
         if isinstance(message, SentError):
             raise message.in_job()
         if isinstance(message, SentNote):
             yield Note(message.value.value(), process.number)
             return
         if not isinstance(message, SentResult):
-            # Only sub-jobs with neighbours are held and folded, and here none has any.
-            raise InternalError(f"{process.name} sent a {type(message).__name__}, which nobody asked for")
+            # Only sub-jobs with neighbours are held and folded, and sub-jobs of this place have no neighbours.
+            raise InternalError(f"{process.name} sent a {type(message).__name__}, which was not requested")
         elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
         yield process.finished(message)
         self._tail.finished(elapsed_s)
         for other in self._holders(but=process):
             if message.index not in {one.index for one in other.holds}:
                 continue
-            # The first result counts; the other worker is ended, and what else it has is given to others.
+            # The first result is used; the second worker is killed and its remaining sub-jobs are reassigned.
             other.let_go(message.index)
             self._again += [one for one in other.holds if not self._is_held_by_another(one, other)]
             other.process.kill()
@@ -223,14 +229,14 @@ class LocalProcesses:
             yield Repeated(label, self._twice[message.index], process.name, other.name)
 
     def _holders(self, but: WorkerProcess) -> list[WorkerProcess]:
-        """The others that are at work on something."""
+        """Return all workers except ``but`` that have sub-jobs."""
         return [one for one in self._processes if one is not but and one.holds and not (one.is_done or one.is_dead)]
 
     def _is_held_by_another(self, subjob: SubJob, process: WorkerProcess) -> bool:
         return any(subjob.index == one.index for other in self._holders(but=process) for one in other.holds)
 
     def _slow_one(self, process: WorkerProcess) -> SubJob | None:
-        """A sub-job of another worker that this one may run as well."""
+        """Return a slow sub-job of another worker for this worker to run as well."""
         others = self._holders(but=process)
         limit_s = self._tail.limit_s(sum(len(one.holds) for one in others))
         if limit_s is None:
@@ -249,8 +255,10 @@ class LocalProcesses:
         return found
 
     def _left(self, process: WorkerProcess, draw: Draw) -> None:
-        """A worker ended in good order; one that did so by itself, as behind a sub-job that failed, is replaced if
-        there is more to do.
+        """Handle a worker's orderly exit.
+
+        If the worker was not dismissed, for example after a failed sub-job, it is replaced as long as sub-jobs are
+        left.
         """
         process.is_done = True
         if self._stop_at is not None or process.is_dismissed:
@@ -275,7 +283,7 @@ class LocalProcesses:
                 yield Farewell()
 
     def _replace_dead(self) -> Iterator[Lost]:
-        """Puts others in the places of workers that died, if something can be tried again."""
+        """Replace workers that died. Raises WorkerDiedError if their sub-jobs cannot be retried."""
         for place, process in enumerate(self._processes):
             if not process.is_dead:
                 continue
@@ -286,14 +294,15 @@ class LocalProcesses:
             yield lost
 
     def _goes_on_after(self, lost: Lost, process: WorkerProcess) -> bool:
-        """Whether what a lost worker had is tried again, or is at work elsewhere."""
+        """Return whether the sub-jobs of a lost worker are retried or already run elsewhere."""
         held = tuple(process.holds)
         left = tuple(one for one in held if not self._is_held_by_another(one, process))
-        # One that another worker has keeps its mark: the two would be lost and copied in turn without end.
+        # Sub-jobs that another worker also runs stay marked as duplicated. Otherwise both workers could be lost and
+        # duplicated in turn forever.
         for one in left:
             self._twice.pop(one.index, None)
         if held and left[:1] != held[:1]:
-            # What it was at is not lost.
+            # Another worker also runs the sub-job in progress, so the sub-job is not lost.
             self._again += left
             return True
         return self._after_loss is not None and self._after_loss(lost, left)
@@ -302,11 +311,11 @@ class LocalProcesses:
         process = self._processes[place]
         end_processes([process])
         self._processes[place] = WorkerProcess(process.number, self._module)
-        # What the lost one did is not counted as the start of this one.
+        # The startup time of the replacement does not include the lost worker's time.
         self._processes[place].send(self._start(process.number, begin_s=time.monotonic()))
 
     def _replace_silent(self) -> Iterator[Lost]:
-        """Ends workers that are silent, and puts others in their places."""
+        """Kill and replace workers that have exceeded the timeout."""
         now_s = time.monotonic()
         if self._timeout_s is None or self._stop_at is not None or now_s < self._look_again_at:
             return
@@ -321,12 +330,12 @@ class LocalProcesses:
                 goes_on, what = self._goes_on_after(lost, process), str(lost)
             else:
                 again = [one for one in process.holds if one.index in self._lost]
-                before = f", as another worker was before it in {again[0].label}" if again else ""
+                before = f"; an earlier worker was lost in {again[0].label}, too" if again else ""
                 goes_on, what = not again, f"{lost}{before}"
                 self._lost |= {one.index for one in process.holds}
                 self._again += process.holds
             if not goes_on:
-                hint = "if it only takes long, give it more time with --worker-timeout"
+                hint = "if it is only slow, increase --worker-timeout"
                 raise WorkerDiedError(what, hint=hint)
             self._restart(place)
             yield lost
@@ -339,7 +348,7 @@ def _start(
 
 
 def _ready(processes: list[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:
-    """Those from which something has come; what they can take is sent on the way."""
+    """Return the processes that have sent messages; also send queued data to processes that accept it."""
     with selectors.PollSelector() as selector:
         for one in processes:
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.connection.has_more_to_send else 0)

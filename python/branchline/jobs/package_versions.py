@@ -1,4 +1,4 @@
-"""Versions of the interpreter and of installed packages, as a process has loaded them."""
+"""Versions of the interpreter and of installed packages, as loaded by a process."""
 
 from __future__ import annotations
 
@@ -10,51 +10,53 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from branchline.errors import BranchlineError
 
 INTERPRETER = "python"
-#: The version of a package that is not installed.
+#: Version recorded for a package that is not installed.
 MISSING = "missing"
-# Between the times of processes, which count in hundredths of a second, and those of files.
+# Tolerance when the start time of a process, which has a resolution of 0.01 s, is compared with file times.
 _CLOCKS_DIFFER_S = 0.05
 
 
 @cache
 def version_of(top: str) -> str | None:
-    """Return the version of the installed package that a module is of; None for a module of no package.
+    """Return the version of the installed package that provides a module; None if no package provides it.
 
-    It stays the same in a process, which does not load a package again that is upgraded meanwhile.
+    The version is constant within a process, because Python does not reload a package that is upgraded meanwhile.
     """
     return _installed_version(top)
 
 
 def version_text(name: str) -> str:
-    """Return the version of a package or of the interpreter, for a key."""
+    """Return the version of a package or of the interpreter, for use in a key."""
     if name == INTERPRETER:
         return f"{platform.python_implementation()} {platform.python_version()}"
     return version_of(name) or MISSING
 
 
 class OtherVersionsError(BranchlineError):
-    """A worker refuses the job, which was planned with other versions of packages than it has."""
+    """Raised by a worker with package versions that differ from those the job was planned with."""
 
 
 def require_versions(planned: Mapping[str, str], host: str) -> None:
-    """Raise OtherVersionsError if this process has other versions than planned, with both of each package."""
+    """Raise OtherVersionsError, with both versions of each differing package, if versions in this process differ from
+    ``planned``.
+    """
     differences = VersionCheck(planned).differences()
     if differences:
         pairs = [f"{name} {here} (planned: {planned[name]})" for name, here in sorted(differences.items())]
-        hint = "install the same versions on both sides; a worker process imports what is installed now"
+        hint = "install the same versions on both sides; worker processes import the packages as installed now"
         raise OtherVersionsError(f"the worker on {host} has {', '.join(pairs)}", hint=hint, retry=True)
 
 
 class VersionCheck:
-    """Compares the versions that a process works with to those that a job was planned with.
+    """Compares the package versions in a process with the planned versions of a job.
 
-    Packages may be upgraded at any time, and be imported late: a version that was there at any check counts.
+    Packages may be upgraded at any time and imported late, so the result covers every version seen in any check.
     """
 
     def __init__(self, planned: Mapping[str, str]) -> None:
@@ -63,36 +65,43 @@ class VersionCheck:
         self._differences: dict[str, str] = {}
 
     def differences(self) -> dict[str, str]:
-        """Return the version here of each package that is, or was at an earlier check, another one than planned."""
+        """Return the version found in this process for each package that differs from the plan, now or in an earlier
+        check.
+        """
         folders = _folders_state()
         if folders != self._seen:
             self._seen = folders
             importlib.invalidate_caches()
-            _packages.cache_clear()
             for name, planned in self._planned.items():
-                # As it was loaded, and as it is installed now, since it may be imported only now.
+                # Both the loaded and the installed version are compared, because the package may not have been imported
+                # yet.
                 found = [version_text(name)]
                 if name != INTERPRETER:
                     found.append(_installed_version(name) or MISSING)
-                differing = [here for here in found if here != planned]
-                if differing:
-                    self._differences[name] = differing[-1]
+                for here in found:
+                    if here != planned:
+                        self._differences[name] = here
         return dict(self._differences)
 
 
 def remember_versions(modules: Iterable[str]) -> None:
-    """Note the versions of packages that were imported just now, as this process and those forked from it have them."""
+    """Record the versions of packages that were just imported, for this process and its forks."""
     for name in modules:
         version_of(name.partition(".")[0])
 
 
 def is_new_to_process(top: str) -> bool:
-    """Return whether the package that a module is of was installed after this process began, which may have loaded an
-    earlier version of it.
+    """Return whether the package of a module was installed after the start of this process, which may have loaded an
+    older version.
     """
-    if top not in sys.modules:
+    if top not in sys.modules or _is_of_interpreter(top):
         return False
-    for one in _distributions_of(top):
+    try:
+        found = [importlib.metadata.distribution(top)]
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        # All installed packages that provide a module with the given name.
+        found = [importlib.metadata.distribution(one) for one in sorted(set(_packages().get(top, ())))]
+    for one in found:
         folder = getattr(one, "_path", None)
         with suppress(OSError, TypeError, ValueError):
             if os.stat(folder or "").st_ctime > _process_began_s() - _CLOCKS_DIFFER_S:
@@ -101,9 +110,10 @@ def is_new_to_process(top: str) -> bool:
 
 
 def _process_began_s() -> float:
-    """Return when this process was started or forked, in seconds since 1970."""
+    """Return the time when this process was started or forked, as a Unix timestamp."""
     try:
-        # The 22nd field, behind the name of the program, counts since the machine was started (proc(5)).
+        # Field 22 is the start time in clock ticks since boot; an earlier field, the process name, may contain spaces
+        # (proc(5)).
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         since_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
         return time.time() - since_s
@@ -114,7 +124,7 @@ def _process_began_s() -> float:
 
 
 def _installed_version(top: str) -> str | None:
-    if top in sys.stdlib_module_names or top in sys.builtin_module_names:
+    if _is_of_interpreter(top):
         return INTERPRETER
     try:
         return importlib.metadata.version(top)
@@ -123,21 +133,24 @@ def _installed_version(top: str) -> str | None:
     return ", ".join(f"{one} {importlib.metadata.version(one)}" for one in sorted(set(names))) or None
 
 
-def _distributions_of(top: str) -> list[importlib.metadata.Distribution]:
-    """Return the installed package of a name, or those that have the module of this name."""
-    try:
-        return [importlib.metadata.distribution(top)]
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return [importlib.metadata.distribution(one) for one in sorted(set(_packages().get(top, ())))]
+def _is_of_interpreter(top: str) -> bool:
+    return top in sys.stdlib_module_names or top in sys.builtin_module_names
 
 
-@cache
 def _packages() -> dict[str, list[str]]:
+    """Return the installed packages for each module name."""
+    return _packages_in(_folders_state())
+
+
+# Cached because a call takes 0.4 s for 100 packages and every train needs the result. Few entries suffice, because
+# `sys.path` rarely changes.
+@lru_cache(maxsize=4)
+def _packages_in(_folders: tuple[object, ...]) -> dict[str, list[str]]:
     return dict(importlib.metadata.packages_distributions())
 
 
 def _folders_state() -> tuple[object, ...]:
-    """Return what changes when a package is installed or removed: the times of the folders that are searched."""
+    """Return the modification times of the folders on sys.path, which change when a package is installed or removed."""
     found = []
     for folder in sys.path:
         try:

@@ -1,7 +1,7 @@
-"""The code that the processes of a job run: the callable, the modules that it needs, and the installed Branchline.
+"""The code that a job's processes run: the callable, the user modules that it needs, and the installed Branchline.
 
-New processes load the installed Branchline, so it must still be the version that the job runs. Modules of the user,
-which are not installed, are loaded from the current content of their files, without a cache.
+New processes load the installed Branchline, so its version must not change while the job runs. User modules that are
+not installed are loaded from the current content of their files, without Python's bytecode cache.
 """
 
 from __future__ import annotations
@@ -19,40 +19,42 @@ from functools import cache, cached_property, lru_cache
 from importlib import machinery
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 from branchline.base.limits import PATHS_KEPT
 from branchline.errors import BranchlineError
 
-#: Two files that every installation of Branchline writes, and the version that this process has loaded.
+#: Two files that every installation of Branchline replaces, to detect a reinstallation.
 _WATCHED_FILES = tuple(Path(str(sys.modules[name].__file__)) for name in ("branchline", "branchline._core"))
 _VERSION = str(sys.modules["branchline"].__version__)
-#: The folder of Branchline, which need not be installed where it is developed.
+#: Folder of the package branchline, which need not be installed during development.
 _OWN_FOLDER = Path(__file__).parents[1]
-#: Names of folders of installed packages, which PYTHONPATH may add, as it does for views of software on CVMFS.
+#: Names of folders with installed packages. PYTHONPATH may add such folders, too, for example for software on CVMFS.
 _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """The pickled callable, and the files of the user that it needs where they are not installed.
+    """The pickled callable, and the user's files that it needs.
 
-    ``load`` are those that are loaded before the callable is unpickled; all others are found when they are imported.
-    ``sources`` have all of them. ``directory`` is the one of the job, by which relative paths are meant; a worker
-    enters it if it is there. ``module`` is that of the callable, ``packages`` are the versions that it was planned
-    with.
+    - ``load`` lists the modules to load before the callable is unpickled; other modules are found when they are
+      imported.
+    - ``sources`` has the files of all these modules.
+    - ``directory`` is the job's working directory, to which relative paths refer; a worker changes to it if it exists.
+    - ``module`` is the callable's module.
+    - ``packages`` are the package versions that the callable was planned with.
     """
 
     work: bytes
     load: tuple[ModuleFile, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     directory: str = ""
     module: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
-        """The same for the same content."""
+        """A hash of the program's content."""
         digest = hashlib.sha256(self.work + self.directory.encode())
         for one in self.sources:
             digest.update(one.path.encode() + one.content)
@@ -60,13 +62,13 @@ class Program:
 
     @property
     def size_bytes(self) -> int:
-        """What travels."""
+        """Number of bytes to transfer to a worker."""
         return len(self.work) + sum(len(one.content) for one in self.sources)
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file of Python that travels with a job: where it lies below a folder of ``sys.path``, and its bytes."""
+class SourceFile:
+    """A Python file that is sent with a job: its path relative to a folder in ``sys.path``, and its content."""
 
     path: str
     content: bytes
@@ -74,7 +76,7 @@ class Source:
 
 @dataclass(frozen=True)
 class ModuleFile:
-    """A module of the user that is loaded from a file: its name, and the path of the file."""
+    """A user module that is loaded from a file: the module's name and the file's path."""
 
     name: str
     path: str
@@ -82,9 +84,12 @@ class ModuleFile:
 
 @dataclass(frozen=True)
 class WorkerStart:
-    """What a worker process gets first. ``begin_s`` is when it began to be started (``time.monotonic`` of its machine),
-    ``threads`` how many it may use, None where the callable knows. It works in ``directory`` if that is there, else
-    where it was started. A process with other versions of ``packages`` refuses to work.
+    """The first message to a worker process.
+
+    - ``begin_s`` is the time at which the worker's startup began (``time.monotonic`` on the worker's machine).
+    - ``threads`` is the number of threads that the worker may use; None if the callable decides.
+    - ``directory`` is the working directory, to which the worker changes if it exists.
+    - ``packages`` are the planned package versions; the worker rejects the job if its own versions differ.
     """
 
     number: int
@@ -98,19 +103,19 @@ class WorkerStart:
 
 
 def own_path() -> tuple[str, ...]:
-    """Where this process looks for modules."""
+    """Return the module search path of this process."""
     return tuple(sys.path)
 
 
 @dataclass(frozen=True)
 class Versions:
-    """What must be the same in a job and its workers, since they send each other Python objects."""
+    """Versions that must be the same in a job and its workers, because they exchange Python objects."""
 
     python: str = field(default_factory=lambda: ".".join(platform.python_version_tuple()[:2]))
     branchline: str = field(default_factory=lambda: importlib.metadata.version("branchline"))
 
     def difference_from(self, job: Versions) -> str:
-        """Says what is another version here than in the job; empty if nothing is."""
+        """Describe how these versions differ from the job's; empty if they match."""
         pairs = (("Python", self.python, job.python), ("Branchline", self.branchline, job.branchline))
         return " and ".join(f"{name} {here}, the job {there}" for name, here, there in pairs if here != there)
 
@@ -119,14 +124,14 @@ class Versions:
 
 
 def check_installation() -> None:
-    """Raises InstallationChangedError where new workers would load another Branchline than this process has."""
+    """Raise InstallationChangedError if new workers would load a different Branchline from this process."""
     change = installation_change()
     if change is not None:
         raise change
 
 
 def installation_change() -> InstallationChangedError | None:
-    """The error that says so; None if nothing is known to have changed."""
+    """Return an error if the installation has changed; None if no change is known."""
     if _LOADED is None:
         return None
     folder = _WATCHED_FILES[0].parent
@@ -135,7 +140,7 @@ def installation_change() -> InstallationChangedError | None:
     except FileNotFoundError:
         now = "gone"
     except OSError:
-        # A file system that does not answer says nothing about what is on it.
+        # An unresponsive file system does not mean that its content has changed.
         return None
     else:
         if signs == _LOADED:
@@ -143,17 +148,19 @@ def installation_change() -> InstallationChangedError | None:
         version = next((one.version for one in distributions(name="branchline", path=[str(folder.parent)])), "one")
         now = f"{version} of {_when(signs)}"
     return InstallationChangedError(
-        f"Branchline at {folder} was {_VERSION} of {_when(_LOADED)} when this job began, and is now {now}",
+        f"Branchline at {folder} was {_VERSION} of {_when(_LOADED)} when this job started and is now {now}",
         hint="start the job again; in a notebook, restart the kernel first",
     )
 
 
 class InstallationChangedError(BranchlineError):
-    """Branchline was installed anew while a job ran. New workers would have other code than the job."""
+    """Raised if Branchline was reinstalled while a job ran, so that new workers would run different code from the
+    job.
+    """
 
 
 def _signs() -> tuple[tuple[int, int], ...]:
-    """Bytes and seconds of the last change of `_WATCHED_FILES`. Raises OSError."""
+    """Return the sizes and modification times (in seconds) of `_WATCHED_FILES`. Raises OSError."""
     return tuple((found.st_size, int(found.st_mtime)) for found in (one.stat() for one in _WATCHED_FILES))
 
 
@@ -164,7 +171,7 @@ def _signs_at_begin() -> tuple[tuple[int, int], ...] | None:
         return None
 
 
-#: The signs of the installation that this process has loaded; None where they are not known.
+#: Sizes and modification times of `_WATCHED_FILES` when this process loaded Branchline; None if unknown.
 _LOADED = _signs_at_begin()
 
 
@@ -176,31 +183,37 @@ def _when(signs: tuple[tuple[int, int], ...]) -> str:
 
 
 def load_uncached() -> None:
-    """From now on this process compiles every module of the user that it imports. Installed ones stay cached."""
+    """Make this process compile every user module that it imports from now on. Installed modules stay cached."""
     if _uncached_finder in sys.path_hooks:
         return
-    # Python 3.13 imports a module to learn these folders, and fails if the finder below asks for them meanwhile.
+    # Called before the finder is registered: Python 3.13 determines these folders with an import, which fails inside a
+    # finder.
     _installed_folders()
     sys.path_hooks.insert(0, _uncached_finder)
-    # Finders that Python made before for folders of the user. Looking may import, which adds to this dict: copy it.
+    # Remove finders that Python has already created for user folders. The loop uses a copy, because `is_cached` may
+    # import modules and so change the dict.
     for path in [one for one in list(sys.path_importer_cache) if not is_cached(one)]:
         del sys.path_importer_cache[path]
 
 
 class UncachedLoader(machinery.SourceFileLoader):
-    """Compiles a file each time. Python's cache of bytecode takes a file that was written again within a second, with
-    the same length, as unchanged, and results of the old code would be kept as those of the new.
+    """Compiles a file whenever it is loaded.
+
+    Python's bytecode cache considers a file unchanged if it was rewritten within a second with the same size. Results
+    of the old code would then be attributed to the new code.
     """
 
-    def path_stats(self, path: str) -> Any:
-        """Raises OSError, after which the cache is neither read nor written."""
+    def path_stats(self, path: str) -> NoReturn:
+        """Raise OSError, so that Python neither reads nor writes the cache."""
         raise OSError(f"{path} is not cached")
 
 
 def _uncached_finder(path: str) -> machinery.FileFinder:
-    """Finds modules in a folder of the user. Raises ImportError for others, for which Python has its own finders."""
+    """Return a finder for modules in a user folder. Raises ImportError for other folders, for which Python has
+    finders.
+    """
     if not Path(path).is_dir() or is_cached(path):
-        raise ImportError(f"{path} is no folder of the user's modules")
+        raise ImportError(f"{path} is not a folder of user modules")
     return machinery.FileFinder(
         path,
         (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
@@ -210,13 +223,13 @@ def _uncached_finder(path: str) -> machinery.FileFinder:
 
 
 def is_cached(path: str) -> bool:
-    """Whether a file or folder is not the user's: installed, or of Branchline itself."""
+    """Return whether a file or folder is installed or part of Branchline, rather than the user's own."""
     return is_installed(path) or Path(path).is_relative_to(_OWN_FOLDER)
 
 
 @lru_cache(maxsize=PATHS_KEPT)
 def is_installed(path: str | None) -> bool:
-    """Whether a file belongs to Python or to a folder of installed packages."""
+    """Return whether a file belongs to Python or to installed packages."""
     if path is None or not _PACKAGE_FOLDERS.isdisjoint(Path(path).parts):
         return True
     return any(Path(path).is_relative_to(one) for one in _installed_folders())

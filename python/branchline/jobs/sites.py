@@ -1,7 +1,7 @@
-"""Sites: where a worker is, how far a file is from it, and which machines and storage elements belong to which site.
+"""Sites: the location of workers, their distance to files, and which hosts and storage elements belong to which site.
 
-A distance is a measured round trip, else an estimate by host and site. The configuration file of a site has the
-settings of its batch systems, and a section for each site:
+A distance is a measured round trip or else an estimate by host and site. The site configuration file has the settings
+of the batch systems and a section per site:
 
 [sites.GSI]
 hosts = ["lxbk*.gsi.de"]
@@ -19,22 +19,24 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
+from branchline.base import environment
 from branchline.base.limits import HOST_ROUND_TRIP_S, NEAR_ROUND_TRIP_S, SITE_ROUND_TRIP_S, WAN_ROUND_TRIP_S
 from branchline.errors import OptionError
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, server_of
 from branchline.reading.locations import is_url
 
-#: The variable that names the configuration file of the site.
-VARIABLE = "BRANCHLINE_SITE_CONFIG"
-#: Its section of sites, and the keys of each.
+#: Name of the environment variable with the path of the site configuration file.
+VARIABLE = environment.SITE_CONFIG
+#: Name of the section for sites in the site configuration file.
 SECTION = "sites"
 KEYS = ("hosts", "storage")
-#: Variables by which workers know their site, the first that is set holds: ours; CMS's and OSG's pilots; ATLAS, as
-#: Rucio's client looks for it; DIRAC; ALICE.
+#: Environment variables that contain a worker's site, in order of precedence: Branchline's own; CMS and OSG pilots;
+#: ATLAS, in the order of Rucio's client; DIRAC; ALICE.
 SITE_VARIABLES = (
-    "BRANCHLINE_SITE",
+    environment.SITE,
     "GLIDEIN_CMSSite",
     "ATLAS_SITE_NAME",
     "OSG_SITE_NAME",
@@ -42,22 +44,25 @@ SITE_VARIABLES = (
     "DIRACSITE",
     "ALIEN_SITE",
 )
-#: Values of these variables that name no site.
+#: Values of the environment variables for the site that do not name a site.
 _NO_SITES = ("unknown", "none")
-#: Names that a machine has for itself.
+#: Names that every machine has for itself.
 _OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True, order=True)
 class Spot:
-    """A machine and its site; each is empty if unknown."""
+    """A machine and its site; both are empty if unknown."""
 
     host: str = ""
     site: str = ""
 
     @classmethod
     def of(cls, host: str, environment: Mapping[str, str], sites: SiteMap) -> Spot:
-        """By the environment, else by the site's file, else by the domain of the machine's name."""
+        """Return the location of a worker on ``host``.
+
+        The site is taken from the environment, otherwise from the site file, otherwise from the host's domain.
+        """
         for name in SITE_VARIABLES:
             site = environment.get(name, "").strip()
             if site and site.lower() not in _NO_SITES:
@@ -66,7 +71,7 @@ class Spot:
 
 
 def own_spot() -> Spot:
-    """The place of this process. Raises OptionError for an invalid site file."""
+    """Return the location of this process. Raises OptionError for an invalid site file."""
     return Spot.of(platform.node() or "localhost", os.environ, SiteMap.load())
 
 
@@ -74,7 +79,7 @@ def own_spot() -> Spot:
 
 
 class Nearness(enum.Enum):
-    """How far a storage element is from a worker, by their names."""
+    """How far a storage element is from a worker, judged by their names."""
 
     HOST = "host"
     SITE = "site"
@@ -82,7 +87,7 @@ class Nearness(enum.Enum):
 
     @property
     def is_local(self) -> bool:
-        """At the worker's own site."""
+        """Whether the storage element is on the worker's host or at the worker's site."""
         return self is not Nearness.ELSEWHERE
 
 
@@ -96,10 +101,10 @@ _ROUND_TRIPS_S: Mapping[Nearness, float] = {
 def nearness_of(
     spot: Spot, location: str, listed: ElementSites, sites: SiteMap, hosts: Collection[str] = ()
 ) -> Nearness:
-    """How near a path or URL is to a worker. ``hosts`` are machines that hold the file, as its list names them.
+    """Return how near a path or URL is to a worker. ``hosts`` are the hosts of the file according to its file list.
 
-    What the dataset's list or the site's file says of a location holds. Else a path is on the worker's machine, and a
-    server is at the worker's site if it has the domain of that name, or of the machine.
+    The dataset's list and the site file take precedence. Otherwise paths are on the worker's host, and a server is at
+    the worker's site if the server's domain equals the domain of the worker's host or the site's name.
     """
     if is_among(spot.host, hosts):
         return Nearness.HOST
@@ -119,7 +124,7 @@ def nearness_of(
 
 
 def is_among(host: str, hosts: Collection[str]) -> bool:
-    """Whether a machine is one of some that are named, with its domain or without."""
+    """Return whether a host is among ``hosts``; names with and without domain match."""
     return bool(host) and any(one == host or _is_short_for(one, host) or _is_short_for(host, one) for one in hosts)
 
 
@@ -128,49 +133,49 @@ def _is_short_for(short: str, full: str) -> bool:
 
 
 def holding_most(hosts: Iterable[Iterable[str]]) -> tuple[str, ...]:
-    """Of the machines that hold each of some files, those that hold most of them."""
-    held = Counter(host for one in hosts for host in one)
+    """Return the hosts that hold the largest number of files, given the hosts of each file."""
+    held = Counter(chain.from_iterable(hosts))
     return tuple(host for host, count in held.items() if count == max(held.values()))
 
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """A measured round trip to a server."""
+    """A measured round-trip time to a server."""
 
     server: str
     took_s: float
 
 
 class Distances:
-    """Round trips from sites to storage elements: measured ones, else estimates from their names."""
+    """Round-trip times from sites to storage elements: measured, or otherwise estimated from the names."""
 
     def __init__(self, sites: SiteMap) -> None:
         self._sites = sites
         self._measured_s: dict[tuple[str, str], float] = {}
 
     def measured(self, site: str, server: str, round_trip_s: float) -> None:
-        """A worker at a site has measured a round trip; the shortest counts."""
+        """Record a round-trip time measured by a worker at a site; the shortest time counts."""
         known_s = self._measured_s.get((site, server), round_trip_s)
         self._measured_s[site, server] = min(known_s, round_trip_s)
 
     def from_site(self, site: str) -> tuple[RoundTrip, ...]:
-        """The measured round trips from a site, for its other workers."""
+        """Return the measured round-trip times from a site, to pass to further workers at the site."""
         return tuple(RoundTrip(server, took_s) for (own, server), took_s in self._measured_s.items() if own == site)
 
     def round_trip_s(self, spot: Spot, location: str, listed: ElementSites) -> float:
-        """From a worker to a path or URL, in seconds."""
+        """Return the round-trip time from a worker to a path or URL, in seconds."""
         measured_s = self._measured_s.get((spot.site, server_of(location)))
         if measured_s is not None:
             return measured_s
         return _ROUND_TRIPS_S[nearness_of(spot, location, listed, self._sites)]
 
     def to_nearest_s(self, spot: Spot, locations: Iterable[str], listed: ElementSites) -> float:
-        """From a worker to the nearest of the replicas of a file, in seconds."""
+        """Return the round-trip time from a worker to the nearest replica of a file, in seconds."""
         return min(self.round_trip_s(spot, one, listed) for one in locations)
 
 
 def is_near(round_trip_s: float, shortest_s: float) -> bool:
-    """Whether no other worker is much nearer."""
+    """Return whether a worker is about as near as the nearest one, whose round-trip time is ``shortest_s``."""
     return round_trip_s <= max(NEAR_ROUND_TRIP_S, 2 * shortest_s)
 
 
@@ -179,14 +184,14 @@ def is_near(round_trip_s: float, shortest_s: float) -> bool:
 
 @dataclass(frozen=True)
 class SiteMap:
-    """Patterns of hosts, and of servers or folders, each with its site; the first that matches holds."""
+    """Patterns of hosts, and patterns of servers or folders, each with a site. The first matching pattern counts."""
 
     hosts: tuple[tuple[str, str], ...] = ()
     storage: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def load(cls) -> SiteMap:
-        """The map in the site's configuration file; empty if there is none. Raises OptionError."""
+        """Return the map from the site configuration file; empty if the file is missing. Raises OptionError."""
         path = site_path()
         try:
             changed_ns = path.stat().st_mtime_ns
@@ -196,37 +201,37 @@ class SiteMap:
 
     @classmethod
     def of(cls, file: SiteFile) -> SiteMap:
-        """From the section of a file. Raises OptionError."""
+        """Return the map from a site file. Raises OptionError."""
         hosts: list[tuple[str, str]] = []
         storage: list[tuple[str, str]] = []
         path = file.path
         for site, described in file.section(SECTION, hint=f"write [{SECTION}.NAME]").items():
             if not isinstance(described, Mapping) or set(described) - set(KEYS):
                 hint = f"write [{SECTION}.{site}] with {' and '.join(KEYS)}"
-                raise OptionError(f"the site {site} is not described as it should be", path=str(path), hint=hint)
+                raise OptionError(f"invalid description of the site {site}", path=str(path), hint=hint)
             for key, patterns in zip(KEYS, (hosts, storage), strict=True):
                 given = described.get(key, [])
                 if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
                     hint = f'write it like {key} = ["first*", "second"]'
-                    raise OptionError(f"{key} of the site {site} is {given!r}", path=str(path), hint=hint)
+                    raise OptionError(f"invalid {key} {given!r} of the site {site}", path=str(path), hint=hint)
                 patterns += [(one.rstrip("/") or one, site) for one in given]
         return cls(tuple(hosts), tuple(storage))
 
     def site_of_host(self, host: str) -> str:
-        """The site of a machine; empty where no pattern matches."""
-        return next((site for pattern, site in self.hosts if fnmatchcase(host, pattern)), "")
+        """Return the site of a host; empty if no pattern matches."""
+        for pattern, site in self.hosts:
+            if fnmatchcase(host, pattern):
+                return site
+        return ""
 
     def site_of_storage(self, location: str) -> str:
-        """The site of a path or URL; empty where no pattern matches."""
-        if is_url(location):
-            server = server_of(location)
-            return next((site for pattern, site in self.storage if fnmatchcase(server, pattern)), "")
-        below = (
-            site
-            for folder, site in self.storage
-            if folder.startswith("/") and f"{location}/".startswith(f"{folder.rstrip('/')}/")
-        )
-        return next(below, "")
+        """Return the site of a path or URL; empty if no pattern matches."""
+        server = server_of(location) if is_url(location) else ""
+        for pattern, site in self.storage:
+            is_below = pattern.startswith("/") and f"{location}/".startswith(f"{pattern.rstrip('/')}/")
+            if fnmatchcase(server, pattern) if server else is_below:
+                return site
+        return ""
 
 
 @lru_cache(maxsize=4)
@@ -236,27 +241,30 @@ def _loaded(_path: Path, _changed_ns: int) -> SiteMap:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """The content of a site's configuration file, and its path."""
+    """The content and path of a site configuration file."""
 
     path: Path
     content: Mapping[str, object]
 
     @classmethod
     def load(cls) -> SiteFile:
-        """The configuration of this site; empty if there is no file. Raises OptionError."""
+        """Return the site configuration file; empty if the file is missing. Raises OptionError."""
         path = site_path()
         try:
             return cls(path, tomllib.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             if os.environ.get(VARIABLE):
-                raise OptionError(f"{VARIABLE} names a file that is not there", path=str(path)) from None
+                raise OptionError(f"{VARIABLE} is set to a file that does not exist", path=str(path)) from None
             return cls(path, {})
         except (OSError, ValueError) as error:
-            what = f"the configuration of the site cannot be read: {error}"
-            raise OptionError(what, path=str(path), hint="write TOML") from None
+            what = f"cannot read the site configuration: {error}"
+            raise OptionError(what, path=str(path), hint="write valid TOML") from None
 
     def section(self, name: str, hint: str) -> Mapping[str, object]:
-        """A section of it; empty if there is none. Raises OptionError, with ``hint``, for another value."""
+        """Return a section of the file; empty if it does not exist.
+
+        Raises OptionError with ``hint`` if the value is not a section.
+        """
         found = self.content.get(name, {})
         if not isinstance(found, Mapping):
             raise OptionError(f"{name} is not a section", path=str(self.path), hint=hint)
@@ -264,7 +272,7 @@ class SiteFile:
 
 
 def site_path() -> Path:
-    """The path of the configuration."""
+    """Return the path of the site configuration file."""
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)

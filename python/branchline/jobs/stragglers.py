@@ -1,6 +1,6 @@
-"""Slow sub-jobs that are run a second time, and failing machines that get no more work.
+"""Speculative execution of slow sub-jobs on a second worker, and exclusion of failing machines.
 
-The limits are the classic defaults of Spark's speculative execution: 1.5 times the median once 75 % are done.
+The limits are the defaults of Spark's speculative execution: 1.5 times the median, once 75 % of the sub-jobs are done.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from branchline.base.limits import NODE_FAILURES_MAX, TAIL_DONE_PART, TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
 
 
-class Tail:
-    """The end of a job: how long sub-jobs took, and which are slow enough to be run a second time on workers that have
-    nothing else to do.
-    """
+class JobTail:
+    """Detects sub-jobs at the end of a job that are so slow that they should also run on an idle worker."""
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
 
     def finished(self, seconds: float) -> None:
-        """A sub-job came to its end after this long."""
+        """Record the duration of a finished sub-job."""
         insort(self._seconds, seconds)
 
     def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
-        """The time after which ``together`` sub-jobs in a row count as slow; None while nothing is known."""
+        """Return the duration above which ``together`` consecutive sub-jobs count as slow; None if none has finished
+        yet.
+        """
         done_count = len(self._seconds)
         if not done_count:
             return None
@@ -34,38 +34,43 @@ class Tail:
         return max(TAIL_MIN_S, factor * together * self._median_s)
 
     def why(self, elapsed_s: float, together: int = 1) -> str:
-        """Why they run a second time, in words."""
+        """Return the reason for speculative execution as a sentence."""
         usual_s = together * self._median_s
-        return f"it took {elapsed_s:.0f} s, where half of all took {usual_s:.1f} s or less"
+        return f"it took {elapsed_s:.0f} s, while the median is {usual_s:.1f} s"
 
     @property
     def _median_s(self) -> float:
-        # They are in order already: a job with thousands of groups at work asks for each of them.
+        # The durations are kept sorted, because a job with thousands of groups in flight needs the median for each
+        # group.
         middle = len(self._seconds) // 2
         return (self._seconds[middle] + self._seconds[~middle]) / 2
 
 
 @dataclass
-class Nodes:
-    """Failures on each machine of a pool. Machines in ``excluded`` get no more work: everything fails there, while
-    others go on.
+class NodeFailures:
+    """Failures on each machine of a pool.
+
+    Machines in ``excluded`` get no more sub-jobs, because several sub-jobs in a row failed on them while other machines
+    succeeded.
     """
 
     excluded: set[str] = field(default_factory=set)
-    # Different sub-jobs that failed there since one finished.
+    # Distinct sub-jobs that failed on each machine since the machine's last success.
     _failed: dict[str, set[int]] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
-    # Where each sub-job failed.
+    # Machines on which each sub-job failed.
     _failed_on: dict[int, set[str]] = field(default_factory=dict)
 
     def finished(self, node: str) -> None:
-        """A sub-job came to its end there."""
+        """Record a success on a machine."""
         self._failed.pop(node, None)
         self._finished.add(node)
 
     def failed(self, node: str, index: int, known: Collection[str]) -> bool:
-        """A sub-job failed there; True if the node gets no more work from now on. ``known`` are all that there are: the
-        last one is never excluded, and none before another one has finished something.
+        """Record a failure on a machine; return whether the failure excludes the machine.
+
+        ``known`` are all current machines. A machine is only excluded if a sub-job has finished on another current
+        machine, so the last machine is never excluded.
         """
         self._failed_on.setdefault(index, set()).add(node)
         failed = self._failed.setdefault(node, set())
@@ -77,13 +82,13 @@ class Nodes:
         return True
 
     def failures_count(self, node: str) -> int:
-        """How many different sub-jobs failed there since one finished."""
+        """Return the number of distinct sub-jobs that failed on a machine since its last success."""
         return len(self._failed.get(node, ()))
 
     def untried(self, index: int, known: Collection[str]) -> set[str]:
-        """The nodes on which a sub-job has not failed yet."""
+        """Return the machines that are not excluded and on which the sub-job has not failed yet."""
         return set(known) - self._failed_on.get(index, set()) - self.excluded
 
     def avoided(self, index: int) -> frozenset[str]:
-        """The nodes that a sub-job is not sent to, if there are others."""
+        """Return the machines that a sub-job should avoid if there are other machines."""
         return frozenset(self.excluded | self._failed_on.get(index, set()))

@@ -1,4 +1,4 @@
-"""What a job and its workers exchange: sub-jobs, results, notes, and how a worker was lost."""
+"""Messages between a job and its workers: sub-jobs, results, notes and lost workers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import cloudpickle
 
@@ -17,7 +17,7 @@ from branchline.jobs.sites import Spot
 
 
 class Wait(enum.Enum):
-    """Says that there is no sub-job now, but that there will be one."""
+    """A value that means that no sub-job is available at the moment but more may follow."""
 
     WAIT = enum.auto()
 
@@ -27,80 +27,83 @@ WAIT = Wait.WAIT
 
 @dataclass(frozen=True)
 class Pickled:
-    """The payload of a sub-job, or a note, on its way past processes that need not know it."""
+    """The pickled payload of a sub-job or a note, which intermediate processes do not need to unpickle."""
 
     content: bytes
 
     @classmethod
-    def of(cls, value: Any) -> Pickled:
-        """Pickled by value where nobody could import it."""
+    def of(cls, value: object) -> Pickled:
+        """Pickle a value. Classes that cannot be imported are pickled by value."""
         return cls(cloudpickle.dumps(value))
 
-    def value(self) -> Any:
-        """What it was."""
-        return unpickle(from_own_process(self.content))
+    def value(self) -> object:
+        """Return the unpickled value."""
+        return unpickle(from_own_process(self.content), object)
 
 
 @dataclass(frozen=True)
 class SubJob:
-    """A share of a job. ``label`` is for people: what it works on; ``payload`` is for the callable."""
+    """A part of a job. ``label`` describes the work for display; ``payload`` is for the callable."""
 
     index: int
     label: str
-    payload: Any = None
-    #: At the end of a job it may run on a second worker, whose result counts if it comes first.
+    payload: object = None
+    #: Whether a second worker may also run the sub-job at the end of a job; the first result counts.
     may_run_twice: bool = True
-    #: The indices of the neighbours with which a worker that has them all may fold its result; None where it comes
-    #: alone.
+    #: Indices of the neighbours whose results a worker may fold if it runs all of them; None to return each result
+    #: individually.
     neighbours: range | None = None
-    #: The machines that hold what it reads, if any are known.
+    #: Hosts that hold the sub-job's input files, if known.
     hosts: tuple[str, ...] = ()
 
     def packed(self) -> SubJob:
-        """The same with its payload pickled, for its way to a worker."""
+        """Return a copy with a pickled payload, which can be sent to a worker."""
         return replace(self, payload=Pickled.of(self.payload))
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A sub-job is done and this came out."""
+    """A message: a sub-job is done, with this result."""
 
     index: int
-    value: Any
+    value: object
     worker: int = 0
 
 
 @dataclass(frozen=True)
 class Held:
-    """A sub-job is done, and its worker holds the result, which comes with those of its neighbours."""
+    """A message: a sub-job is done, and its worker keeps the result until it can be folded with the neighbours'
+    results.
+    """
 
     index: int
 
 
 @dataclass(frozen=True)
 class Folded:
-    """Sub-jobs are done, neighbours from the first of their group on, and ``value`` is what came out of them as one."""
+    """A message: neighbouring sub-jobs are done, and ``value`` is their combined result."""
 
     indices: range
-    value: Any
+    value: object
     worker: int = 0
 
 
 @dataclass(frozen=True)
 class Note:
-    """A worker says something in between."""
+    """A message: an intermediate value from a worker."""
 
-    value: Any
+    value: object
     worker: int = 0
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker process that is gone, and whose sub-jobs are given to others: it was silent and has been ended, or it
-    died by itself (``is_dead``).
+    """A worker process that was killed after a timeout or that died (``is_dead``); its sub-jobs are reassigned.
 
-    ``doing`` is the step that it was at, ``seconds`` for how long it was silent, ``how`` how its process stood or
-    ended, ``subjobs`` are the labels of its sub-jobs, of which it was at the first.
+    - ``doing`` is the worker's last step.
+    - ``seconds`` is the time without progress.
+    - ``how`` is the state or the exit of the process.
+    - ``subjobs`` are the labels of its sub-jobs, starting with the sub-job in progress.
     """
 
     worker: int
@@ -110,21 +113,21 @@ class Lost:
     how: str
     subjobs: tuple[str, ...]
     is_dead: bool = False
-    #: It ran out of memory, or was ended since it took too much.
+    #: Whether the worker ran out of memory or was killed because of its memory use.
     is_memory: bool = False
-    #: The machine; empty for this one. A worker of a pool that ended has no number of ours: -1.
+    #: The worker's host; empty for this machine. A lost worker of a pool has the worker number -1.
     host: str = ""
-    #: The end of what it wrote to its standard error, where that is not the job's own.
+    #: The end of the worker's standard error, if separate from the job's standard error.
     log: str = ""
 
     @property
     def is_from_pool(self) -> bool:
-        """Whether it is a worker of a pool, as Dask's, and not a process that we started."""
+        """Whether the worker belongs to a pool, such as Dask, rather than being a process started by Branchline."""
         return self.worker < 0
 
     @property
     def name(self) -> str:
-        """The worker, for messages."""
+        """The worker's name, for messages."""
         if self.is_from_pool:
             return "a worker"
         host = f" on {self.host}" if self.host else ""
@@ -133,13 +136,14 @@ class Lost:
     def __str__(self) -> str:
         if self.is_dead:
             return f"{self.name} {self.how} at: {self.doing}" if self.doing else f"{self.name} {self.how}"
-        return f"{self.name} was ended after {self.seconds:.0f} s of silence ({self.how}) at: {self.doing}"
+        return f"{self.name} was killed after {self.seconds:.0f} s without progress ({self.how}) at: {self.doing}"
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A sub-job that ran twice, since its first worker was slow: ``why``, in words, the worker whose result counts, and
-    the one that was ended or is left behind.
+    """A sub-job that ran twice because its first worker was slow.
+
+    The fields are the reason, the worker whose result was used, and the worker that was killed or abandoned.
     """
 
     subjob: str
@@ -148,98 +152,117 @@ class Repeated:
     dropped: str
 
 
-# What a callable yields.
+# Messages that a callable yields.
 Message = Finished | Held | Folded | Note
-# What a place yields while a job runs.
+# Messages that a place yields while a job runs.
 FromPlace = Finished | Folded | Note | Lost | Repeated
-# Plans what is tried again after the loss of a worker with these sub-jobs; False if nothing more can be tried.
+# Plans retries of these sub-jobs after the loss of their worker; returns False if no retries are left.
 AfterLoss = Callable[[Lost, Sequence[SubJob]], bool]
 
 
 def _no_heartbeat(_what: str, _kind: int = 0) -> None:
-    """For a worker that nobody watches."""
+    """Do nothing: the default for a worker that is not monitored."""
 
 
 def _not_in_a_process() -> None:
-    """For a callable that works in the process of the job."""
+    """Do nothing: the default for a callable that runs in the job's own process."""
 
 
 class Draw(Protocol):
-    """Gives the next sub-job, WAIT if it is not known yet, or None when there are no more."""
+    """Returns the next sub-job, WAIT if no sub-job is available yet, or None if there are no more."""
 
     def __call__(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
-        """``spot`` is where the worker stands, ``spots`` where all workers stand that there are: each gets what is near
-        to it first. Without a spot the order is that of the job.
+        """Return the next sub-job for a worker, preferably one whose data is near.
+
+        ``spot`` is the worker's location, ``spots`` are the locations of all current workers. Without ``spot``,
+        sub-jobs are returned in job order.
         """
+
+
+class StepReporter(Protocol):
+    """Reports which step a worker starts, and which timeout applies to the step."""
+
+    def __call__(self, what: str, kind: int = ..., /) -> None: ...
 
 
 @dataclass
 class Context:
-    """What a callable at work gets: its number, where to draw sub-jobs, and the interruption that asks it to stop."""
+    """The environment of a running callable.
+
+    The context has the worker number, the source of sub-jobs, and the interruption that asks the callable to stop.
+    """
 
     worker: int
     _draw: Callable[[bool], SubJob | Wait | None]
     interruption: Interruption = field(default_factory=Interruption)
-    #: Says what is begun now, and how it is waited for: see `branchline.jobs.workers.heartbeat`.
-    at: Callable[..., None] = _no_heartbeat
-    #: When this worker began to be started, by ``time.monotonic`` of its machine.
+    #: Reports the step that starts now, and which timeout applies to it (see `branchline.jobs.workers.heartbeat`).
+    at: StepReporter = _no_heartbeat
+    #: Time at which the worker's startup began, by ``time.monotonic`` on its machine.
     begin_s: float = field(default_factory=time.monotonic)
-    #: How many threads it may use; None where the callable knows.
+    #: Number of threads that the callable may use; None if the callable decides.
     threads: int | None = None
-    #: Called when memory is short. It ends a worker process, whose sub-job is tried with less; else it does nothing.
+    #: Called when memory is short. In a worker process, the function exits the process, and the sub-job is retried in
+    #: smaller parts. Elsewhere it does nothing.
     out_of_memory: Callable[[], None] = _not_in_a_process
-    #: CPU seconds that another process took to load what this one has.
+    #: CPU seconds that the fork server spent on loading modules for this process.
     loading_cpu_s: float = 0.0
 
     def draw(self) -> SubJob | None:
-        """The next sub-job, or None at the end; waits until one of the two is known."""
+        """Return the next sub-job, or None if there are no more. Blocks while neither is known."""
         drawn = self._draw(True)
         if isinstance(drawn, Wait):
-            raise RuntimeError("a sub-job was promised that depends on this worker going on")
+            raise RuntimeError("the next sub-job depends on this worker, which is waiting for it")
         return drawn
 
     def draw_ahead(self) -> SubJob | Wait | None:
-        """The same without waiting: WAIT if it is not known yet."""
+        """Return the next sub-job without blocking; WAIT if no sub-job is available yet."""
         return self._draw(False)
 
 
+@runtime_checkable
 class Work(Protocol):
-    """A picklable callable: draws sub-jobs from its context and yields a Finished for each, Notes in between. For
-    sub-jobs with neighbours it may yield a Held for each, and a Folded for all of them.
+    """A picklable callable that draws sub-jobs from its context and yields Notes, and a Finished for each sub-job.
+
+    For sub-jobs with neighbours, the callable may instead yield a Held for each sub-job and a Folded for all
+    neighbours.
     """
 
     def __call__(self, context: Context) -> Iterator[Message]: ...
 
 
 def packages_of(work: Work) -> Mapping[str, str]:
-    """Return the versions of packages with which a callable was planned, its ``packages``; none for most callables."""
+    """Return the package versions that a callable was planned with (its attribute ``packages``); empty for most
+    callables.
+    """
     packages: Mapping[str, str] = getattr(work, "packages", {})
     return packages
 
 
 class Place(Protocol):
-    """Where a job runs."""
+    """A place where a job can run."""
 
     @property
     def workers(self) -> int:
-        """How many sub-jobs are worked on at a time now."""
+        """The number of sub-jobs that can run at the moment."""
 
     @property
     def workers_seen(self) -> int:
-        """How many workers there were so far; their numbers are below this."""
+        """The number of workers seen so far; worker numbers are less than this."""
 
     def prepare(self) -> None:
-        """Connects to what is needed, and raises what would keep the job from running at all."""
+        """Connect to the workers. Raises the errors that prevent the job from running at all."""
 
     def close(self) -> None:
-        """Lets go of what ``prepare`` connected to, if ``run`` has not done so."""
+        """Close the connections that ``prepare`` opened, unless ``run`` has already closed them."""
 
     def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
-        """Runs the callable on all the sub-jobs that ``draw`` gives, and yields what the workers say as they say it."""
+        """Run the callable on all sub-jobs returned by ``draw``, and yield messages as they arrive."""
 
     def stop(self) -> None:
-        """Asks the workers to hand over what they have and to end; ``run`` ends soon after."""
+        """Ask the workers to return partial results and exit; ``run`` ends soon after."""
 
 
 class WorkerDiedError(BranchlineError):
-    """A worker process ended without having finished its sub-job, as when the kernel kills it for want of memory."""
+    """Raised if a worker process ended before it finished its sub-job, for example because the kernel was out of
+    memory.
+    """

@@ -1,4 +1,4 @@
-"""Records: what a job leaves behind, as measurements, result files, pictures, a report, and messages to a control room.
+"""Records: the output of a job, such as measurements, result files, pictures, a report, and messages to a control room.
 
-`sensors/record.py` defines the record of a job; all other parts are derived from it. Start there, then `output.py`.
+`sensors/record.py` defines the record of a job; everything else is derived from it. Start there, then `output.py`.
 """

@@ -1,4 +1,4 @@
-"""Writes the output of a job: results, pictures, records and the report."""
+"""Writes a job's output: results, pictures, records and the report."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
+import boost_histogram
+
+from branchline.base.checks import instance_of
 from branchline.base.imports import left_out
 from branchline.base.texts import is_short_of_memory, message_of
 from branchline.base.whole_files import failed_writing
@@ -34,24 +37,24 @@ from branchline.records.sensors.sensor_list import SensorRow
 from branchline.writing.objects.forms import FILE_NAME, InRoot, write_root_file
 from branchline.writing.objects.root_names import SafeNames
 
-#: Which pictures of histograms are drawn: a PNG takes as long again as an SVG.
+#: Formats in which histograms are drawn. Drawing a PNG in addition to the SVG doubles the time.
 Pictures = Literal["svg", "both", "none"]
 SVG: Pictures = "svg"
 SVG_AND_PNG: Pictures = "both"
 NO_PICTURES: Pictures = "none"
-#: Drawing takes up to 0.1 s each: more pictures would cost minutes.
+#: Maximum number of pictures per job: drawing takes up to 0.1 s each, so more would take minutes.
 PICTURES_MAX = 300
 
 
-#: Says what would make a job faster, from its record.
+#: A function that returns advice on how to speed up a job, given the job's record.
 Adviser = Callable[[JobRecord], Sequence[Advice]]
 
 
 class Result(Protocol):
-    """What write_out needs of a finished job."""
+    """The parts of a finished job that `write_out` needs."""
 
     @property
-    def outputs(self) -> dict[str, Any]: ...
+    def outputs(self) -> dict[str, object]: ...
     @property
     def record(self) -> JobRecord: ...
     @property
@@ -68,15 +71,17 @@ def write_out(
 ) -> list[Path]:
     """Write the results, pictures, records and report of a job into ``out_dir``; return the paths written.
 
-    Adds ``results`` (what became of each output) and ``written`` (relative paths) to ``result.record``. What an earlier
-    job left in the directory, by its own job.json, is removed first. The clock of the job ends just before its records
-    are written: they, the page and the terminal give the same time. Each file appears only when it is whole. When one
-    cannot be written the rest is still tried, the job is marked as partial, and the first error is raised at the end: a
-    StorageError, a WagonError for what a wagon returned, or an InternalError. A picture that cannot be drawn has a note
-    in the record instead.
-    Ctrl-C leaves out the results and pictures that are still to come, marks the job as partial, and writes its records;
-    ``was_asked_to_stop`` says whether there was one that a library swallowed. ``pictures`` says which are drawn.
-    ``advise`` is asked what would help, for the page, once the record is complete.
+    Adds ``results`` (a record of each output) and ``written`` (relative paths) to ``result.record``. Files that an
+    earlier job left in the directory, according to its job.json, are deleted first. The job's clock stops just before
+    its records are written, so that the records, the report and the terminal show the same time.
+
+    Each file is written atomically. If writing a file fails, the remaining files are still written, the job is marked
+    as partial, and the first error is raised at the end: a StorageError, a WagonError for a wagon's output, or an
+    InternalError. A picture that cannot be drawn is not an error: the record has a note instead.
+
+    Ctrl-C skips the remaining results and pictures, marks the job as partial, and writes the records.
+    ``was_asked_to_stop`` returns whether a library swallowed a Ctrl-C. ``pictures`` selects the picture formats.
+    ``advise`` is called once the record is complete; the report shows the advice.
     """
     writing = _Writing(Path(out_dir), result.record, was_asked_to_stop, pictures)
     try:
@@ -85,7 +90,7 @@ def write_out(
         writing.cut_off()
     result.record.results = writing.results
     result.record.left_out = writing.left_out()
-    # Loading what the records are written with takes longer than writing them, and belongs to the job's time too.
+    # Loading the libraries that write the records takes longer than writing, so it has to count towards the job's time.
     writing.load()
     result.close_clock()
     writing.records(result, advise)
@@ -95,7 +100,7 @@ def write_out(
 
 
 class _Writing:
-    """The state of writing one job: a record for each result, and the first error."""
+    """The progress of writing one job's output: a record for each result, and the first error."""
 
     def __init__(
         self, out_dir: Path, job: JobRecord, was_asked_to_stop: Callable[[], bool], pictures: Pictures
@@ -104,14 +109,12 @@ class _Writing:
         self._pictures = pictures
         self._wants_pictures = pictures != NO_PICTURES
         self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
-        # Found out when there is one that is not simple.
+        # Set when the first histogram that needs matplotlib is found.
         self._no_pictures: str | None = None
         self._no_page = left_out(f"{PAGE} is", "jinja2", "markupsafe")
         self.out_dir = out_dir
         self._was_asked_to_stop = was_asked_to_stop
         self.results: list[ResultRecord] = []
-        # Files of tables, which are there already.
-        self._tables: list[str] = []
         self.error: BranchlineError | None = None
         self._not_written: set[str] = set()
         self._wagon_names = SafeNames()
@@ -119,10 +122,10 @@ class _Writing:
 
     def left_out(self) -> list[str]:
         """Return a sentence for each file that is not written because a package is not installed."""
-        return [one for one in (self._no_pictures, self._no_sensors, self._no_page) if one is not None]
+        return list(filter(None, (self._no_pictures, self._no_sensors, self._no_page)))
 
     def load(self) -> None:
-        """Load what the records are written with."""
+        """Load the libraries that write the records."""
         if self._no_sensors is None:
             with self.attempt(SENSORS):
                 load_parquet()
@@ -133,7 +136,7 @@ class _Writing:
                 load_template()
 
     def everything(self, result: Result) -> None:
-        """Write the results and pictures of a job."""
+        """Write the results and pictures of the job."""
         with self.attempt("the directory"):
             self.clear()
         for wagon, output in result.outputs.items():
@@ -145,16 +148,17 @@ class _Writing:
             self.pictures()
 
     def cut_off(self) -> None:
-        """Mark a job whose results are only partly written, because the user pressed Ctrl-C."""
+        """Record that the results are only partly written because the user pressed Ctrl-C."""
         self._job.interrupted = True
-        message = "interrupted while results were written: those without a file are lost"
+        message = "interrupted while writing results: those without a file are lost"
         self._failed(JobFault("KeyboardInterrupt", message))
 
     @contextmanager
     def attempt(self, name: str, wagon: str | None = None) -> Iterator[None]:
-        """Go on after a failure to write ``name``, with the job marked as partial and the error in its record.
+        """Suppress a failure to write ``name``, marking the job as partial and recording the error.
 
-        Objects of users take part in writing what a ``wagon`` returned, and may raise anything.
+        With ``wagon``, ``name`` is that wagon's output: user-defined objects take part in writing it and may raise any
+        exception.
         """
         try:
             yield
@@ -163,13 +167,13 @@ class _Writing:
             self._keep(error, "")
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # noqa: BLE001 - what fails here must not take the other files with it
+        except BaseException as error:  # noqa: BLE001 - other files must still be written
             self._not_written.add(name)
             text = f"{type(error).__name__}: {message_of(error)}"
             if is_short_of_memory(error):
                 kept: BranchlineError = StorageError(f"{name} could not be written: not enough memory ({text})")
             elif wagon is not None:
-                kept = WagonError(f"wagon {wagon}: what it returned could not be written: {text}")
+                kept = WagonError(f"wagon {wagon}: its output could not be written: {text}")
             else:
                 hint = f"please report it with the traceback in {JOB}"
                 kept = InternalError(f"{name} could not be written: {text}", hint=hint)
@@ -177,7 +181,7 @@ class _Writing:
             self._keep(kept, "".join(traceback.format_exception(error)))
 
     def _keep(self, error: BranchlineError, lines: str) -> None:
-        """Keep the first error, and all of them in the record."""
+        """Remember the first error, which is raised at the end, and add every error to the record."""
         self.error = self.error or error
         self._failed(JobFault(type(error).__name__, str(error), error.path, lines))
 
@@ -187,13 +191,13 @@ class _Writing:
         self._job.errors.append(fault)
 
     def clear(self) -> None:
-        """Make the directory, without what an earlier job left there."""
+        """Create the output directory, and delete the files that an earlier job left in it."""
         with failed_writing(self.out_dir):
             self.out_dir.mkdir(parents=True, exist_ok=True)
             for path in list(earlier_files(self.out_dir)):
                 path.unlink(missing_ok=True)
 
-    def output(self, wagon: str, output: Any) -> None:
+    def output(self, wagon: str, output: object) -> None:
         """Write one wagon's output in open formats."""
         name = self._wagon_names.give(wagon)
         plain = take_apart(wagon, output, self._part, (name,))
@@ -202,20 +206,20 @@ class _Writing:
             row.files, row.form = [write_plain(self.out_dir, name, plain)], form_of(output)
 
     def _part(self, part: Part) -> dict[str, str]:
-        """Write a part of an output; return the reference to it in the wagon's own file."""
+        """Write a part of an output; return the reference to the part for the wagon's JSON file."""
         row = self._note(part.wagon, part.title, part.kind)
         if part.kind == HISTOGRAM:
-            # Noted before it is written: what fails here is still tried in results.root.
+            # Added first, so that the histogram may still be written to results.root if writing the part fails.
             self._histograms.append((part, row))
         try:
             row.files, row.format, row.note = write_part(self.out_dir, part)
             row.form = part_form(part)
         except StorageError:
             raise
-        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+        except Exception as error:  # noqa: BLE001 - user-defined objects may raise any exception
             reason = f"{type(error).__name__}: {error}"
             row.note = f"not in {RESULTS}: {reason}"
-            what = f"wagon {part.wagon}: {part.title or 'what it returned'} could not be written: {reason}"
+            what = f"wagon {part.wagon}: {part.title or 'its output'} could not be written: {reason}"
             self._keep(WagonError(what), "".join(traceback.format_exception(error)))
             return {"error": reason}
         return {"file": row.files[0]}
@@ -226,14 +230,15 @@ class _Writing:
         return row
 
     def root_file(self) -> None:
-        """Write results.root with every histogram that ROOT has a class for."""
-        in_root: list[InRoot] = write_root_file(self.out_dir, [(part.path, part.value) for part, _ in self._histograms])
+        """Write results.root with every histogram for which ROOT has a class."""
+        histograms = [(part.path, instance_of(part.value, boost_histogram.Histogram)) for part, _ in self._histograms]
+        in_root: list[InRoot] = write_root_file(self.out_dir, histograms)
         for (_, row), form in zip(self._histograms, in_root, strict=True):
             row.root = form.names
             _add_note(row, form.note)
 
     def pictures(self) -> None:
-        """Draw the histograms, the first PICTURES_MAX of them."""
+        """Draw the first PICTURES_MAX histograms."""
         if not self._wants_pictures:
             return
         for part, row in self._histograms[:PICTURES_MAX]:
@@ -243,7 +248,7 @@ class _Writing:
                 self._picture(part, row)
             except StorageError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a histogram that cannot be drawn is a result all the same
+            except Exception as error:  # noqa: BLE001 - a histogram that cannot be drawn is still a result
                 _add_note(row, f"no picture: {type(error).__name__}: {error}")
         for _, row in self._histograms[PICTURES_MAX:]:
             _add_note(row, f"no picture: only the first {PICTURES_MAX} histograms are drawn")
@@ -251,22 +256,25 @@ class _Writing:
     def _picture(self, part: Part, row: ResultRecord) -> None:
         events = events_note(self._job, part.wagon, part.key)
         events += ", the first only" if first_only(self._job) else ""
+        histogram = instance_of(part.value, boost_histogram.Histogram)
         title = Title(part.wagon, part.title, events)
         with_png = self._pictures == SVG_AND_PNG
-        row.picture = None if with_png else write_light_picture(self.out_dir, part.path, part.value, title)
+        row.picture = None if with_png else write_light_picture(self.out_dir, part.path, histogram, title)
         if row.picture is None:
             self._no_pictures = left_out("pictures of some histograms are", "matplotlib", "mplhep")
             if self._no_pictures is not None:
                 return
-            # Matplotlib takes a second to load, which a job with simple histograms need not pay.
+            # Imported late: loading matplotlib takes a second, and jobs with only simple histograms do not need it.
             from branchline.records.pictures.matplotlib_pictures import write_picture
 
-            row.picture = write_picture(self.out_dir, part.path, part.value, title, with_png=with_png)
-        _add_note(row, remark_on(part.value))
+            row.picture = write_picture(self.out_dir, part.path, histogram, title, with_png=with_png)
+        _add_note(row, remark_on(histogram))
 
     def records(self, result: Result, advise: Adviser | None) -> None:
-        """Write sensors.parquet, report.html and job.json, all from the same record; job.json names what failed."""
-        self._tables = [name for table in self._job.tables for name in table.files]
+        """Write sensors.parquet, report.html and job.json from the same record.
+
+        job.json is written last, because it also lists the failures to write the other two files.
+        """
         self._job.written = self.written()
         if self._no_sensors is None:
             with self.attempt(SENSORS):
@@ -281,9 +289,10 @@ class _Writing:
             write_job(self.out_dir, self._job)
 
     def written(self) -> list[str]:
-        """Return the paths of all files, relative to the output directory."""
+        """Return the paths of all files that were written, relative to the output directory."""
         names = [FILE_NAME]
-        names += self._tables
+        for table in self._job.tables:
+            names += table.files
         for row in self.results:
             names += row.files
             if row.picture is not None:
@@ -297,5 +306,5 @@ class _Writing:
 
 
 def _add_note(row: ResultRecord, note: str | None) -> None:
-    """Add a note to those that an output has already."""
-    row.note = "; ".join(one for one in (row.note, note) if one) or None
+    """Append a note to an output's existing notes."""
+    row.note = "; ".join(filter(None, (row.note, note))) or None

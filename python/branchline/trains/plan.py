@@ -1,27 +1,24 @@
-"""What a train run will do, settled before it begins: its settings, its wagons, its sub-jobs, its workers.
+"""The plan of a train run: settings, wagons, sub-jobs and workers.
 
-The first trees of the dataset are opened beforehand, to check that they have the branches that the wagons name.
+Planning opens the first files of the dataset, to check that their trees have the branches that the wagons name.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from branchline.base.checks import number_within, texts, whole_number
-from branchline.base.limits import LOOK_FILES, WORKER_TIMEOUT_S, memory_limit_bytes, parse_bytes
-from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, OptionError, UnsupportedBranchError
+from branchline.base.limits import LOOK_FILES
+from branchline.errors import FILE_ERRORS, BranchlineError, NoSuchKeyError, UnsupportedBranchError
 from branchline.jobs.program import ModuleFile
-from branchline.jobs.where import Where, where_of
-from branchline.reading.access import Access, access_of
-from branchline.reading.datasets.data_file import CompanionsLike, DataFile
+from branchline.reading.access import Access
+from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.reading.trees.tree import Tree
 from branchline.records.sensors.record import FileRecord, WagonFault
 from branchline.records.sensors.this_process import cpu_count
+from branchline.trains.run_options import RunOptions, TrainSettings
 from branchline.trains.subjobs.picklable import pickling_error
 from branchline.trains.subjobs.share_records import opening_of
 from branchline.trains.subjobs.shares import (
@@ -41,140 +38,71 @@ from branchline.trains.wagons.wagons import Wagon, wagons_of
 
 
 @dataclass(frozen=True)
-class TrainSettings:
-    """How a train runs, checked. ``workers`` None means a process for each core, 0 the calling process;
-    ``branches`` None that the wagons say what is read; ``worker_timeout_s`` None that a worker may take any time;
-    ``on`` None that workers are processes of this machine. ``allow_missing`` is the part of the sub-jobs that may have
-    no result at the end.
-    """
-
-    workers: int | None
-    branches: tuple[str, ...] | None
-    step_size: int | str | None
-    memory_limit_bytes: int
-    skip_bad_files: bool
-    access: Access
-    worker_timeout_s: float | None
-    on: Where | None = None
-    allow_missing: float = 0.0
-    #: The first of each dataset that are read; None: all.
-    max_events: int | None = None
-    max_files: int | None = None
-    #: Of the random generators of wagons.
-    seed: int = 0
-
-    @property
-    def starts_processes(self) -> bool:
-        """Whether workers are processes of this machine."""
-        return self.on is None and self.workers != 0
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        workers: int | None = None,
-        branches: Sequence[str] | None = None,
-        step_size: int | str | None = None,
-        memory_limit: int | str = "1 GiB",
-        skip_bad_files: bool = False,
-        access: Access | str | None = None,
-        worker_timeout: float = WORKER_TIMEOUT_S,
-        allow_missing: float = 0.0,
-        max_events: int | None = None,
-        max_files: int | None = None,
-        seed: int = 0,
-        on: Any = None,
-    ) -> TrainSettings:
-        """Those of a caller. Raises OptionError for an impossible value, MemoryLimitError for too little memory."""
-        workers = None if workers is None else whole_number("number of workers", workers)
-        if workers is not None and on is not None:
-            raise OptionError("the place to run on has its own workers", hint="leave out the number of workers")
-        timeout_hint = "give seconds, 0 for any time"
-        worker_timeout = number_within("worker_timeout", worker_timeout, 0, sys.float_info.max, timeout_hint)
-        return cls(
-            workers=workers,
-            branches=None if branches is None else texts("branches", branches, '["Muon_pt"]'),
-            step_size=None if step_size is None else _checked_step(step_size),
-            memory_limit_bytes=memory_limit_bytes(memory_limit),
-            skip_bad_files=skip_bad_files,
-            access=access_of(access),
-            worker_timeout_s=worker_timeout or None,
-            on=None if on is None else where_of(on),
-            allow_missing=number_within("part of sub-jobs as allow_missing", allow_missing, 0, 1, "give 0 to 1"),
-            max_events=None if max_events is None else whole_number("number of events", max_events, 1),
-            max_files=None if max_files is None else whole_number("number of files", max_files, 1),
-            seed=whole_number("seed", seed),
-        )
-
-
-def _checked_step(step_size: int | str) -> int | str:
-    """A step in entries as an int, one in bytes as a text. Raises OptionError."""
-    size = parse_bytes(step_size)
-    if size < 1:
-        what = step_size if isinstance(step_size, str) else f"{step_size} entries"
-        raise OptionError(f"a step of {what} is empty", hint='write it like 10000 (entries) or "100 MB"')
-    return step_size if isinstance(step_size, str) else size
-
-
-@dataclass(frozen=True)
 class TrainRequest:
-    """What a caller wants: ``wagons`` and ``dataset`` as ``branchline.run`` takes them, and the checked settings.
-    ``command`` is what the report shows; ``reuse`` says whether results of an earlier run are taken where that serves;
-    ``is_traced`` whether a trace of its requests is recorded.
+    """The request of a caller of ``branchline.run``.
+
+    ``wagons`` and ``dataset`` have any form that ``branchline.run`` accepts. ``is_traced`` is true if a trace of the
+    read requests is recorded.
     """
 
     wagons: object
     dataset: object
-    settings: TrainSettings
-    tree: str | None = None
-    companions: CompanionsLike = None
-    command: str = ""
-    reuse: bool = True
+    options: RunOptions = field(default_factory=RunOptions)
     is_traced: bool = False
-    #: As ``branchline.run`` takes them, or checked already.
-    parameters: object = None
+
+    @property
+    def settings(self) -> TrainSettings:
+        """The options that are stored with the plan."""
+        return self.options.for_plan()
 
     def load(self) -> LoadedWagons:
-        """Its wagons, with the parameters that are set. Raises WagonError, OptionError."""
-        return LoadedWagons.of(self.wagons, settings_of(self.parameters))
+        """Load the wagons and set their parameters. Raises WagonError, OptionError."""
+        return LoadedWagons.of(self.wagons, settings_of(self.options.parameters))
 
     @property
     def why_all_is_read(self) -> str:
-        """Why kept results are of no use to a run that is made for its reads; empty for other runs."""
+        """Why the run must read all files instead of reusing results, for example to measure the reads; empty if it may
+        reuse results.
+        """
         if self.is_traced:
             return "every request is recorded in a trace"
-        return self.settings.access.why_it_is_compared
+        return self.options.reading.why_it_is_compared
 
     @property
     def takes_kept(self) -> bool:
-        """Whether results of an earlier run are taken."""
-        return self.reuse and not self.why_all_is_read
+        """Whether results of an earlier run are reused."""
+        return self.options.reuse and not self.why_all_is_read
 
     def reuse_notes(self, ledger: Path) -> list[str]:
-        """What to say to the user where a ledger has results, and none is taken although ``reuse`` is set."""
-        if not self.reuse or not self.why_all_is_read or not ledger.exists():
+        """Return a note for the user if the ledger exists and ``reuse`` is set, but all files must be read. Otherwise
+        the list is empty.
+        """
+        if not self.options.reuse or not self.why_all_is_read or not ledger.exists():
             return []
         return [f"all sub-jobs ran, also those with results of an earlier run, since {self.why_all_is_read}"]
 
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
-        """What its train will do. Raises what looking at the dataset and at its first file raises."""
-        dataset = Dataset.of(self.dataset, self.tree, companions=self.companions)
-        # Workers may be started in other directories, and results are found by these paths.
-        return TrainPlan.of(self.settings, loaded, dataset.with_absolute_paths())
+        """Plan the train. Raises errors from listing the dataset and from opening its first file."""
+        given = self.options
+        dataset = Dataset.of(self.dataset, given.tree, companions=given.companions, access=given.reading)
+        # Paths are absolute, because workers may start in other directories, and cached results are looked up by path.
+        plan = TrainPlan.of(self.settings, loaded, dataset.with_absolute_paths())
+        return replace(plan, options=given.recorded())
 
 
 @dataclass(frozen=True)
 class LoadedWagons:
-    """The wagons in the order in which they run, and the modules that workers load for them."""
+    """Wagons in the order in which they run, and the modules that workers load for these wagons."""
 
     wagons: tuple[Wagon, ...]
     modules: tuple[ModuleFile, ...]
 
     @classmethod
-    def of(cls, given: Any, settings: Settings = ()) -> LoadedWagons:
-        """Those of a file, an object or a list, or what is loaded already; with these parameters.
+    def of(cls, given: object, settings: Settings = ()) -> LoadedWagons:
+        """Load wagons from a file, an object or a list, and set their parameters. If the wagons are already loaded,
+        only the parameters are set.
 
-        Raises WagonError, and OptionError for a parameter that is not there or cannot have its value.
+        Raises WagonError, and OptionError for an unknown parameter or an invalid value.
         """
         if isinstance(given, LoadedWagons):
             return cls(tuple(with_settings(given.wagons, settings)), given.modules)
@@ -184,9 +112,14 @@ class LoadedWagons:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What is settled before a run. ``faults`` are the wagons that cannot run, ``step`` the entries of a chunk,
-    ``looked_at`` what opening the first files read. Where the wagons' branches have to be learned first ``step`` is
-    None, and files may be cut into fewer parts than ``shares`` has once the branches are known.
+    """Everything that is decided before a run.
+
+    - ``missing`` are files of the dataset that do not exist.
+    - ``shares`` are the sub-jobs.
+    - ``faults`` explain why some wagons cannot run, by wagon.
+    - ``step`` is the number of entries per chunk; None if the wagons' branches have to be learned first. After
+      learning, files may be split into fewer parts than in ``shares``.
+    - ``looked_at`` are the records of opening the first files.
     """
 
     settings: TrainSettings
@@ -198,29 +131,33 @@ class TrainPlan:
     named_branches: tuple[str, ...]
     step: int | None
     looked_at: list[FileRecord]
-    #: By wagon, what is known of those that change the results of others.
+    #: Wagons known to change the results of other wagons, with a description of the changes.
     changers: dict[str, str] = field(default_factory=dict)
+    #: The options of the run as text, for the job record.
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:
-        """Cuts the dataset into sub-jobs. Raises what opening its first file raises."""
+        """Split the dataset into sub-jobs. Raises errors from opening its first file."""
         dataset = first_of_each(
             dataset,
             settings.max_files,
             settings.max_events,
             skip_bad_files=settings.skip_bad_files,
-            access=settings.access,
+            access=settings.reading,
         )
-        missing = tuple(dataset.missing)
-        if not settings.skip_bad_files:
+        missing = dataset.missing
+        if missing and not settings.skip_bad_files:
             dataset.require_present()
         files = [one for one in dataset if not one.is_missing]
-        first = FirstTrees(files, skip_bad_files=settings.skip_bad_files, access=settings.access)
-        # In this process nothing is pickled.
-        faults = first.faults_of(loaded.wagons, *(() if settings.workers == 0 else (pickling_error,)))
+        first = FirstTrees(files, skip_bad_files=settings.skip_bad_files, access=settings.reading)
+        # Wagons that run in this process are not pickled, so pickling is not checked.
+        faults = first.faults_of(loaded.wagons, None if settings.workers == 0 else pickling_error)
         running = [wagon for wagon in loaded.wagons if wagon.name not in faults]
         learns = settings.branches is None and any(wagon.branches is None for wagon in running)
-        named = _named_branches(settings.branches, running)
+        # Branches named in the settings, and branches named by the wagons that run.
+        of_wagons = [branch for wagon in running for branch in wagon.branches or ()]
+        named = tuple(dict.fromkeys([*(settings.branches or ()), *of_wagons]))
         changers = known_changes(running)
         shares, step = cut(files, settings.step_size), None
         if not learns:
@@ -230,33 +167,25 @@ class TrainPlan:
 
     @property
     def is_in_this_process(self) -> bool:
-        """Whether no worker process is started."""
+        """Whether the train runs in this process, without worker processes."""
         return self.settings.workers == 0
 
     @property
     def workers(self) -> int:
-        """How many sub-jobs are worked on at a time."""
+        """Number of local workers, each of which runs one sub-job at a time; 1 if the workers run elsewhere."""
         if self.settings.on is not None:
-            return 1  # It is not known before they work.
+            return 1  # Workers elsewhere are not counted until they have started.
         wanted = cpu_count() if self.settings.workers is None else max(1, self.settings.workers)
         return min(wanted, max(1, len(self.shares)))
 
     @property
     def threads(self) -> int:
-        """Decoding threads of each worker."""
+        """Number of decoding threads per worker."""
         return max(1, cpu_count() // self.workers)
 
 
-def _named_branches(branches: tuple[str, ...] | None, running: Sequence[Wagon]) -> tuple[str, ...]:
-    """The branches that are named for all wagons or by those that run."""
-    named = [*(branches or ())]
-    for wagon in running:
-        named += wagon.branches or ()
-    return tuple(dict.fromkeys(named))
-
-
 class FirstTrees:
-    """The tree of the first file; if bad files are skipped, those of the first files that have one."""
+    """The tree of the first file or, if bad files are skipped, the trees of the first few readable files."""
 
     def __init__(self, files: Sequence[DataFile], *, skip_bad_files: bool, access: Access | None = None) -> None:
         self._files = files
@@ -265,18 +194,18 @@ class FirstTrees:
         self._opened: list[Tree] | None = None
 
     def faults_of(
-        self, wagons: Sequence[Wagon], check: Callable[[Wagon], BranchlineError | None] = lambda _: None
+        self, wagons: Sequence[Wagon], check: Callable[[Wagon], BranchlineError | None] | None = None
     ) -> dict[str, WagonFault]:
-        """The wagons that cannot run, for they name branches that are not there, do not pass the ``check``, or require
-        one that cannot run.
+        """Return the faults of wagons that cannot run: wagons that name missing branches, fail the ``check``, or
+        require a wagon that cannot run.
 
-        Raises the error of the first of them if there is no other wagon, and what opening a file raises.
+        Raises the first error if no wagon can run. Also raises errors from opening a file.
         """
         faults: dict[str, WagonFault] = {}
         first_error: BranchlineError | None = None
         for wagon in wagons:
             stopped = [name for name in wagon.requires if name in faults]
-            error = self._error_of(wagon) or check(wagon)
+            error = self._error_of(wagon) or (None if check is None else check(wagon))
             if error is not None:
                 faults[wagon.name] = WagonFault(type(error).__name__, str(error))
                 first_error = first_error or error
@@ -288,21 +217,21 @@ class FirstTrees:
         return faults
 
     def sizes(self, branches: Sequence[str], step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
-        """How the dataset is cut, by the first tree that has all these branches."""
+        """Return chunk sizes that suit the first tree with all these branches."""
         for tree in self._trees():
             try:
-                return chunk_sizes(ReadSizes.of(tree, branches), step_size, memory_limit_bytes)
+                return chunk_sizes(ReadSizes.of(tree, [tree[name] for name in branches]), step_size, memory_limit_bytes)
             except NoSuchKeyError:
                 if not self._skip_bad_files:
                     raise
         return ChunkSizes.of_unknown(step_size)
 
     def records(self) -> list[FileRecord]:
-        """What the look took, by file."""
+        """Return the records of opening the first files; empty if none has been opened."""
         return [record for tree in self._opened or () for record in opening_of(tree)]
 
     def _error_of(self, wagon: Wagon) -> BranchlineError | None:
-        """Why a wagon's branches cannot be read from any of the trees; None if they can from one."""
+        """Return why a wagon's branches cannot be read; None if at least one tree has all of them."""
         error: BranchlineError | None = None
         for tree in self._trees() if wagon.branches else ():
             found = _error_in(tree, wagon.branches or ())

@@ -1,4 +1,4 @@
-"""Has workers load what they need while their job begins. This module itself loads little."""
+"""Lets workers load modules while their job starts. This module imports little, so that it loads quickly."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from branchline.jobs.workers.launcher import load_for_workers
 
 
 def load_ahead() -> None:
-    """For processes of this machine that will work on a train.
+    """Let the fork server load the modules of train workers in the background.
 
-    ``run_train`` calls it for all who run one. `branchline run` does so before it imports what its settings need: that
-    takes most of a second of CPU time, in which the starter loads the same. The second call then finds it loaded.
+    ``run_train`` calls this function for every train with local worker processes. The `branchline run` command calls it
+    earlier, before its own imports: those take most of a second of CPU time, during which the fork server loads the
+    modules. The call in ``run_train`` then has nothing left to do.
     """
     load_for_workers("branchline.trains.worker.train_worker")

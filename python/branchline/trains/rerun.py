@@ -1,7 +1,8 @@
-"""Runs an earlier train again: one sub-job in this process, or all of it into another directory.
+"""Repeat an earlier train: a single sub-job in this process, or the whole train into another directory.
 
-``rerun`` compares the result of a sub-job with the one that is kept, and lets a debugger look at it. ``reproduce`` runs
-the whole train as it was, and says under which other conditions.
+``rerun`` compares the sub-job's result with the stored result, and can open a debugger where an error is raised.
+``reproduce`` repeats the whole train with its original code, and describes differences in package versions, environment
+variables and files.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.reuse.reuse import LEARNING_NAME, TRAIN_NAME, Reuse
 from branchline.trains.reuse.stored_train import Learning, StoredTrain
 from branchline.trains.run import run_quietly
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.result import TrainResult
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
 from branchline.trains.subjobs.shares import ChunkSizes, Share
@@ -37,8 +39,10 @@ from branchline.trains.worker.train_worker import TrainWork
 
 @dataclass(frozen=True)
 class Rerun:
-    """What came out. ``same`` says by wagon whether its result is the kept one, bit for bit; a wagon that failed, or of
-    which nothing is kept, is not in it. ``notes`` say what was not compared, and why.
+    """The outcome of a repeated sub-job.
+
+    ``same`` tells for each wagon whether its new result equals the stored result bit for bit. Wagons that failed or
+    have no stored result are left out. ``notes`` say what was not compared, and why.
     """
 
     index: int
@@ -49,16 +53,17 @@ class Rerun:
 
     @property
     def is_good(self) -> bool:
-        """Whether all wagons came through, with the kept results."""
+        """Whether all wagons succeeded, and all results that could be compared equal the stored ones."""
         failed = any(one.error is not None for one in self.result.wagons.values())
         return not failed and self.result.error is None and all(self.same.values())
 
 
 def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
-    """Runs a sub-job, named by its number or by a file, in this process, with the wagons as their files are now.
+    """Run a sub-job in this process with the wagons' current code. The sub-job is given by its index or by one of its
+    files.
 
-    ``debug`` opens Python's debugger where a wagon raises. Raises MissingFileError if no train is kept in the
-    directory, OptionError for a sub-job that is not there, LedgerError while a run is at work there.
+    ``debug`` opens Python's debugger where a wagon raises. Raises MissingFileError if the directory contains no stored
+    train, OptionError for an unknown sub-job, and LedgerError while a run is active in the directory.
     """
     out = out.absolute()
     earlier = earlier_run(out)
@@ -72,13 +77,15 @@ def rerun(out: Path, which: str, *, debug: bool = False) -> Rerun:
     are_explained = len(earlier.notes) > notes_before
     notes = [f"{path} changed since the run" for path in earlier.changed] + earlier.notes
     if not (same or are_explained):
-        notes.append("there is no kept result of this code and these files to compare with")
+        notes.append("no result of this code and these files is stored, so nothing is compared")
     return Rerun(index, plan.shares[index].label, result, same, notes)
 
 
 @dataclass
 class EarlierRun:
-    """An earlier run: its train, what it learned, and what is kept of its sub-jobs."""
+    """An earlier run: its train, the branches and chunk sizes that it learned, and the stored results of its
+    sub-jobs.
+    """
 
     stored: StoredTrain
     learning: Learning
@@ -89,15 +96,15 @@ class EarlierRun:
     unit_of_subjob: bool = False
 
     def enter(self) -> None:
-        """Goes to where the run began, from where its files may be named."""
+        """Change to the directory where the run started, since file names may be relative to it."""
         try:
             os.chdir(self.stored.directory)
         except OSError as error:
-            where = f"the directory in which the run began cannot be entered ({error.strerror})"
-            self.notes.append(f"{where}: {self.stored.directory}; relative paths are looked for from here")
+            where = f"cannot change to the directory where the run started ({error.strerror})"
+            self.notes.append(f"{where}: {self.stored.directory}; relative paths start at the current directory")
 
     def kept(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
-        """What is kept of a sub-job, by wagon."""
+        """The cached results of a sub-job, by wagon."""
         found = self._in_ledger(plan, index)
         if not found and self.unit_of_subjob:
             found = self.kept_in_units(index)
@@ -109,25 +116,29 @@ class EarlierRun:
         reuse = Reuse(self.ledger, plan, takes=True)
         reuse.begin(self.learning)
         kept = reuse.find(index, handed_out(plan, self.learning, index))
-        self.notes += [f"of {name} nothing is kept: {why}" for name, why in reuse.unknown.items()]
+        self.notes += [f"no result of {name} is stored: {why}" for name, why in reuse.unknown.items()]
         return {} if kept is None else kept.wagons
 
     def kept_in_units(self, index: int) -> Mapping[str, WagonShare]:
-        """What the jobs of a submitted train left of a sub-job; a result that cannot be read is noted."""
+        """Return a sub-job's results as stored by the jobs of a submitted train, by wagon. If they cannot be read, a
+        note is added.
+        """
         from branchline.trains.submitted.submission_folder import BatchFolder
         from branchline.trains.submitted.units import UnitResult
 
         try:
             return UnitResult.read(BatchFolder(self.out), FoldNode(0, index)).folded.wagons
         except MissingFileError:
-            pass  # It has not come to its end.
+            pass  # A sub-job that has not finished has no stored result.
         except BranchlineError as error:
-            self.notes.append(f"the kept result cannot be read: {error}")
+            self.notes.append(f"the stored result cannot be read: {error}")
         return {}
 
 
 def earlier_run(out: Path) -> EarlierRun:
-    """The train that is kept in a directory. Raises MissingFileError if there is none, LedgerError."""
+    """Return the earlier run stored in a directory. Raises MissingFileError if the directory contains no train, and
+    LedgerError.
+    """
     ledger = None
     notes = []
     if (out / LEDGER_NAME).is_file():
@@ -138,7 +149,7 @@ def earlier_run(out: Path) -> EarlierRun:
                 raise
             notes.append(f"nothing is compared: {error}")
     if (out / JOBS / SUBMISSION).is_file():
-        # Imported here since few runs are submitted.
+        # Imported late, because few trains are submitted to a batch system.
         from branchline.trains.submitted.submission import Submission
         from branchline.trains.submitted.submission_folder import BatchFolder
 
@@ -148,32 +159,32 @@ def earlier_run(out: Path) -> EarlierRun:
         return EarlierRun(found.stored_train(), found.learning, ledger, out, changed, notes, is_unit)
     stored = None if ledger is None else ledger.of_job(TRAIN_NAME)
     if ledger is None or not stored:
-        what = "no train is kept here, so none of its sub-jobs can be run again"
+        what = "no train is stored in this directory, so it cannot be repeated"
         raise MissingFileError(
             what,
             path=str(out),
-            hint="run the train once more with this directory as -o; one whose URLs have secrets, or whose wagons "
-            "cannot be pickled, is never kept",
+            hint="run the train again with this directory as -o; trains with secrets in URLs, or with wagons that "
+            "cannot be pickled, are never stored",
         )
-    train = unpickle(stored)
+    train = unpickle(stored, StoredTrain)
     learned = ledger.of_job(LEARNING_NAME)
     step = train.plan.step
     at_start = Learning(train.plan.named_branches, None if step is None else ChunkSizes(step), 0)
-    learning = unpickle(learned) if learned else at_start
+    learning = unpickle(learned, Learning) if learned else at_start
     return EarlierRun(train, learning, ledger, out)
 
 
 def find_share(plan: TrainPlan, which: str) -> int:
-    """The index of a sub-job that is named by its number or by a file that it reads. Raises OptionError."""
+    """Return the index of a sub-job, given the index as text or a file that the sub-job reads. Raises OptionError."""
     if which.isdecimal():
         if int(which) < len(plan.shares):
             return int(which)
         last = len(plan.shares) - 1
-        raise OptionError(f"there is no sub-job {which}", hint=f"give a number from 0 to {last}, or a file")
+        raise OptionError(f"no sub-job has the number {which}", hint=f"give a number from 0 to {last}, or a file")
     path = absolute(which)
     found = [index for index, share in enumerate(plan.shares) if any(one.path == path for one in share.files)]
     if not found:
-        raise OptionError(f"no sub-job reads {which}", hint="write the file as job.json does, or give a number")
+        raise OptionError(f"no sub-job reads {which}", hint="give the file as in job.json, or a number")
     if len(found) > 1:
         hint = f"give a number from {found[0]} to {found[-1]}"
         raise OptionError(f"{len(found)} sub-jobs read parts of {which}", hint=hint)
@@ -181,8 +192,8 @@ def find_share(plan: TrainPlan, which: str) -> int:
 
 
 def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool) -> ShareResult:
-    """The result of a sub-job, made in this process. With ``debug`` an error opens Python's debugger where it came
-    from.
+    """Run a sub-job in this process and return its result. With ``debug``, Python's debugger opens where an error was
+    raised.
     """
     enter: Debug = pdb.post_mortem
     wagons = tuple(_DebuggedWagon(one, enter) for one in plan.loaded.wagons) if debug else plan.loaded.wagons
@@ -193,7 +204,7 @@ def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool)
         memory_limit_bytes=plan.settings.memory_limit_bytes,
         threads=1,
         skip_bad_files=plan.settings.skip_bad_files,
-        access=plan.settings.access,
+        access=plan.settings.reading,
         seed=plan.settings.seed,
     )
     share = handed_out(plan, learning, index)
@@ -209,12 +220,12 @@ def rerun_share(plan: TrainPlan, learning: Learning, index: int, *, debug: bool)
     return result
 
 
-# Opens a debugger at a traceback.
+# A function that opens a debugger at a traceback.
 Debug = Callable[[TracebackType | None], None]
 
 
 class _DebuggedWagon(Wagon):
-    """A wagon whose errors a debugger sees before they stop it."""
+    """A wagon whose errors open a debugger before they are raised again."""
 
     def __init__(self, wagon: Wagon, debug: Debug) -> None:
         vars(self).update(vars(wagon))
@@ -229,7 +240,7 @@ class _DebuggedWagon(Wagon):
 
 
 def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
-    """A sub-job as the train handed it out."""
+    """Return a sub-job's share as the train handed it out."""
     learns = index < learning.shares_count or learning.step is None
     branches = plan.named_branches if learns else learning.branches
     share = learning.share(index, plan.shares[index], branches, plan.faults)
@@ -237,7 +248,9 @@ def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
 
 
 def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bool]:
-    """Whether wagons that came through have the kept result, bit for bit; those without a kept one are left out."""
+    """Tell for each successful wagon whether its result equals the cached result bit for bit. Wagons without a cached
+    result are left out.
+    """
     return {
         name: digest_of(kept[name].total) == digest_of(one.total)
         for name, one in result.wagons.items()
@@ -247,8 +260,8 @@ def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bo
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A train that ran once more. ``conditions`` are sentences on what differed between both runs besides the results,
-    ``notes`` what could not be done as then.
+    """A repeated train. ``conditions`` are sentences about differences in the conditions of the two runs, such as
+    package versions. ``notes`` say what could not be reproduced.
     """
 
     first: JobRecord
@@ -260,15 +273,18 @@ class Reproduction:
 def reproduce(
     out: Path, into: Path, *, workers: int | None = None, present_code: bool = False, force: bool = False
 ) -> Reproduction:
-    """Runs the train whose results are in ``out`` once more, into the directory ``into``.
+    """Repeat the train whose results are in ``out``, and write the new results to the directory ``into``.
 
-    The code is that of the first run, which is kept with its results; with ``present_code`` that of the files as they
-    are now. Nothing is taken from kept results. Raises MissingFileError if no train is kept, OptionError for a
-    directory that cannot be, and what ``branchline.run`` raises.
+    Runs the first run's code, which is stored with its results. With ``present_code``, runs the wagons' current files
+    instead. No stored results are reused.
+
+    Raises MissingFileError if no train is stored, OptionError for an invalid directory, and the errors of
+    ``branchline.run``.
     """
     out, into = out.absolute(), into.absolute()
     if out.resolve() == into.resolve():
-        raise OptionError("the first results would be replaced", path=str(into), hint="give another directory with -o")
+        hint = "give another directory with -o"
+        raise OptionError("the original results would be replaced", path=str(into), hint=hint)
     first = _record_of(out)
     earlier = earlier_run(out)
     if earlier.ledger is not None:
@@ -276,8 +292,8 @@ def reproduce(
     earlier.enter()
     plan, workers = _loaded(earlier, workers, present_code=present_code)
     settings = replace(plan.settings, workers=workers, on=None)
-    request = TrainRequest(plan.loaded, plan.dataset, settings, command=first.command, reuse=False)
-    result = run_quietly(request, into, force=force, pictures="none")
+    options = RunOptions(**vars(settings), command=first.command, reuse=False, force=force, pictures="none")
+    result = run_quietly(TrainRequest(plan.loaded, plan.dataset, options), into)
     return Reproduction(first, result, list(conditions(first, result.record)), earlier.notes)
 
 
@@ -285,27 +301,27 @@ def _record_of(out: Path) -> JobRecord:
     try:
         record = JobRecord.from_dict(json.loads((out / "job.json").read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise MissingFileError(f"there is no record of a run that can be read: {error}", path=str(out)) from None
+        raise MissingFileError(f"cannot read the record of a run: {error}", path=str(out)) from None
     if record.status == RUNNING:
-        raise OptionError("this run has not come to its end", path=str(out), hint="wait for it, or resume it")
+        raise OptionError("this run is not finished", path=str(out), hint="wait for it, or resume it")
     return record
 
 
 def _loaded(earlier: EarlierRun, workers: int | None, *, present_code: bool) -> tuple[TrainPlan, int | None]:
-    """The plan with its wagons, and the number of workers that can have their code."""
+    """Return the plan with its wagons, and the number of workers: 0 if only this process can load the stored code."""
     stored = earlier.stored
     changed = [] if stored.sources is None else stored.sources.changed()
     if stored.sources is None:
-        earlier.notes.append("the code of the first run is not kept: the present files of the wagons run")
+        earlier.notes.append("the code of the first run is not stored, so the present files of the wagons are used")
     if present_code or not changed:
         return stored.loaded(), workers
     what = f"the code of the first run is used, since {', '.join(changed)} changed"
-    earlier.notes.append(f"{what}; it runs in one process, which alone has it")
+    earlier.notes.append(f"{what}; it runs in a single process, since only this one can load it")
     return stored.loaded_as_it_was(), 0
 
 
 def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
-    """What differs between two runs besides their results, in sentences."""
+    """Describe the differences between two runs in versions, environment variables, source files and dataset."""
     if first.branchline != second.branchline:
         yield f"Branchline was {first.branchline}, and is {second.branchline} now"
     yield from _differences("", first.versions, second.versions)
@@ -315,11 +331,11 @@ def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
         before = then.get(one.module)
         if before is not None and before.sha256 != one.sha256:
             commit = f" (commit {before.commit[:12]}, {before.state})" if before.commit else ""
-            yield f"{one.path} is another one than then{commit}"
+            yield f"the source {one.path} differs{commit}"
     sizes = {(one.path, one.tree): (one.size_bytes, one.entries) for one in first.dataset}
     now = {(one.path, one.tree): (one.size_bytes, one.entries) for one in second.dataset}
     for key in sizes.keys() - now.keys():
-        yield f"{key[0]} is not read any more"
+        yield f"{key[0]} is no longer read"
     for key in now.keys() - sizes.keys():
         yield f"{key[0]} was not read then"
     for key in sorted(sizes.keys() & now.keys(), key=str):
@@ -332,6 +348,6 @@ def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
 def _differences(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(first.keys() | second.keys()):
         then, now = first.get(name), second.get(name)
-        # What only one run noted, as of an older version, says nothing.
+        # A fact that only one run recorded, for example because of an older version, is not a difference.
         if then is not None and now is not None and then != now:
             yield f"{what}{name} was {then}, and is {now} now"

@@ -1,43 +1,40 @@
-"""`branchline.run`: runs a train and writes its results and report."""
+"""`branchline.run`: run a train and write its results and report."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, overload
 
 from branchline.base.checks import folder_path
 from branchline.base.exit_codes import EXIT_INTERRUPTED
 from branchline.base.imports import require
-from branchline.base.limits import WORKER_TIMEOUT_S
 from branchline.base.notebook import is_notebook, notebook_bar
 from branchline.errors import BranchlineWarning, OptionError, PartialResultWarning, ReportWarning, warn
-from branchline.jobs.batch.system import is_batch_system
+from branchline.jobs.batch.system import SystemName
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.reading.access import Access
 from branchline.records.report.troubles import warning_sentences
 from branchline.records.sensors.status import part_done, progress_text
 from branchline.trains.out_folder.live_report import ReportsTo, reported
 from branchline.trains.out_folder.lock import JOBS, Claim, claimed
-from branchline.trains.out_folder.run_settings import BatchSettings
 from branchline.trains.out_folder.write_results import write
-from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest
+from branchline.trains.run_options import BatchSettings, RunOptions, takes_options
 from branchline.trains.running.result import TrainResult, incomplete
+from branchline.trains.running.table_files import NO_DIRECTORY
 from branchline.trains.running.train_run import run_train
 from branchline.trains.tables.table_folder import TableFolder
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from branchline.jobs.where import WhereLike
-    from branchline.reading.datasets.data_file import CompanionsLike
-    from branchline.records.output import Pictures
+    from branchline.jobs.where import WhereLike, WhereObject
     from branchline.records.sensors.status import TrainStatus
-    from branchline.trains.out_folder.run_settings import RunSettings
     from branchline.trains.plan import TrainPlan
+    from branchline.trains.run_options import RunSettings
     from branchline.trains.submitted.handle import SubmittedTrain
 
 
@@ -47,7 +44,7 @@ def run(
     dataset: object,
     out: str | os.PathLike[str],
     *,
-    on: Literal["slurm", "htcondor"],
+    on: SystemName,
     batch: BatchSettings | None = None,
     **settings: Unpack[RunSettings],
 ) -> SubmittedTrain: ...
@@ -57,132 +54,90 @@ def run(
     dataset: object,
     out: str | os.PathLike[str] | None = None,
     *,
-    on: WhereLike = None,
+    on: WhereObject | None = None,
     **settings: Unpack[RunSettings],
 ) -> TrainResult: ...
+@overload
 def run(
     wagons: object,
     dataset: object,
     out: str | os.PathLike[str] | None = None,
     *,
-    workers: int | None = None,
-    tree: str | None = None,
-    companions: CompanionsLike = None,
-    parameters: Mapping[str, object] | None = None,
-    max_events: int | None = None,
-    max_files: int | None = None,
-    seed: int = 0,
-    branches: Sequence[str] | None = None,
-    step_size: int | str | None = None,
-    memory_limit: int | str = "1 GiB",
-    access: Access | str | None = None,
-    skip_bad_files: bool = False,
-    worker_timeout: float = WORKER_TIMEOUT_S,
-    allow_missing: float = 0.0,
-    allow_partial: bool = False,
-    on: WhereLike = None,
+    on: str,
     batch: BatchSettings | None = None,
-    force: bool = False,
-    reuse: bool = True,
-    pictures: Pictures = "svg",
-    progress: Callable[[TrainStatus], None] | None = None,
-    command: str = "",
-    report_to: str | None = None,
+    **settings: Unpack[RunSettings],
+) -> TrainResult | SubmittedTrain: ...
+@takes_options
+def run(
+    wagons: object,
+    dataset: object,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    on: WhereLike | None = None,
+    batch: BatchSettings | None = None,
+    **options: Unpack[RunSettings],
 ) -> TrainResult | SubmittedTrain:
-    """Runs wagons over a dataset, which is read once for all of them.
+    """Run wagons over a dataset, which is read once for all of them.
 
-    A wagon is a function of ``events`` (``branchline.train.Events``), or has ``process(events)`` and maybe
-    ``postprocess(sum)``. What is returned is added over chunks; rows of a ``branchline.Table`` become a file.
+    A wagon is a function of ``events`` (``branchline.train.Events``), or an object with ``process(events)`` and
+    optionally ``postprocess(sum)``. The values that it returns for the chunks are added up; rows of a
+    ``branchline.Table`` are written to a file.
 
         def spectrum(events):
             return hist.Hist.new.Reg(50, 0, 100, name="pt").Weight().fill(ak.flatten(events.Muon.pt))
         branchline.run(spectrum, "data/*.root", "out", workers=4).outputs["spectrum"].plot()
 
-    wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list. dataset: what ``Dataset.of`` takes.
-    out: directory for results; None: in memory only. workers: processes, by default for all cores; 0: in this one.
-    parameters: of wagons, as ``{"spectrum.pt_min": 20}``. max_events, max_files: of each dataset. seed: of random
-        numbers. tree: of files that name none. companions: files beside each file, as ``["Kinematics.root"]``.
-        branches: read for all wagons; by default those they name or touch. access: how files are read, as "planned".
-    step_size: entries of a chunk (100000), as coffea's ``chunksize``, or bytes of the branches read ("50 MB").
-    memory_limit: bytes for reading in a worker. worker_timeout: seconds until an idle worker is replaced; 0: never.
-    skip_bad_files: leaves out, and lists, files that cannot be read. allow_missing: part of sub-jobs without result.
-    on: "dask=tcp://host:8786", a Dask client or cluster, or an executor; "slurm" or "htcondor" submits the train and
-        returns a ``SubmittedTrain`` at once; ``batch`` says how. force: replaces results of another process in ``out``.
-    reuse: takes what an earlier run into ``out`` made of the same code, parameters and files. command: for the report.
-    pictures: "svg", "both" (PNG too), "none". progress: a function of a ``TrainStatus``; None: a bar in notebooks.
-    report_to: the URL of a control room (default: ``BRANCHLINE_REPORT_TO``), "" for none; see ``ReportWarning``.
+    With ``on="slurm"`` or ``"htcondor"`` the train is submitted, and a ``SubmittedTrain`` is returned immediately. If a
+    wagon fails, the other wagons continue. After an error, the finished part of the results is returned. Ctrl-C keeps
+    the finished part and raises KeyboardInterrupt, unless ``allow_partial``.
 
-    A wagon that fails stops alone. An error gives what is done; Ctrl-C keeps it and raises, unless ``allow_partial``.
+    wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list.
+    dataset: anything that ``Dataset.of`` accepts.
+    out: directory for results; None keeps them in memory only.
+    batch: how a train is submitted.
     """
-    settings = TrainSettings.of(
-        workers=workers,
-        branches=branches,
-        step_size=step_size,
-        memory_limit=memory_limit,
-        skip_bad_files=skip_bad_files,
-        access=access,
-        worker_timeout=worker_timeout,
-        allow_missing=allow_missing,
-        max_events=max_events,
-        max_files=max_files,
-        seed=seed,
-        on=None if is_batch_system(on) else on,
-    )
-    request = TrainRequest(wagons, dataset, settings, tree, companions, command, reuse, parameters=parameters)
-    return _carried_out(request, out, on, batch, force, pictures, progress, report_to, allow_partial=allow_partial)
+    chosen = RunOptions.of("run", {"on": on, **options})
+    return _carried_out(TrainRequest(wagons, dataset, chosen), out, batch)
 
 
 def _raise_or_warn(result: TrainResult, *, allow_partial: bool) -> None:
-    """Raises KeyboardInterrupt for a train that was interrupted, and warns the caller of ``run`` of one that is not
-    complete otherwise.
+    """Raise KeyboardInterrupt for an interrupted train. If the train is incomplete for another reason, warn the caller
+    of ``run``.
     """
     if result.exit_code == EXIT_INTERRUPTED and not allow_partial:
-        kept = "it is not kept, since the train has no directory for results" if result.out is None else ""
-        kept = kept or f"it is kept in {result.out}, and the same call goes on from there"
-        raise KeyboardInterrupt(f"{incomplete(result.record)}; what was finished: {kept} (or give allow_partial=True)")
+        kept = "finished results are lost, since the train has no output directory" if result.out is None else ""
+        kept = kept or f"finished results are kept in {result.out}; repeat the call to continue"
+        raise KeyboardInterrupt(f"{incomplete(result.record)}; {kept} (allow_partial=True returns them instead)")
     if result.exit_code:
         warn(incomplete(result.record), PartialResultWarning, each_time=True)
 
 
 def _carried_out(
-    request: TrainRequest,
-    out: str | os.PathLike[str] | None,
-    on: object,
-    batch: BatchSettings | None,
-    force: bool,
-    pictures: Pictures,
-    progress: Callable[[TrainStatus], None] | None,
-    report_to: str | None,
-    *,
-    allow_partial: bool,
+    request: TrainRequest, out: str | os.PathLike[str] | None, batch: BatchSettings | None
 ) -> TrainResult | SubmittedTrain:
-    """Runs or submits a train for ``run``, with a warning at its caller if it is not complete."""
-    if progress is not None and not callable(progress):
-        raise OptionError(f"progress cannot be {progress!r}", hint="give a function of a TrainStatus")
-    if pictures not in ("svg", "both", "none"):
-        raise OptionError(f"pictures cannot be {pictures!r}", hint="give svg, both or none")
+    """Run or submit a train for ``run``. Warns the caller of ``run`` if the train is incomplete."""
+    options = request.options
     said: list[str] = []
-    reports = ReportsTo.of(report_to, None, said.append)
+    reports = ReportsTo.of(options.report_to, None, said.append)
     folder = None if out is None else folder_path("the directory of results", out)
-    if isinstance(on, str) and is_batch_system(on):
-        batch = batch or BatchSettings()
-        submitted = submit_train(request, folder, on, batch, force=force, pictures=pictures, reports=reports)
+    if options.is_submitted:
+        submitted = submit_train(request, folder, batch or BatchSettings(), reports=reports)
         _warn_of(said)
         return submitted
     if batch is not None:
         raise OptionError("batch is only for trains that are submitted", hint='give on="slurm" or on="htcondor" too')
-    with _shown(progress) as shown:
-        result = run_quietly(request, folder, force=force, pictures=pictures, progress=shown, reports=reports)
+    with _shown(options.progress) as shown:
+        result = run_quietly(request, folder, progress=shown, reports=reports)
     _warn_of(said)
     if doubts := warning_sentences(result.record):
         warn(" ".join(doubts), BranchlineWarning, each_time=True)
-    _raise_or_warn(result, allow_partial=allow_partial)
+    _raise_or_warn(result, allow_partial=options.allow_partial)
     return result
 
 
 @contextmanager
 def _shown(progress: Callable[[TrainStatus], None] | None) -> Iterator[Callable[[TrainStatus], None] | None]:
-    """What a train tells its progress to: the caller's function, or the bar of a notebook."""
+    """Return the progress callback: the caller's function or, in a notebook, a progress bar. None without either."""
     if progress is not None or not is_notebook():
         yield progress
         return
@@ -198,23 +153,22 @@ def _warn_of(reports: list[str]) -> None:
 def submit_train(
     request: TrainRequest,
     out: str | os.PathLike[str] | None,
-    system: str,
     batch: BatchSettings,
     *,
-    force: bool,
-    pictures: Pictures,
     reports: ReportsTo | None = None,
 ) -> SubmittedTrain:
-    """As ``run`` with the name of a batch system. Raises OptionError where ``out`` is None, and where the token for
-    reports cannot travel.
+    """Submit a train, as ``run`` does if ``on`` is the name of a batch system.
+
+    Raises OptionError if ``out`` is None, or if the token for reports cannot be passed to the batch system.
     """
     require("cloudpickle", "psutil", "boost_histogram", "uhi")
     from branchline.trains.submitted.handle import SubmittedTrain
     from branchline.trains.submitted.submit import submit
 
     if out is None:
-        raise OptionError("a submitted train needs a directory for its results", hint="name one that all nodes see")
-    submit(request, Path(out), system=system, batch=batch, force=force, pictures=pictures, reports=reports)
+        hint = "give a directory that all nodes can access"
+        raise OptionError("a submitted train needs a directory for its results", hint=hint)
+    submit(request, Path(out), batch=batch, reports=reports)
     return SubmittedTrain(Path(out))
 
 
@@ -222,62 +176,55 @@ def run_quietly(
     request: TrainRequest,
     out: str | os.PathLike[str] | None = None,
     *,
-    force: bool = False,
-    pictures: Pictures = "svg",
     progress: Callable[[TrainStatus], None] | None = None,
     stopping: Callable[[], None] | None = None,
     reports: ReportsTo | None = None,
 ) -> TrainResult:
-    """As ``run``, for a caller that looks at ``exit_code`` and ``errors`` itself. ``stopping`` is called at the first
-    Ctrl-C, in the signal's handler.
+    """Run a train like ``run``, but without raising or warning if it is incomplete: callers check ``exit_code`` and
+    ``errors``. ``stopping`` is called in the signal handler at the first Ctrl-C.
     """
-    interruption = Interruption()
-    with interruption.installed(), reported(reports) as train:
-        if out is None:
-            result = run_train(
-                request,
-                interruption,
-                stopping=stopping,
-                progress=_all_of(None if reports is None else train.note, progress),
-                reads=train.read,
-                told=train.told,
-                begin=lambda plan: train.begin(plan, request.command, None),
-            )
-            train.end(result.record)
-            return result
+    interruption, command = Interruption(), request.options.command
+    if out is not None:
         require("cloudpickle", "psutil", "boost_histogram", "uhi")
-        with claimed(Path(out), force=force) as claim:
-            if (claim.out / JOBS).is_dir():
-                # Imported here since few runs follow a submitted train.
+    with interruption.installed(), nullcontext() if reports is None else reported(reports) as train:
+        with nullcontext() if out is None else claimed(Path(out), force=request.options.force) as claim:
+            if claim is not None and (claim.out / JOBS).is_dir():
+                # Imported late, because few runs use the directory of a submitted train.
                 from branchline.trains.submitted.submission_folder import BatchFolder
                 from branchline.trains.submitted.submit import refuse_live
 
                 refuse_live(BatchFolder(claim.out))
 
             def begin(plan: TrainPlan) -> None:
-                _begin(claim, request.command)
-                train.begin(plan, request.command, claim.out)
+                if claim is not None:
+                    _begin(claim, command)
+                if train is not None:
+                    train.begin(plan, command, None if claim is None else claim.out)
 
             result = run_train(
                 request,
                 interruption,
                 stopping=stopping,
-                progress=_all_of(claim.note, train.note, progress),
-                reads=train.read,
-                told=train.told,
+                progress=_all_of(
+                    None if claim is None else claim.note, None if train is None else train.note, progress
+                ),
+                reads=None if train is None else train.read,
+                told=None if train is None else train.told,
                 begin=begin,
-                ledger=claim.out / LEDGER_NAME,
-                tables=TableFolder.below(claim.out),
+                ledger=None if claim is None else claim.out / LEDGER_NAME,
+                tables=NO_DIRECTORY if claim is None else TableFolder.below(claim.out),
             )
-            write(result, claim, pictures)
-        train.end(result.record)
+            if claim is not None:
+                write(result, claim, request.options.pictures)
+        if train is not None:
+            train.end(result.record)
     return result
 
 
 def _begin(claim: Claim, command: str) -> None:
-    """Clears the directory, after what jobs of a submitted train left there is brought into the ledger."""
+    """Clear the output directory. If it holds a submitted train, add the results of that train to the ledger first."""
     if (claim.out / JOBS).is_dir():
-        # Imported here since few runs follow a submitted train.
+        # Imported late, because few runs use the directory of a submitted train.
         from branchline.trains.submitted.ledger_rows import enter_rows
         from branchline.trains.submitted.reports import keep_reports
 
@@ -287,7 +234,7 @@ def _begin(claim: Claim, command: str) -> None:
 
 
 def _all_of(*takers: Callable[[TrainStatus], None] | None) -> Callable[[TrainStatus], None] | None:
-    """Shows the progress, writes it down and reports it; None where nobody wants to know."""
+    """Return a callback that calls all of the given callbacks; None if all of them are None."""
     wanted = [one for one in takers if one is not None]
 
     def take(now: TrainStatus) -> None:

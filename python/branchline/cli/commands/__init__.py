@@ -1,1 +1,1 @@
-"""The commands, each a function whose signature declares its arguments and options."""
+"""The commands: functions whose signatures declare the command-line arguments and options."""

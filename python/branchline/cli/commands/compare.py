@@ -1,4 +1,6 @@
-"""`branchline compare`: which of two places, accesses, layouts or commands is faster, and how sure that is."""
+"""`branchline compare`: which of two storage systems, access modes, layouts or commands is faster, with a confidence
+interval.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +13,21 @@ from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 
 if TYPE_CHECKING:
-    from branchline.lab.comparison.command_samples import Subject
+    from branchline.lab.comparison.command_samples import ComparedSubject
     from branchline.lab.comparison.reading_samples import ReadingOptions
 
 
 class Comparing(NamedTuple):
-    """How long two subjects are compared, and what is kept of it."""
+    """Options for how long to measure, and for where to write the samples."""
 
-    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time that it may take.")] = 10
+    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit.")] = 10
     precision: Annotated[
-        str, Option("--precision", metavar="N%", help="End when half of the interval is as narrow as this.")
+        str,
+        Option("--precision", metavar="N%", help="Stop when the half-width of the confidence interval is this small."),
     ] = "2%"
     seed: Annotated[
         int | None,
-        Option("--seed", minimum=0, metavar="N", help="Draws the order of the runs."),
+        Option("--seed", minimum=0, metavar="N", help="Seed for the order of the runs."),
     ] = None
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write all samples to a file, as JSON.")
@@ -35,45 +38,48 @@ def compare(
     first: Annotated[str, Argument(metavar="A", help="A file, folder, pattern or URL; or a command, in quotes.")],
     plan: Comparing,
     second: Annotated[
-        str | None, Argument(metavar="B", help="Another one, with the same data or the same work.")
+        str | None, Argument(metavar="B", help="The subject to compare with, with the same data or work.")
     ] = None,
     access: Annotated[
         list[str],
         Option(
             "--access",
             metavar="MODE",
-            help='How files are read, as "plain" or "plain,read_ahead=1 MiB"; given twice, A and B differ in it.',
+            help='Access mode, as "plain" or "plain,read_ahead=1 MiB"; give it twice for different modes in A and B.',
         ),
     ] = [],  # noqa: B006 - never changed
-    tree: Annotated[str, Option("--tree", help="The tree that is read (default: the only one).")] = "",
-    branches: Annotated[str, Option("--branches", metavar="NAMES", help="What is read, as px,Muon_*; else all.")] = "",
-    warm: Annotated[bool, Option("--warm", help="Read files from the page cache, and not cold.")] = False,
+    tree: Annotated[str, Option("--tree", help="The tree to read (default: the only one).")] = "",
+    branches: Annotated[
+        str, Option("--branches", metavar="NAMES", help="Branches to read, as px,Muon_* (default: all).")
+    ] = "",
+    warm: Annotated[bool, Option("--warm", help="Read files from the page cache instead of cold.")] = False,
     cold: Annotated[
         list[str],
         Option(
             "--cold",
             metavar="PATH",
-            help="Throw this file, or all below this folder, out of the page cache before each run; may be repeated.",
+            help="Evict this file, or all files in this folder, from the page cache before each run; may be repeated.",
         ),
     ] = [],  # noqa: B006 - never changed
 ) -> None:
-    """Says which of two places, access modes, layouts or commands is faster, by how much, and how sure that is.
+    """Measure which of two storages, access modes, layouts or commands is faster, by how much, and with what
+    confidence.
 
-    Both run in rounds, in an order that is drawn, and the first one twice: what it takes beside itself shows what the
-    machine alone does. The ratio of their times has an interval by the signed-rank test; six rounds are needed for it.
-    It says in which phase the difference lies; of commands only what is seen from outside, but for `branchline run`,
-    which gets --force and --no-reuse. Files are read cold where they can be, and that is proved.
+    Both run in rounds, in random order, and A runs twice per round: its ratio to itself shows the noise of the machine.
+    The ratio of the times has a confidence interval from the signed-rank test, which needs six rounds. The result names
+    the phase in which the difference arises; for commands other than `branchline run`, which get --force and
+    --no-reuse, only externally visible quantities are compared. Files are read cold if possible, which is verified.
 
     Examples:
-        Whether a server is as fast as the disk behind it:
+        Whether a server is as fast as its disk:
             branchline compare /data/a.root root://localhost//data/a.root --cold /data/a.root
         Two ways to read the same files:
             branchline compare --access plain --access prefetch 'data/*.root'
         Whether a merged file is read faster, for some branches:
             branchline compare old.root new.root --tree Events --branches 'Muon_*'
-        Whether a second process helps, with the files on the disk and not in memory:
+        Whether a second process helps, with the files on disk and not in memory:
             branchline compare --cold data 'branchline run w.py data -o one -j 1' 'branchline run w.py data -o two -j 2'
-        Beside a macro of ROOT:
+        Compare with a ROOT macro:
             branchline compare 'root -b -q macro.C' 'branchline run wagons.py data -o out'
 
     """
@@ -91,7 +97,7 @@ def compare(
     wished.check()
     if plan.output is not None:
         check_writable(plan.output)
-    log(f"the order of the runs is drawn by --seed {drawn}")
+    log(f"order of the runs: --seed {drawn}")
     found = compared(wished, log)
     for subject in (one, other):
         print_out(f"{subject.name}: {' '.join(subject.whole)}")
@@ -101,37 +107,44 @@ def compare(
         write_whole(plan.output, json.dumps(to_plain(found), indent=1).encode())
 
 
-def _subjects(first: str, second: str | None, access: list[str], wanted: ReadingOptions) -> tuple[Subject, Subject]:
-    """What is compared. Raises OptionError for what does not go together."""
+def _subjects(
+    first: str, second: str | None, access: list[str], wanted: ReadingOptions
+) -> tuple[ComparedSubject, ComparedSubject]:
+    """Return the two subjects to compare. Raises OptionError for an invalid combination of arguments."""
     from branchline.errors import OptionError
-    from branchline.lab.comparison.command_samples import Command
+    from branchline.lab.comparison.command_samples import ShellCommand
     from branchline.lab.comparison.reading_samples import Reading, is_place
 
     if len(access) > 2:
         raise OptionError(f"--access is given {len(access)} times", hint="give it once for both, or twice")
     if not second and len(access) < 2:
-        raise OptionError("there is nothing to compare it with", hint="give B, or --access twice")
+        raise OptionError("nothing to compare with", hint="give B, or --access twice")
     second = second or first
     accesses = [access[0], access[-1]] if access else ["", ""]
     if is_place(first) != is_place(second):
         place, command = (first, second) if is_place(first) else (second, first)
-        raise OptionError(f"{place!r:.200} is a file, and {command!r:.200} a command", hint="compare two of a kind")
+        raise OptionError(
+            f"cannot compare the file {place!r:.200} with the command {command!r:.200}",
+            hint="compare two files or two commands",
+        )
     if is_place(first):
         return Reading.of("A", first, accesses[0], wanted), Reading.of("B", second, accesses[1], wanted)
     if access or wanted.tree or wanted.branches or not wanted.is_cold:
-        raise OptionError("--access, --tree, --branches and --warm are for files", hint="write them into the commands")
-    commands = Command.of("A", first), Command.of("B", second)
+        raise OptionError(
+            "--access, --tree, --branches and --warm only apply to files", hint="put them into the commands"
+        )
+    commands = ShellCommand.of("A", first), ShellCommand.of("B", second)
     for one in commands:
         if one.added:
-            log(f"{one.name} runs with {' '.join(one.added)}, so that nothing of the run before is taken")
+            log(f"{one.name} runs with {' '.join(one.added)}, so that it reuses no earlier results")
     return commands
 
 
 def _part(text: str) -> float:
-    """Per cent as a part."""
+    """Parse a percentage and return it as a fraction. Raises OptionError."""
     from branchline.errors import OptionError
 
     try:
         return float(text.removesuffix("%")) / 100
     except ValueError:
-        raise OptionError(f"{text!r:.40} is no precision", hint="write it like 2%") from None
+        raise OptionError(f"invalid precision {text!r:.40}", hint="write it like 2%") from None

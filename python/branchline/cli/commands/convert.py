@@ -4,36 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
+from branchline.base.codecs import DEFAULT_CODEC, USUAL_SETTINGS
 from branchline.base.quantities import count, counted, size
-from branchline.cli.options import ReadingSettings, requests_recorded
+from branchline.cli.options import (
+    CLUSTER_BYTES_OPTION,
+    LAYOUT,
+    ClusterEvents,
+    KeptBranches,
+    OutputFile,
+    ReadingSettings,
+    requests_recorded,
+)
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_out
 from branchline.cli.progress_bar import progress_bar
 from branchline.writing.columns.output_file import CLUSTER_BYTES, PAGE_BYTES, ConvertProgress
 
 KINDS = {"rntuple": "RNTuple", "ttree": "TTree", "parquet": "Parquet"}
-_LAYOUT = "How the output is laid out"
 
 
 class OutputLayout(NamedTuple):
-    """The layout of the output."""
+    """Options for how entries are stored in the output."""
 
-    codec: Annotated[
-        str, Option("--codec", metavar="CODEC", help="zstd:5, zlib:1, lz4:4, lzma:8 or none.", group=_LAYOUT)
-    ] = "zstd:5"
-    cluster_events: Annotated[
-        int | None, Option("--cluster-events", minimum=1, help="Entries of a cluster.", group=_LAYOUT)
-    ] = None
-    cluster_bytes: Annotated[
-        str,
-        Option("--cluster-bytes", metavar="SIZE", help="Approximate compressed size of a cluster.", group=_LAYOUT),
-    ] = CLUSTER_BYTES
+    codec: Annotated[str, Option("--codec", metavar="CODEC", help=f"{USUAL_SETTINGS} or none.", group=LAYOUT)] = (
+        DEFAULT_CODEC
+    )
+    cluster_events: ClusterEvents = None
+    cluster_bytes: Annotated[str, CLUSTER_BYTES_OPTION] = CLUSTER_BYTES
     page_size: Annotated[
         str,
-        Option("--page-size", metavar="SIZE", help="Largest page or basket, before compression.", group=_LAYOUT),
+        Option(
+            "--page-size", metavar="SIZE", help="Maximum size of a page or basket, before compression.", group=LAYOUT
+        ),
     ] = PAGE_BYTES
 
 
@@ -41,27 +45,23 @@ def convert(
     inputs: Annotated[
         list[str], Argument(metavar="IN...", help="Files, patterns, directories, lists of files (.txt), FILE:TREE.")
     ],
-    output: Annotated[Path, Option("--output", "-o", metavar="OUT", help="The file to write.")],
+    target: OutputFile,
+    kept: KeptBranches,
     layout: OutputLayout,
     reading: ReadingSettings,
     to: Annotated[
         Literal["rntuple", "ttree", "parquet"] | None,
-        Option("--to", help="Format of OUT (default: Parquet for *.parquet, else the other of TTree and RNTuple)."),
+        Option(
+            "--to",
+            help="Format of OUT (default: Parquet for *.parquet, otherwise RNTuple for TTrees and TTree for RNTuples).",
+        ),
     ] = None,
     tree: Annotated[
-        str | None, Option("--tree", metavar="NAME", help="Tree of the files, where IN does not name one.")
+        str | None, Option("--tree", metavar="NAME", help="Tree to convert if IN does not name one.")
     ] = None,
-    branches: Annotated[
-        str | None,
-        Option("--branches", metavar="NAMES", help="Branches to keep: names and patterns, separated by commas."),
-    ] = None,
-    drop: Annotated[
-        str | None, Option("--drop", metavar="NAMES", help="Branches to leave out, written as --branches.")
-    ] = None,
-    force: Annotated[bool, Option("--force", help="Replace OUT if it exists.")] = False,
     memory: Annotated[str, Option("--memory", metavar="SIZE", help="Memory for reading.")] = "1 GiB",
 ) -> None:
-    """Converts trees: a TTree to an RNTuple, an RNTuple to a TTree, or either to Parquet.
+    """Convert trees: a TTree to an RNTuple, an RNTuple to a TTree, or either to Parquet.
 
     Examples:
         Convert a TTree to an RNTuple:
@@ -73,21 +73,22 @@ def convert(
     # Imported here since it imports awkward.
     from branchline.writing.merging.convert import convert as convert_files
 
+    names = kept.names()
     with requests_recorded(reading.trace_to), _progress() as progress:
         made = convert_files(
             inputs,
-            output,
+            target.output,
             to=to,
             tree=tree,
-            branches=branches.split(",") if branches else None,
-            drop=drop.split(",") if drop else (),
+            branches=names["branches"],
+            drop=names["drop"] or (),
             codec=layout.codec,
             cluster_entries=layout.cluster_events,
             cluster_bytes=layout.cluster_bytes,
             page_bytes=layout.page_size,
             memory_limit=memory,
             access=reading.access,
-            force=force,
+            force=target.force,
             progress=progress,
         )
     for old, new in made.renamed:

@@ -1,6 +1,6 @@
 """`branchline forecast`, `calibrate` and `advise`: forecast the cost of work, and suggest changes.
 
-`branchline advise --prove` measures a change with paired reads or job runs, and compares it with the forecast.
+`branchline advise --prove` measures a change with paired reads or job runs, and compares the gain with the forecast.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.limits import PROOF_S
+from branchline.base.option_fields import comma_separated
 from branchline.base.plain import finite, to_plain
 from branchline.base.processes import own_python
-from branchline.base.quantities import duration
+from branchline.base.quantities import GB, duration, rate
 from branchline.cli.options import ReadingSettings, requests_recorded
 from branchline.cli.parameters import Argument, Option
 from branchline.cli.printing import log, print_json, print_out
@@ -24,7 +25,7 @@ from branchline.errors import OptionError
 
 if TYPE_CHECKING:
     from branchline.lab.advice.advise import Advised
-    from branchline.lab.comparison.command_samples import ArmRun, Command
+    from branchline.lab.comparison.command_samples import ArmRun, ShellCommand
     from branchline.lab.forecast.checked import Checked
     from branchline.lab.forecast.subject import Subject
     from branchline.reading.access import Access
@@ -32,13 +33,11 @@ if TYPE_CHECKING:
 
 Work = Annotated[
     list[str],
-    Argument(
-        metavar="JOB|TRACE|DATASET...", help="A directory of results or its job.json; a trace; else files to read."
-    ),
+    Argument(metavar="JOB|TRACE|DATASET...", help="A results directory or its job.json; a trace; or files to read."),
 ]
 Branches = Annotated[
     str | None,
-    Option("--branches", metavar="NAMES", help="Branches that are read of a dataset (default: all), with commas."),
+    Option("--branches", metavar="NAMES", help="Branches of a dataset to read (default: all), separated by commas."),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print everything as JSON.")]
 
@@ -51,33 +50,33 @@ def forecast(
         Option(
             "--what-if",
             metavar="KEY=VALUE",
-            help="What is otherwise: rtt=63ms, bandwidth=7MB/s (of each worker), access=prefetch, gap=64kB, "
-            "tree-cache=10MB, buffer=16MB (requested at a time), codec=zstd:5, layout=merged, order=entry, "
-            "order=branch, baskets=64kB, clusters=30MB, branches=a,b, cores=4, threads=2 (in each worker), "
-            "jobs=1000 (at once, which share the bandwidth); several with commas, or repeated.",
+            help="Changed conditions: rtt=63ms, bandwidth=7MB/s (per worker), access=prefetch, gap=64kB, "
+            "tree-cache=10MB, buffer=16MB (per request), codec=zstd:5, layout=merged, order=entry, "
+            "order=branch, baskets=64kB, clusters=30MB, branches=a,b, cores=4, threads=2 (per worker), "
+            "jobs=1000 (concurrent, sharing the bandwidth); separated by commas, or repeated.",
         ),
     ] = [],  # noqa: B006 - never changed
     branches: Branches = None,
     platform: Annotated[
         Path | None,
-        Option("--platform", metavar="FILE.toml", help="Disks, servers, links, caches and nodes that jobs share."),
+        Option("--platform", metavar="FILE.toml", help="Disks, servers, links, caches and nodes shared by jobs."),
     ] = None,
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="FILE", help="Keep the forecast, for `branchline forecast check`."),
+        Option("--output", "-o", metavar="FILE", help="Save the forecast, for `branchline forecast check`."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Says what the same work would take under other conditions: time, CPU efficiency, bytes, requests.
+    """Forecast the same work under other conditions: time, CPU efficiency, bytes, requests.
 
-    Requests and bytes are planned on the metadata of the files, without reading them; rates are those in the record of
-    the job, or measured on a sample of the dataset. Intervals are meant to hold the truth in 90 % of all cases. Jobs at
-    once, and the jobs of a trace, are simulated: the table has a row for each number of jobs.
+    Requests and bytes are planned from the metadata of the files, without reading their data; rates are taken from the
+    record of the job, or measured on a sample of the dataset. Intervals have a nominal coverage of 90 %. Concurrent
+    jobs, and the jobs of a trace, are simulated: the table has a row for each number of jobs.
 
     Examples:
         Would a job be slower at 63 ms and 7 MB/s:
             branchline forecast out --what-if rtt=63ms,bandwidth=7MB/s
-        Whether merging helps who reads two branches:
+        Whether merging helps when reading two branches:
             branchline forecast "data/*.root" --branches a,b --what-if layout=merged,order=entry
         How many jobs like this one a link of 1 GB/s can feed:
             branchline forecast out --what-if jobs=1000,bandwidth=1GB/s
@@ -91,7 +90,7 @@ def forecast(
 
     wanted = conditions_of(conditions)
     shared = load_platform(platform) if platform is not None else None
-    names = tuple(branches.split(",")) if branches else None
+    names = comma_separated(branches)
     with requests_recorded(reading.trace_to):
         found = answer(location, wanted, names, reading.access, shared)
     if kept_or_printed(found, output, as_json=as_json):
@@ -103,21 +102,21 @@ def forecast(
 
 
 def check(
-    path: Annotated[Path | None, Argument(metavar="FORECAST", help="A forecast that was kept with -o.")] = None,
+    path: Annotated[Path | None, Argument(metavar="FORECAST", help="A forecast saved with -o.")] = None,
     jobs: Annotated[
-        list[str] | None, Argument(metavar="JOB...", help="Jobs that did the work so: directories of results.")
+        list[str] | None, Argument(metavar="JOB...", help="Jobs that ran under these conditions: results directories.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Says how right a forecast was: its error, and how many of its intervals hold what was measured.
+    """Compare a forecast with measurements: its error, and how many of its intervals contain the measured value.
 
-    The forecast and what was measured are kept, as is advice that was proved by `branchline advise --prove`. Without a
-    forecast all of them are shown.
+    The forecast and the measurements are stored, as is advice that was measured by `branchline advise --prove`. Without
+    a forecast all stored ones are shown.
 
     Examples:
         Compare a forecast with two jobs:
             branchline forecast check merged.json out-1 out-2
-        How right all forecasts on this machine were:
+        How accurate all forecasts on this machine were:
             branchline forecast check
 
     """
@@ -131,7 +130,7 @@ def check(
         print_checked(load_checked().here(), as_json=as_json)
         return
     if not jobs:
-        raise OptionError("no job is named that did the work so", hint="name the directory of its results, too")
+        raise OptionError("no job to compare the forecast with", hint="add the results directory of a job")
     forecast_kept = kept(path)
     record = checked(forecast_kept, [job_record(job) for job in jobs])
     keep_checked(checked_of(forecast_kept, record))
@@ -141,28 +140,30 @@ def check(
     for name, one in zip(jobs, record.checks, strict=True):
         held = "inside the interval" if one.is_held else "outside the interval"
         print_out(
-            f"{name}: said {duration(one.said_s)}, measured {duration(one.measured_s)} ({one.error:+.1%}, {held}); "
+            f"{name}: forecast {duration(one.said_s)}, measured {duration(one.measured_s)} ({one.error:+.1%}, {held}); "
             f"bytes {one.bytes_error:+.1%}, requests {one.requests_error:+.1%}"
         )
-    print_out(f"median error {record.median_error:.1%}; {record.coverage:.0%} of the 90 % intervals hold")
+    print_out(
+        f"median error {record.median_error:.1%}; {record.coverage:.0%} of the 90 % intervals contain the measurement"
+    )
 
 
 def calibrate(
     reading: ReadingSettings,
     location: Annotated[
-        list[str] | None, Argument(metavar="DATASET...", help="Files at a storage that is measured, too.")
+        list[str] | None, Argument(metavar="DATASET...", help="Files on a storage to measure as well.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measures this machine, and a storage, for forecasts: takes at most a minute.
+    """Measure this machine, and optionally a storage, for forecasts; takes at most a minute.
 
-    Codecs are measured on files that are written for it and removed, the storage by reading some of the files that are
-    named. The result is kept in a file of yours, and used by `branchline forecast` for codecs that a job did not meet.
+    Codecs are measured with temporary files, the storage by reading some of the given files. The result is saved in the
+    user's state directory, and `branchline forecast` uses it for codecs that a job did not read.
 
     Examples:
         Measure this machine:
             branchline calibrate --json
-        And a storage, as it is from here:
+        And a storage, as seen from here:
             branchline calibrate root://eos.example.org//data/*.root
 
     """
@@ -170,19 +171,19 @@ def calibrate(
     from branchline.lab.forecast.calibration import load_calibration, save_calibration
     from branchline.reading.datasets.dataset import Dataset
 
-    files = tuple(Dataset.of(location)) if location else ()
+    files = tuple(Dataset.of(location, access=reading.access)) if location else ()
     found = measured(files, reading.access, load_calibration())
     path = save_calibration(found)
     if as_json:
         print_json(finite(to_plain(found)))
         return
-    print_out(f"{found.machine}: decoding {found.decode_s_per_byte * 1e9:.2f} s for a GB, and decompressing")
+    print_out(f"{found.machine}: decoding {found.decode_s_per_byte * GB:.2f} s per GB, and decompressing")
     for codec, seconds in found.decompress_s_per_byte.items():
-        print_out(f"   {codec}: {seconds * 1e9:.2f} s for a GB")
+        print_out(f"   {codec}: {seconds * GB:.2f} s per GB")
     for name, one in found.storages.items():
-        rate = f"{one.bytes_per_second / 1e6:.0f} MB/s" if one.bytes_per_second else "an unknown bandwidth"
-        print_out(f"{name}: {one.round_trip_s * 1e3:.2g} ms, {rate}, {one.call_s * 1e3:.2g} ms for a call besides")
-    print_out(f"kept in {path}")
+        bandwidth = rate(one.bytes_per_second, 1) if one.bytes_per_second else "an unknown bandwidth"
+        print_out(f"{name}: {duration(one.round_trip_s)}, {bandwidth}, {duration(one.call_s)} overhead per call")
+    print_out(f"saved in {path}")
 
 
 def advise(
@@ -191,27 +192,31 @@ def advise(
     branches: Branches = None,
     do_in: Annotated[
         Path | None,
-        Option("--do", metavar="DIR", help="Follow the first advice that means new files: write them here, verified."),
+        Option(
+            "--do",
+            metavar="DIR",
+            help="Apply the first advice that requires new files: write them to this directory, verified.",
+        ),
     ] = None,
     is_proved: Annotated[
-        bool, Option("--prove", help="Read before and after in pairs, and print forecast and measurement.")
+        bool, Option("--prove", help="Measure before and after in pairs, and print forecast and measurement.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Says what would make a job or the reading of a dataset faster: at most five changes, the largest gain first.
+    """Suggest changes that make a job or the reading of a dataset faster: at most five, the largest gain first.
 
-    The gain of each is forecast as by `branchline forecast`, or tried on a sample where files are near; less than 3 %
-    is not said. Several jobs over the same files are compared with one train of all their wagons. A job whose files are
-    gone is advised by its record alone.
+    The gain of each is forecast as by `branchline forecast`, or measured on a sample if the files are near; gains below
+    3 % are not reported. Several jobs over the same files are compared with one train of all their wagons. If the files
+    of a job no longer exist, the advice is based on its record alone.
 
     Examples:
         What would help a job:
             branchline advise out
-        Whether one train of several jobs, which read the same, would be faster:
+        Whether one train of several jobs that read the same files would be faster:
             branchline advise out-1 out-2 out-3
-        What would help who reads two branches of some files:
+        What would help when reading two branches of some files:
             branchline advise "data/*.root" --branches a,b
-        Follow the advice, and measure what it has gained:
+        Apply the advice, and measure the gain:
             branchline advise "data/*.root" --do better --prove
 
     """
@@ -224,20 +229,20 @@ def advise(
         _advise_together(location, as_json=as_json)
         return
     with requests_recorded(reading.trace_to):
-        said = advice_on(location, tuple(branches.split(",")) if branches else None, reading.access)
+        said = advice_on(location, comma_separated(branches), reading.access)
     found, subject = said.found, said.subject
     if said.unsaid:
         log(said.unsaid)
     if as_json:
         print_json(finite(to_plain(found)))
         return
-    print_advice(advice_of(found), "Nothing that Branchline knows of would save 3 % of the time.")
+    print_advice(advice_of(found), "No known change would save 3 % of the time.")
     chosen = next((one for one in found if one.change.writes or not do_in), None)
     if not (do_in or is_proved):
         return
     if chosen is None or subject is None:
-        hint = "name the files where they are now" if subject is None else "follow what is said by hand"
-        raise OptionError("there is no advice here that can be followed or proved", hint=hint)
+        hint = "give the current location of the files" if subject is None else "apply the advice by hand"
+        raise OptionError("no advice can be applied or measured here", hint=hint)
     written = do(chosen, subject.files, do_in) if do_in else ()
     for file in written:
         print_out(f"written and verified: {file.path}")
@@ -246,7 +251,7 @@ def advise(
 
 
 def _advise_together(jobs: list[str], *, as_json: bool) -> None:
-    """Advice for several jobs: one train, if they read the same."""
+    """Print the advice to run several jobs as one train, if the jobs read the same files."""
     from branchline.cli.tables.lines import print_advice
     from branchline.lab.forecast.subject import job_record
     from branchline.records.diagnosis.job_advice import advise_jobs
@@ -255,14 +260,14 @@ def _advise_together(jobs: list[str], *, as_json: bool) -> None:
     if as_json:
         print_json(finite(to_plain(found)))
         return
-    print_advice(found, "These jobs do not read the same files: name each alone to see what would help it.")
+    print_advice(found, "These jobs do not read the same files: run advise for each job separately.")
 
 
 def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S) -> None:
-    """Compares the work as it is with that as the advice has it, prints forecast and measurement, and keeps both.
+    """Measure the work before and after the change, print the forecast and the measurement, and save both.
 
-    ``written`` are the new files, if there are any yet; both are read in turns for ``budget_s`` seconds. Raises
-    OptionError for what cannot be run again.
+    ``written`` are the changed files, if they were already written. Both variants run alternately for ``budget_s``
+    seconds. Raises OptionError if the work cannot be repeated.
     """
     from branchline.lab.forecast.checked import keep_checked, load_checked
 
@@ -271,17 +276,18 @@ def prove(advised: Advised, subject: Subject, written: Sequence[DataFile], budge
     print_out(f"{found.advice}: forecast to save {duration(found.saving_said_s or 0.0)}, measured {duration(saved_s)}")
     if found.low_s is not None and found.high_s is not None:
         print_out(f"   95 % interval of {found.pairs} pairs: {found.low_s:.3g} to {found.high_s:.3g} s")
-    print_out(f"   kept in {keep_checked([found])}: branchline forecast check shows all")
+    print_out(f"   saved in {keep_checked([found])}; show all with: branchline forecast check")
     error = load_checked().here().savings_error()
     if error is not None:
-        print_out(f"   what advice has saved here differed from its forecasts by {error:.0%} (median)")
+        print_out(f"   measured savings on this machine differed from their forecasts by {error:.0%} (median)")
 
 
 def measured_proof(
     advised: Advised, subject: Subject, written: Sequence[DataFile], budget_s: float = PROOF_S
 ) -> Checked:
-    """The paired study: both in turns, for about ``budget_s`` seconds. Of readings only the reading is compared, of
-    jobs the whole command.
+    """Run a paired study of the change for about ``budget_s`` seconds; return the forecast and the measurement.
+
+    For a dataset, only reading is compared; for a job, the whole command is compared.
     """
     from branchline.lab.comparison.compare import FIRST, ComparisonPlan, compare
     from branchline.lab.forecast.checked import Checked, machine_name, now_text
@@ -295,7 +301,7 @@ def measured_proof(
             else _job_commands(advised, subject.job.command, folder)
         )
         found = compare(ComparisonPlan(before, after, precision=0.03, budget_s=budget_s, seed=1), log)
-    # The machine is now as busy as it is: the part is what was forecast.
+    # The load of the machine may have changed since the forecast, so only relative gains are compared.
     now_s = statistics.median(one.wall_s for one in found.samples if one.arm == FIRST)
     low, high = (None if part is None else now_s * (1 - part) for part in (found.wall.high, found.wall.low))
     part = 1 - found.wall.value
@@ -317,7 +323,7 @@ def measured_proof(
 def _readings(
     advised: Advised, subject: Subject, written: Sequence[DataFile], folder: Path
 ) -> tuple[ReadingProcess, ReadingProcess]:
-    """Two programs that read the files."""
+    """Return the processes that read the original files and the changed files."""
     from branchline.lab.advice.changes import write_changed
 
     change = advised.change
@@ -341,8 +347,9 @@ def _reading(name: str, folder: Path, subject: Subject, files: Sequence[DataFile
 
 @dataclass(frozen=True)
 class ReadingProcess:
-    """A reading that is compared, each time in a new process. Its time is that of reading alone: what starting Python
-    takes differs by more on a busy machine than what a quick reading takes.
+    """A variant of reading in a paired study; each sample is read in a new process.
+
+    Only the read time counts: on a busy machine, Python's startup time varies by more than a short read takes.
     """
 
     name: str
@@ -352,38 +359,40 @@ class ReadingProcess:
 
     @property
     def whole(self) -> list[str]:
-        """The words of its command."""
+        """The command line of the reading process."""
         return [*own_python(), "-m", "branchline.lab.advice.timed_read", str(self.request)]
 
     def prepare(self, wait_s: float) -> None:
-        """Nothing is to be done."""
+        """Do nothing: reading needs no preparation."""
 
     def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
-        """Reads once."""
+        """Read the files once and return the measurement."""
         from branchline.lab.advice.timed_read import ReadingDone
-        from branchline.lab.comparison.command_samples import Command
+        from branchline.lab.comparison.command_samples import ShellCommand
 
         self.done.unlink(missing_ok=True)
-        sample = Command(self.name, tuple(self.whole)).taken(round_number, position, cached_bytes, wait_s)
+        sample = ShellCommand(self.name, tuple(self.whole)).taken(round_number, position, cached_bytes, wait_s)
         if sample.code:
             return sample
         done = ReadingDone.of(self.done)
         return replace(sample, wall_s=done.wall_s, events=done.entries)
 
 
-def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[Command, Command]:
-    """The command of a job, without and with an option."""
-    from branchline.lab.comparison.command_samples import Command
+def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[ShellCommand, ShellCommand]:
+    """Return the job's command without and with the advised option. Raises OptionError if the advice is not an
+    option.
+    """
+    from branchline.lab.comparison.command_samples import ShellCommand
 
     option = advised.change.option
     if not option.startswith("--") or "--cache-dir" in option or not command.startswith("branchline run"):
         hint = "run the job with the change, and compare with: branchline compare A B"
-        raise OptionError(f"{advised.advice.id} is no option with which the job can be run again", hint=hint)
+        raise OptionError(f"the advice {advised.advice.id} is not an option of the job's command", hint=hint)
     module = shlex.join([*own_python(), "-m", "branchline"])
     again = module + command.removeprefix("branchline")
     out = "--force --no-reuse --output"
-    # Whatever the command has for an option, the last one counts.
+    # The options are appended, because the last occurrence of an option counts, whatever the command contains.
     return (
-        Command.of("A", f"{again} {out} {shlex.quote(str(folder / 'before'))}"),
-        Command.of("B", f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}"),
+        ShellCommand.of("A", f"{again} {out} {shlex.quote(str(folder / 'before'))}"),
+        ShellCommand.of("B", f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}"),
     )

@@ -1,4 +1,4 @@
-"""`branchline inspect` and `locate`: show the layout of files on disk, and list their replicas."""
+"""`branchline inspect` and `locate`: show the layout of files on disk, and list the replicas of files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.limits import DISK_PAGE_BYTES
+from branchline.base.option_fields import comma_separated
 from branchline.base.plain import to_plain
 from branchline.cli.options import Trace, requests_recorded
 from branchline.cli.parameters import Argument, Option
@@ -35,14 +36,14 @@ def inspect(
         Option("--picture", metavar="FILE", help="Draw the baskets, offset against entry, to an .svg or .png file."),
     ] = None,
     page_bytes: Annotated[
-        int, Option("--page-size", minimum=512, metavar="BYTES", help="Size of a page of the disk.")
+        int, Option("--page-size", minimum=512, metavar="BYTES", help="Page size of the disk.")
     ] = DISK_PAGE_BYTES,
     trace_to: Trace = None,
 ) -> int:
-    """Shows how a tree lies in its file, or how the files of a dataset differ, and what to improve.
+    """Show how a tree is stored in its file, or how the files of a dataset differ, and what to improve.
 
     Examples:
-        Show where the baskets of a tree lie:
+        Show where the baskets of a tree are:
             branchline inspect file.root:Events
         Compare the files of a dataset:
             branchline inspect "data/*.root"
@@ -82,7 +83,7 @@ def _inspect_file(
 
     layout = inspect_file(
         file.opens if file.tree is None else f"{file.opens}:{file.tree}",
-        branches.split(",") if branches else None,
+        comma_separated(branches),
         page_bytes=page_bytes,
     )
     if picture is not None:
@@ -94,25 +95,25 @@ def _inspect_file(
         return
     print_file(layout, console())
     if picture is not None:
-        print_out(f"look at {picture}")
+        print_out(f"picture written to {picture}")
 
 
 def locate(
     dataset: Annotated[list[str], Argument(metavar="DATASET...", help="Files, patterns, folders or lists of files.")],
 ) -> None:
-    """Prints a list of the files with all their replicas, as XRootD's servers locate them (`xrdfs locate`).
+    """Print a list of the files with all their replicas, as located by XRootD servers (`xrdfs locate`).
 
-    Files of HDFS get the machines that hold most of their blocks, as the NameNode tells them by WebHDFS. Workers of
-    Dask on these machines get such files first.
+    For files on HDFS, the list has the machines that hold most of their blocks, as reported by the NameNode over
+    WebHDFS. Dask workers on these machines get such files first.
 
     Examples:
         Write a list for a train over several sites:
             branchline locate 'root://redirector.example.org//store/data/*.root' > files.json
-        Write down which machines hold the files of a folder of HDFS:
+        List the machines that hold the files of an HDFS folder:
             branchline locate hdfs://namenode.example.org:8020/store/data/ > files.json
 
     """
-    # Imported here since most commands need no servers.
+    # Imported here since most commands do not contact servers.
     from branchline.reading.datasets.dataset import Dataset
     from branchline.reading.datasets.replicas import located_fileset
 

@@ -1,4 +1,4 @@
-"""`branchline people`: the accounts of a shared control room, also while it serves."""
+"""`branchline people`: manage the accounts of a shared control room, even while the control room is running."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from branchline.control.accounts import Accounts
 
 Folder = Annotated[Path, Argument(metavar="DIR", help="Directory of the control room.")]
-Name = Annotated[str, Argument(metavar="NAME", help="Name that the person logs in with.")]
+Name = Annotated[str, Argument(metavar="NAME", help="Login name of the person.")]
 Role = Annotated[str, Option("--role", metavar="ROLE", help="physicist, operator or administrator.")]
 Groups = Annotated[list[str], Option("--group", metavar="GROUP", help="Group of the person; may be repeated.")]
 UnixUser = Annotated[
     str | None,
-    Option("--unix-user", metavar="USER", help="User of this machine as whom their batch jobs run; '' for none."),
+    Option("--unix-user", metavar="USER", help="User of this machine that their batch jobs run as; '' for none."),
 ]
-Stdin = Annotated[
-    bool, Option("--password-stdin", help="Read the password from the standard input, and not from a terminal.")
-]
+Stdin = Annotated[bool, Option("--password-stdin", help="Read the password from standard input instead of a terminal.")]
 
 
 def add(
@@ -38,10 +36,10 @@ def add(
     unix_user: UnixUser = None,
     password_stdin: Stdin = False,
 ) -> None:
-    """Makes an account for a shared control room, and asks for its password.
+    """Add an account to a shared control room; prompts for its password.
 
     Examples:
-        Make the first administrator, who can let others in:
+        Add the first administrator, who can add others:
             branchline people add ada control-room --role administrator
 
     """
@@ -50,34 +48,37 @@ def add(
     with _accounts(folder) as accounts:
         account = Account(name, role, tuple(group), unix_user=unix_user or "")
         accounts.add(account, _password(is_stdin=password_stdin), _who())
-    print_out(f"{name} may log in")
+    print_out(f"{name} can log in")
 
 
 def change(
     name: Name,
     folder: Folder = Path("control-room"),
-    role: Annotated[str, Option("--role", metavar="ROLE", help="Another role.")] = "",
-    group: Annotated[list[str], Option("--group", metavar="GROUP", help="Other groups; may be repeated.")] = [],  # noqa: B006
+    role: Annotated[str, Option("--role", metavar="ROLE", help="New role.")] = "",
+    group: Annotated[list[str], Option("--group", metavar="GROUP", help="New groups; may be repeated.")] = [],  # noqa: B006
+    no_groups: Annotated[bool, Option("--no-groups", help="Remove them from all groups.")] = False,
     unix_user: UnixUser = None,
-    password: Annotated[bool, Option("--password", help="Ask for another password.")] = False,
+    password: Annotated[bool, Option("--password", help="Prompt for a new password.")] = False,
     password_stdin: Stdin = False,
-    disable: Annotated[bool, Option("--disable", help="Let them in no more, and end their sessions.")] = False,
-    enable: Annotated[bool, Option("--enable", help="Let them in again.")] = False,
+    disable: Annotated[bool, Option("--disable", help="Disable the account and end its sessions.")] = False,
+    enable: Annotated[bool, Option("--enable", help="Enable the account again.")] = False,
 ) -> None:
-    """Changes the role, the groups, the Unix user or the password of somebody, or disables them.
+    """Change the role, groups, Unix user or password of an account, or disable it.
 
     Examples:
-        Make somebody an operator:
+        Make a person an operator:
             branchline people change emmy control-room --role operator
-        Have somebody's trains on batch systems run as a user of this machine:
+        Run a person's trains on batch systems as a user of this machine:
             branchline people change ada control-room --unix-user ada
 
     """
     if disable and enable:
-        raise OptionError("somebody is either enabled or disabled")
+        raise OptionError("--enable and --disable exclude each other")
+    if group and no_groups:
+        raise OptionError("--no-groups and --group exclude each other")
     with _accounts(folder) as accounts:
         found = accounts.account(name)
-        groups = tuple(group) or found.groups
+        groups = () if no_groups else tuple(group) or found.groups
         is_disabled = (found.is_disabled or disable) and not enable
         changed = replace(found, role=role or found.role, groups=groups, is_disabled=is_disabled)
         accounts.change(changed if unix_user is None else replace(changed, unix_user=unix_user), _who())
@@ -87,10 +88,10 @@ def change(
 
 
 def list_all(folder: Folder = Path("control-room")) -> None:
-    """Lists the accounts of a control room.
+    """List the accounts of a control room.
 
     Examples:
-        Who may log in:
+        List who can log in:
             branchline people list control-room
 
     """
@@ -105,21 +106,23 @@ def list_all(folder: Folder = Path("control-room")) -> None:
 @contextmanager
 def _accounts(folder: Path) -> Iterator[Accounts]:
     # Imported here since few commands need SQLite.
-    from branchline.control.accounts import TABLES, Accounts
+    from branchline.control.accounts import Accounts
     from branchline.control.database import Database
-    from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 
-    with closing(Database(folder, (REGISTRY_TABLES, TABLES), is_beside=True)) as database:
+    with closing(Database(folder, is_beside=True)) as database:
         yield Accounts(database)
 
 
 def _password(*, is_stdin: bool) -> str:
-    """Never a part of a command: others on the machine see these."""
+    """Read a password from the terminal or standard input.
+
+    A password is never a command-line argument, because other users of the machine can see the arguments.
+    """
     if is_stdin:
         return sys.stdin.readline().rstrip("\n")
     first = getpass.getpass("Password: ")
-    if getpass.getpass("Again: ") != first:
-        raise OptionError("the two passwords differ")
+    if getpass.getpass("Repeat password: ") != first:
+        raise OptionError("the passwords do not match")
     return first
 
 

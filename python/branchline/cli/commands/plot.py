@@ -1,4 +1,4 @@
-"""`branchline plot`: pictures of several samples from the results of a train."""
+"""`branchline plot`: plot histograms of several samples from the results of a train."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def plot(
     ] = None,
     histogram: Annotated[
         list[str] | None,
-        Option("--histogram", metavar="NAME", help="A wagon, or WAGON/KEY; may be repeated; by default all."),
+        Option("--histogram", metavar="NAME", help="A wagon, or WAGON/KEY; may be repeated (default: all)."),
     ] = None,
     signal: Annotated[
-        list[str] | None, Option("--signal", metavar="SAMPLE", help="Sample drawn as a line; may be repeated.")
+        list[str] | None, Option("--signal", metavar="SAMPLE", help="Sample to draw as a line; may be repeated.")
     ] = None,
     format_: Annotated[Literal["png", "pdf", "svg"], Option("--format", help="Format of the pictures.")] = "png",
     style: Annotated[
@@ -33,19 +33,20 @@ def plot(
     log_scale: Annotated[bool, Option("--log", help="Draw heights on a logarithmic scale.")] = False,
     no_ratio: Annotated[bool, Option("--no-ratio", help="Leave out the ratio of data to simulation.")] = False,
     no_overflow: Annotated[
-        bool, Option("--no-overflow", help="Leave out what lies outside of the axis, instead of adding it.")
+        bool,
+        Option("--no-overflow", help="Leave out entries outside the axis, instead of adding them to the outer bins."),
     ] = False,
 ) -> int:
-    """Draws histograms of several samples: simulation stacked and scaled, data as points, ratio, variations as a band.
+    """Plot histograms of several samples: simulation stacked and scaled, data as points, ratio, variations as a band.
 
     Examples:
-        Draw all histograms of a run over samples:
+        Plot all histograms of a run over samples:
             branchline plot out
-        Draw one in the style of an experiment:
+        Plot one in the style of an experiment:
             branchline plot out --histogram spectrum/pt --signal zprime --style cms --format pdf
 
     """
-    # Fonts that styles name and that are not there are replaced, which nobody need be told.
+    # Fonts of a style that are missing are replaced, so users need no warning about them.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # Imported here since they import numpy and matplotlib.
     from branchline.trains.results.load import load
@@ -62,8 +63,8 @@ def plot(
         chosen = [one for one in found if name in (one.wagon, one.name)]
         if not chosen and histogram:
             there = ", ".join(one.name for one in found)
-            what = f"there is no histogram {name!r} of one axis with the samples apart"
-            raise NoSuchKeyError(what, path=str(out), hint=f"there are {there}" if there else None)
+            what = f"no one-dimensional histogram {name!r} with separate samples"
+            raise NoSuchKeyError(what, path=str(out), hint=f"choose one of {there}" if there else None)
         for stack in chosen:
             figure = drawn(
                 stack,
@@ -77,15 +78,15 @@ def plot(
             _write(figure.savefig, folder / f"{safe.give(stack.name)}.{format_}")
             count += 1
     if not count:
-        log("no wagon has a histogram of one axis with the samples apart: set by_dataset = True in the wagon")
+        log("no wagon has a one-dimensional histogram with separate samples: set by_dataset = True in the wagon")
     return EXIT_OK
 
 
 def _write(save: Callable[[Path], None], path: Path) -> None:
-    """Writes a picture and prints its path. Raises StorageError."""
+    """Write a plot and print its path. Raises StorageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         save(path)
     except OSError as error:
-        raise StorageError(f"the picture cannot be written: {error}", path=str(path)) from error
+        raise StorageError(f"cannot write the plot: {error}", path=str(path)) from error
     print_out(str(path))

@@ -1,4 +1,4 @@
-"""`branchline report`, and the option of commands that report to a control room."""
+"""`branchline report`, and an option of commands that report to a control room."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from branchline.base.environment import REPORT_TO
 from branchline.base.exit_codes import EXIT_INCOMPLETE, EXIT_OK
 from branchline.base.quantities import counted
-from branchline.cli.parameters import Argument, Option
+from branchline.cli.parameters import Argument, Option, option_like
 from branchline.cli.printing import log, print_out
 from branchline.errors import OptionError
 from branchline.reading.locations import shown_command
 from branchline.records.sending.message import TRACE
 from branchline.records.sensors.record import FAILED, FINISHED, JobRecord
 from branchline.records.sensors.status import TrainStatus
+from branchline.trains.run_options import RunOptions
 
 if TYPE_CHECKING:
     from branchline.records.sending.address import ReportTarget
@@ -26,32 +28,25 @@ if TYPE_CHECKING:
     from branchline.records.sending.spool import Spool
     from branchline.tracing.facts import Summary
 
-ReportTo = Annotated[
-    str | None,
-    Option(
-        "--report-to",
-        metavar="URL",
-        help="Report the job to this control room while it runs (default: $BRANCHLINE_REPORT_TO).",
-    ),
-]
+ReportTo = Annotated[str | None, option_like(RunOptions, "report_to")]
 
 
 class ReportedCommand:
-    """The reports of a program that is followed; without a reporter each method does nothing."""
+    """Reports a traced program to a control room; if ``reporter`` is None, all methods do nothing."""
 
     def __init__(self, reporter: Reporter | None) -> None:
         self._reporter = reporter
         self._begin_s = time.monotonic()
 
     def begin(self) -> None:
-        """The program starts now."""
+        """Report the start of the program."""
         if self._reporter is not None:
             self._begin_s = time.monotonic()
             self._reporter.note(TrainStatus(subjobs=1, running=1))
             self._reporter.begin()
 
     def end(self, summary: Summary) -> None:
-        """The program has ended, and its trace was summed up."""
+        """Report the end of the program, with the summary of its trace."""
         if self._reporter is not None:
             from branchline.tracing.traced_record import TracedReads
 
@@ -60,7 +55,7 @@ class ReportedCommand:
             self._end(reads.record, TrainStatus(bytes_read=reads.record.totals.bytes_read, status=reads.record.status))
 
     def fail(self, error: BaseException) -> None:
-        """The program could not be followed to its end."""
+        """Report that tracing the program failed."""
         if self._reporter is not None and self._reporter.has_begun:
             self._end(None, TrainStatus(status=FAILED, errors=[f"{type(error).__name__}: {error}"]))
 
@@ -77,7 +72,7 @@ class ReportedCommand:
 
 @contextmanager
 def command_reported(command: Sequence[str], report_to: str | None) -> Iterator[ReportedCommand]:
-    """The reports of a program that is followed inside. Raises OptionError for what is no address."""
+    """Report the program that is traced inside the ``with`` block. Raises OptionError for an invalid address."""
     from branchline.records.sending.address import ReportTarget
     from branchline.records.sending.message import identity_of
     from branchline.records.sending.reporter import Reporter
@@ -100,16 +95,14 @@ def send(
     out: Annotated[
         Path | None, Argument(metavar="OUT", help="Directory of a submitted train (default: the user's own spool).")
     ] = None,
-    to: Annotated[
-        str | None, Option("--to", metavar="URL", help="The control room (default: $BRANCHLINE_REPORT_TO).")
-    ] = None,
+    to: Annotated[str | None, Option("--to", metavar="URL", help=f"The control room (default: ${REPORT_TO}).")] = None,
 ) -> int:
-    """Sends the reports of earlier jobs that could not be sent; the exit code is 3 if some still wait.
+    """Send reports of earlier jobs that could not be sent; the exit code is 3 if some are still waiting.
 
     Examples:
-        Send what jobs left while the control room was away:
+        Send the reports of jobs that ran while the control room was down:
             branchline report send --to https://room.example:8443
-        Send what the jobs of a submitted train left:
+        Send the reports of a submitted train:
             branchline report send out
 
     """
@@ -121,7 +114,13 @@ def send(
 
     target, spool = ReportTarget.of(to), _spool(out)
     if target is None:
-        raise OptionError("there is no control room to send reports to", hint=_addresses(spool))
+        servers = sorted({one.server() for one in spool.sources()} - {""})
+        hint = (
+            f"give --to; reports are waiting for {', '.join(servers)}"
+            if servers
+            else "give --to; no reports are waiting"
+        )
+        raise OptionError("no control room to send reports to", hint=hint)
     with closing(Sender(target)) as sender:
         found = send_left(spool, sender)
     for line in _lines(found, target, spool):
@@ -140,13 +139,8 @@ def _spool(out: Path | None) -> Spool:
         return Spool(BatchFolder(out).reports)
     spool = Spool.of_user()
     if spool is None:
-        raise OptionError("there is no home directory in which reports wait", hint="set XDG_STATE_HOME")
+        raise OptionError("no home directory with reports", hint="set XDG_STATE_HOME")
     return spool
-
-
-def _addresses(spool: Spool) -> str:
-    servers = sorted({one.server() for one in spool.sources()} - {""})
-    return f"give --to; reports wait for {', '.join(servers)}" if servers else "give --to; no reports wait"
 
 
 def _lines(found: SentReports, target: ReportTarget, spool: Spool) -> Iterator[str]:
@@ -155,8 +149,8 @@ def _lines(found: SentReports, target: ReportTarget, spool: Spool) -> Iterator[s
     if found.waiting:
         yield f"still waiting: {counted(found.waiting, 'report')}"
     if sent.refused:
-        yield f"refused: {counted(sent.refused, 'report')}: {sent.why_refused}; see {spool.folder / 'refused'}"
+        yield f"rejected: {counted(sent.refused, 'report')}: {sent.why_refused}; see {spool.folder / 'refused'}"
     if sent.damaged:
-        yield f"lost, since their files cannot be read: {counted(sent.damaged, 'report')}"
+        yield f"lost, because their files cannot be read: {counted(sent.damaged, 'report')}"
     for server, count in sorted(found.elsewhere.items()):
-        yield f"waiting for {server or 'a control room whose address is lost'}: {counted(count, 'report')}"
+        yield f"waiting for {server or 'a control room with an unknown address'}: {counted(count, 'report')}"

@@ -1,4 +1,4 @@
-"""`branchline rerun`, `reproduce` and `ledger`: repeat a sub-job or a train, and manage kept results."""
+"""`branchline rerun`, `reproduce` and `ledger`: repeat a sub-job or a train, and manage stored results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def rerun(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
     subjob: Annotated[str, Argument(metavar="SUBJOB", help="Number of a sub-job, or a file that it reads.")],
-    pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger where a wagon raises.")] = False,
+    pdb: Annotated[bool, Option("--pdb", help="Open Python's debugger when a wagon raises an exception.")] = False,
     trust_user: TrustUser = None,
 ) -> int:
-    """Runs one sub-job of an earlier run on this machine, and compares its result with the kept one.
+    """Run one sub-job of an earlier run on this machine, and compare its result with the stored one.
 
-    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The present code of the wagons runs.
+    The earlier run may have been on this machine, on Dask, Slurm or HTCondor. The current code of the wagons is used.
     The exit code is 3 if a wagon fails or its result differs.
 
     Examples:
-        Look at the sub-job of a file in a debugger:
+        Run the sub-job of a file in a debugger:
             branchline rerun out data/f7.root --pdb
 
     """
@@ -43,10 +43,10 @@ def rerun(
             print_traceback(share.error.traceback or "")
             print_out(f"{name}: failed, {share.error.type}: {share.error.message}")
         elif name in done.same:
-            what = "the same result as the kept one" if done.same[name] else "DIFFERENT from the kept result"
+            what = "identical to the stored result" if done.same[name] else "DIFFERENT from the stored result"
             print_out(f"{name}: {what}")
         else:
-            print_out(f"{name}: succeeded (no kept result to compare with)")
+            print_out(f"{name}: succeeded (no stored result to compare with)")
     for note in done.notes:
         log(note)
     if done.result.error is not None:
@@ -63,21 +63,21 @@ def reproduce(
         Option("--output", "-o", metavar="DIR", help="Directory for the new results (default: OUT-again)."),
     ] = None,
     workers: Annotated[
-        int | None, Option("--workers", "-j", minimum=0, metavar="N", help="Worker processes (default: for all cores).")
+        int | None, Option("--workers", "-j", minimum=0, metavar="N", help="Worker processes (default: use all cores).")
     ] = None,
     present_code: Annotated[
-        bool, Option("--present-code", help="Run the wagons as their files are now, not as they were.")
+        bool, Option("--present-code", help="Run the current code of the wagons instead of the original one.")
     ] = False,
     force: Annotated[bool, Option("--force", help="Replace earlier results in the new directory.")] = False,
     trust_user: TrustUser = None,
 ) -> int:
-    """Runs a train again from its record, and says what differs: results, packages, code, files.
+    """Rerun a train from its record, and report what differs: results, packages, code, files.
 
-    The files are read again, and the wagons are those of the first run, whose code is kept with its results. The exit
-    code is 0 if all results are the same, bit for bit, and 3 if one differs or is missing.
+    The files are read again, and the wagons are taken from the first run, whose code is stored with its results. The
+    exit code is 0 if all results are bitwise identical, and 3 if one differs or is missing.
 
     Examples:
-        Are the results still the same with the packages of today?
+        Check that the results are still the same with the current packages:
             branchline reproduce out
 
     """
@@ -92,7 +92,7 @@ def reproduce(
     for note in done.notes:
         log(note)
     for sentence in done.conditions:
-        print_out(f"other than then: {sentence}")
+        print_out(f"changed since then: {sentence}")
     if done.result.stopped_by is not None:
         log(done.result.stopped_by.fault().message)
         return EXIT_ERROR
@@ -101,7 +101,7 @@ def reproduce(
         if part.state != "identical":
             print_out(f"{part.name}: {_what_differs(part)}")
     if compared.is_identical and not done.result.exit_code:
-        print_out(f"the same results, bit for bit: {counted(len(compared.parts), 'file')} in {into}")
+        print_out(f"bitwise identical results: {counted(len(compared.parts), 'file')} in {into}")
         return EXIT_OK
     if not compared.parts:
         print_out("there are no results to compare")
@@ -120,15 +120,15 @@ def _what_differs(part: PartCompared) -> str:
 def ledger(
     out: Annotated[Path, Argument(metavar="OUT", help="Directory with the results of a run.")],
     clear: Annotated[
-        bool, Option("--clear", help="Remove the kept results of sub-jobs; the results of the run stay.")
+        bool, Option("--clear", help="Delete the stored results of sub-jobs; the results of the run are kept.")
     ] = False,
 ) -> None:
-    """Shows the kept results of sub-jobs, which the next run into the same directory reuses.
+    """Show the stored results of sub-jobs, which the next run into the same directory reuses.
 
     Examples:
-        List the kept results by wagon:
+        List the stored results by wagon:
             branchline ledger out
-        Remove them:
+        Delete them:
             branchline ledger out --clear
 
     """
@@ -137,11 +137,11 @@ def ledger(
 
     if clear:
         removed = remove_kept_results(out)
-        print_out(f"removed {counted(removed.results_count, 'result')}, {size(removed.size_bytes)}")
+        print_out(f"deleted {counted(removed.results_count, 'result')}, {size(removed.size_bytes)}")
         return
     found = kept_results(out)
     for one in found.counts:
         used = f"{one.used_count} used by the last run"
         print_out(f"{one.name}: {counted(one.results_count, 'result')}, {size(one.size_bytes)}, {used}")
     together = f"{counted(found.results_count, 'result')}, {size(found.size_bytes)}"
-    print_out(f"together {together}; the file has {size(found.file_bytes)}")
+    print_out(f"total: {together}; file size {size(found.file_bytes)}")

@@ -1,4 +1,4 @@
-"""`branchline show`: what is in a file, a directory or a tree."""
+"""`branchline show`: show the contents of a file, a directory or a tree."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Shows what is in a file: its objects, and of a tree the branches with type, entries, baskets and sizes.
+    """Show the contents of a file: its objects, and for a tree the branches with type, entries, baskets and sizes.
 
-    If a file has one tree only, its branches are shown too.
+    If a file has only one tree, its branches are shown as well.
 
     Examples:
         List the objects of a file:
@@ -66,7 +66,9 @@ def show(
 
 
 def _show_directory(directory: Directory, filter_name: str | None) -> None:
-    """The objects, and the branches of the only tree; a filter is then for the branches."""
+    """Print the objects in a directory, and the branches of its tree if it has exactly one. The filter then applies to
+    the branches.
+    """
     from branchline.reading.layout.file_layout import contents_of
 
     trees = directory.trees()
@@ -74,7 +76,7 @@ def _show_directory(directory: Directory, filter_name: str | None) -> None:
     if not is_only_tree or (filter_name is None and len(directory.keys()) > 1):
         objects = contents_of(directory, filter_name)
         _print_table([(one.name, one.classname, _content(one), one.title) for one in objects])
-        print_out(counted(len(objects), "object") if objects else "no object has a name that matches")
+        print_out(counted(len(objects), "object") if objects else "no object matches the filter")
     if is_only_tree:
         directory[trees[0]].show(filter_name=filter_name)
 

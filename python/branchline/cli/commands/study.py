@@ -1,4 +1,4 @@
-"""`branchline study`: compare storages, settings and programs, and monitor storages over weeks."""
+"""`branchline study`: compare storage systems, settings and programs, and monitor storage systems over weeks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from branchline.lab.studies.history import HistoryPoint
     from branchline.lab.study import Study
 
-# Variables that may hold secrets are left out of reports.
+# Matches names of environment variables that may contain secrets, which reports must not show.
 _SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL", re.IGNORECASE)
 On = Annotated[
     str | None,
@@ -31,30 +31,30 @@ def run(
     file: Annotated[Path, Argument(metavar="FILE.toml", help="The study.")],
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="DIR", help="The study's directory (default: beside FILE, by its name)."),
+        Option("--output", "-o", metavar="DIR", help="The study's directory (default: FILE without its extension)."),
     ] = None,
     variables: Annotated[
         list[str],
-        Option("--set", metavar="NAME=VALUE", help="Stands for ${NAME} in the study; may be repeated."),
+        Option("--set", metavar="NAME=VALUE", help="Value of ${NAME} in the study; may be repeated."),
     ] = [],  # noqa: B006 - never changed
     minutes: Annotated[
-        int | None, Option("--minutes", minimum=1, metavar="N", help="Time that it may take (default: its budget).")
+        int | None, Option("--minutes", minimum=1, metavar="N", help="Time limit (default: the study's budget).")
     ] = None,
     seed: Annotated[
-        int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the samples.")
+        int | None, Option("--seed", minimum=0, metavar="N", help="Seed for the order of the samples.")
     ] = None,
     on: On = None,
 ) -> None:
-    """Measures what a study asks for, says the answer, and writes study.html.
+    """Run a study, print the result, and write study.html.
 
-    All arms are measured in rounds, in an order that is drawn, each baseline twice: what it takes beside itself shows
-    what the machine alone does. An interrupted study goes on when it is called again. It ends when its intervals are as
-    narrow as it wants, or when its time is spent.
+    All arms are measured in rounds, in random order, and each baseline twice per round: its ratio to itself shows the
+    noise of the machine. An interrupted study continues when it is run again. It ends when its intervals are as narrow
+    as requested, or when its time is used up.
 
     Examples:
         Which storage is best for a job:
             branchline study run storages.toml
-        At another place:
+        For data at another location:
             branchline study run storages.toml --set DATA=/scratch/esd -o at-scratch
         With the jobs on a farm, up to 1000 at once:
             branchline study run storages.toml --on slurm
@@ -81,23 +81,28 @@ def storage(
         Option("--files", metavar="PATTERN", help="Files below each WHERE; may be repeated (default: **/*.root)."),
     ] = [],  # noqa: B006 - never changed
     files_per_job: Annotated[
-        int, Option("--files-per-job", minimum=0, metavar="N", help="Files of each job; 0: all are shared out.")
+        int,
+        Option(
+            "--files-per-job", minimum=0, metavar="N", help="Files per job; 0 to distribute all files over the jobs."
+        ),
     ] = 0,
-    tree: Annotated[str, Option("--tree", help="The tree that is read (default: the only one).")] = "",
+    tree: Annotated[str, Option("--tree", help="The tree to read (default: the only one).")] = "",
     train: Annotated[
-        Path | None, Option("--train", metavar="WAGONS.py", help="The real job; without it files are copied and read.")
+        Path | None,
+        Option("--train", metavar="WAGONS.py", help="The real job (default: only copy and read the files)."),
     ] = None,
-    jobs: Annotated[str, Option("--jobs", metavar="N,N,...", help="How many jobs at once, as 1,4,16.")] = "1",
+    jobs: Annotated[str, Option("--jobs", metavar="N,N,...", help="Numbers of concurrent jobs, as 1,4,16.")] = "1",
     warm: Annotated[bool, Option("--warm", help="Leave files in the page cache.")] = False,
-    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time that it may take.")] = 20,
+    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit.")] = 20,
     seed: Annotated[
-        int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the samples.")
+        int | None, Option("--seed", minimum=0, metavar="N", help="Seed for the order of the samples.")
     ] = None,
     on: On = None,
 ) -> None:
-    """Tests storages by copying files, reading them and running a real job, and writes study.html.
+    """Test storages by copying files, reading them and running a real job, and write study.html.
 
-    It is a study as `study run` makes it, without a file: each storage beside the first one, with the limit of each.
+    This is the same as `study run` with a generated study: it compares each storage with the first one, and measures
+    the limit of each.
 
     Examples:
         A disk, a server, and a train as the real job:
@@ -131,14 +136,16 @@ def _variables(given: list[str]) -> dict[str, str]:
     for one in given:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise OptionError(f"{one!r:.100} sets nothing", hint="write it like --set DATA=/scratch/esd")
+            raise OptionError(f"invalid variable {one!r:.100}", hint="write it like --set DATA=/scratch/esd")
         found[name] = value
     return found
 
 
 def _used(file: Path, given: list[str]) -> list[str]:
-    """The variables that a study uses, with the values that they have here: others may have others. A report is shown
-    to others, so that those which may be secrets are left out: whoever repeats the study gives their own.
+    """Return the variables that a study uses as NAME=VALUE, because values may differ on other machines.
+
+    Variables that may contain secrets are left out, because reports are shared. Users who repeat the study set their
+    own.
     """
     from branchline.lab.studies.study_file import variables_in
 
@@ -149,12 +156,15 @@ def _used(file: Path, given: list[str]) -> list[str]:
 def _numbers(text: str) -> tuple[int, ...]:
     words = [one.strip() for one in text.split(",")]
     if not all(one.isascii() and one.isdecimal() and 0 < int(one) < 10**6 for one in words):
-        raise OptionError(f"{text!r:.60} are no numbers of jobs", hint="write them like --jobs 1,4,16")
+        raise OptionError(f"invalid numbers of jobs {text!r:.60}", hint="write them like --jobs 1,4,16")
     return tuple(int(one) for one in words)
 
 
 def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: list[str]) -> None:
-    """Runs a study here or on a farm, and prints what it says. ``words`` order it anywhere else."""
+    """Run a study on this machine or on a farm, and print its result.
+
+    ``words`` are command-line arguments with which other users can repeat the study.
+    """
     from branchline.lab.sampling.farms import taker_on
     from branchline.lab.studies.study_page import write_report
     from branchline.lab.studies.study_result import sentences
@@ -168,20 +178,20 @@ def _run(study: Study, folder: Path, seed: int | None, on: str | None, words: li
         ["branchline", "study", *words, *(["--on", on] if on else []), "-o", f"{folder.name}-again"]
     )
     running = StudyRun(study, folder, drawn, taker_on(on, folder), log, command)
-    log(f"the order of the samples is drawn by --seed {running.seed}")
+    log(f"order of the samples: --seed {running.seed}")
     found = running.run()
     for line in sentences(found):
         print_out(line)
-    print_out(f"the report is {write_report(folder)}")
+    print_out(f"report: {write_report(folder)}")
 
 
 def show(
     folder: Annotated[Path, Argument(metavar="DIR", help="The directory of a study.")],
 ) -> None:
-    """Says what a study has found so far, and writes its report again.
+    """Print the results of a study so far, and rewrite its report.
 
     Examples:
-        What is known already:
+        Show the results so far:
             branchline study show storages
 
     """
@@ -190,7 +200,7 @@ def show(
 
     for line in sentences(kept_result(folder)):
         print_out(line)
-    print_out(f"the report is {write_report(folder)}")
+    print_out(f"report: {write_report(folder)}")
 
 
 def schedule(
@@ -200,27 +210,30 @@ def schedule(
         list[str],
         Option("--files", metavar="PATTERN", help="Files below each WHERE; may be repeated (default: *.root)."),
     ] = [],  # noqa: B006 - never changed
-    tree: Annotated[str, Option("--tree", help="The tree that --client reads.")] = "",
+    tree: Annotated[str, Option("--tree", help="The tree for --client to read.")] = "",
     client: Annotated[
-        str, Option("--client", metavar="CLIENT", help="Who reads: a client of studies that counts no options.")
+        str, Option("--client", metavar="CLIENT", help="The reading client: a client of studies without options.")
     ] = "bytes",
-    pairs: Annotated[int, Option("--pairs", minimum=1, metavar="N", help="Pairs of each turn, 6 or more.")] = 6,
-    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time that a turn may take.")] = 10,
+    pairs: Annotated[int, Option("--pairs", minimum=1, metavar="N", help="Pairs per measurement, 6 or more.")] = 6,
+    minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a measurement.")] = 10,
     every: Annotated[
-        str, Option("--every", metavar="TIME", help="Take a turn again and again, as every 1d or 6h (default: once).")
+        str,
+        Option("--every", metavar="TIME", help="Repeat the measurement at this interval, as 1d or 6h (default: once)."),
     ] = "",
     turns: Annotated[
-        int | None, Option("--turns", minimum=1, metavar="N", help="End after so many turns (default: never).")
+        int | None,
+        Option("--turns", minimum=1, metavar="N", help="Stop after this number of measurements (default: never)."),
     ] = None,
     seed: Annotated[
-        int | None, Option("--seed", minimum=0, metavar="N", help="Draws the order of the first turn's samples.")
+        int | None,
+        Option("--seed", minimum=0, metavar="N", help="Seed for the order of the first measurement's samples."),
     ] = None,
 ) -> None:
-    """Measures storages with a small paired study, again and again, and keeps their history.
+    """Measure storages repeatedly with a small paired study, and record their history.
 
-    Each turn reads the files of each storage beside a copy of them on this machine, which is made once: so a change of
-    this machine is no change of a storage. Without --every it takes one turn, as cron wants it. The page Watched of
-    a control room shows the histories that lie in its directory, under watched.
+    Each measurement reads the files of each storage and, as a reference, a copy on this machine, which is made once: so
+    changes of this machine are not attributed to a storage. Without --every it measures once, which suits cron. The
+    page Watched of a control room shows the histories in its directory, under watched.
 
     Examples:
         Once an hour from cron:
@@ -229,13 +242,13 @@ def schedule(
             branchline study schedule /eos/test -o control-room/watched/eos --every 1d
 
     """
-    from branchline.lab.studies.schedule import Watch, take_turn, wait_for_turn
+    from branchline.lab.studies.schedule import StorageWatch, take_turn, wait_for_turn
     from branchline.lab.studies.study_file import seconds_of
 
     every_s = seconds_of(every) if every else 0.0
     if turns is not None and not every:
-        raise OptionError("turns need a time between them", hint="give --every, as --every 1d")
-    watch = Watch(
+        raise OptionError("--turns needs --every", hint="for example --every 1d")
+    watch = StorageWatch(
         where=tuple(where),
         files=tuple(files) or ("*.root",),
         tree=tree,
@@ -258,10 +271,11 @@ def schedule(
 def history(
     folder: Annotated[Path, Argument(metavar="DIR", help="The directory of a schedule.")],
 ) -> None:
-    """Says how watched storages are, since when they changed and by how much: a text for their admins.
+    """Report the state of watched storages, since when they changed and by how much, as a text for their
+    administrators.
 
     Examples:
-        What changed:
+        Show what changed:
             branchline study history watched
 
     """
@@ -273,7 +287,7 @@ def history(
 
 def _point_text(point: HistoryPoint) -> str:
     if point.ratio is None:
-        return f"{point.storage}: not measured: {point.error or 'no pair is whole'}"
+        return f"{point.storage}: not measured: {point.error or 'no complete pair'}"
     interval = "" if point.low is None or point.high is None else f" ({point.low:.3f} to {point.high:.3f})"
     speed = "" if point.megabytes_per_s is None else f", {significant(point.megabytes_per_s)} MB of files/s"
     return f"{point.storage}: {point.ratio:.3f} times the time of the reference{interval}{speed}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from branchline._core import Proxy, __version__
+from branchline.base.codecs import CodecName
 from branchline.base.quantities import count, counted, size
 from branchline.base.whole_files import failed_writing
 from branchline.cli.parameters import Argument, Option
@@ -15,24 +16,22 @@ from branchline.cli.progress_bar import progress_bar
 from branchline.errors import OptionError, StorageError
 
 if TYPE_CHECKING:
-    from branchline.trains.demo.demo_files import Progress
+    from branchline.trains.demo.demo_files import DemoProgress
 
 
 def demo_data(
     folder: Annotated[Path, Argument(metavar="DIR", help="Folder to write the files to.")] = Path("demo-data"),
     files: Annotated[int, Option("--files", minimum=1, help="Number of files.")] = 24,
     events: Annotated[int, Option("--events", minimum=1, help="Events in each file.")] = 125,
-    seed: Annotated[int, Option("--seed", minimum=0, help="Seed: the same one gives the same events.")] = 1,
-    compression: Annotated[
-        Literal["zlib", "lzma", "lz4", "zstd", "none"], Option("--compression", help="Codec of the baskets.")
-    ] = "zlib",
+    seed: Annotated[int, Option("--seed", minimum=0, help="Random seed; the same seed gives the same events.")] = 1,
+    compression: Annotated[CodecName, Option("--compression", help="Codec of the baskets.")] = "zlib",
     workers: Annotated[
-        int | None, Option("--workers", "-j", minimum=1, help="Number of processes (default: one for each core).")
+        int | None, Option("--workers", "-j", minimum=1, help="Number of processes (default: one per core).")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Replace files of these names that have other content.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace files with the same names but different content.")] = False,
 ) -> None:
-    """Simulates proton collisions at 14 TeV with Pythia 8 and writes them as ROOT files; files with the same events
-    are kept.
+    """Simulate proton collisions at 14 TeV with Pythia 8 and write them as ROOT files; files with the same events are
+    kept.
 
     Examples:
         Make the data that the tutorial uses:
@@ -45,7 +44,7 @@ def demo_data(
     kept = 0
     with progress_bar("simulate", unit="files") as update:
 
-        def report(progress: Progress) -> None:
+        def report(progress: DemoProgress) -> None:
             nonlocal kept
             kept += progress.kept
             if update is not None:
@@ -59,13 +58,13 @@ def demo_data(
 
 
 def proxy(
-    to: Annotated[str, Option("--to", metavar="HOST:PORT", help="The server behind the link.")],
+    to: Annotated[str, Option("--to", metavar="HOST:PORT", help="The server at the other end of the link.")],
     listen: Annotated[
-        str, Option("--listen", metavar="HOST:PORT", help="Address for clients; port 0 takes a free one.")
+        str, Option("--listen", metavar="HOST:PORT", help="Address for clients; port 0 for any free port.")
     ] = "127.0.0.1:0",
     latency: Annotated[str | None, Option("--latency", metavar="TIME", help='Round trip: "63ms".')] = None,
     jitter: Annotated[
-        str | None, Option("--jitter", metavar="TIME", help="Largest random delay that is added to each request.")
+        str | None, Option("--jitter", metavar="TIME", help="Maximum random delay added to each request.")
     ] = None,
     bandwidth: Annotated[
         str | None,
@@ -74,7 +73,7 @@ def proxy(
         ),
     ] = None,
     requests: Annotated[
-        str | None, Option("--requests", metavar="RATE", help='Requests that the server accepts: "100/s".')
+        str | None, Option("--requests", metavar="RATE", help='Rate of requests that the server accepts: "100/s".')
     ] = None,
     seed: Annotated[int, Option("--seed", minimum=0, help="Seed of the random delays and faults.")] = 0,
     fault: Annotated[
@@ -82,13 +81,13 @@ def proxy(
         Option("--fault", metavar="SPEC", help='Faults: "stall,every=50,seed=4"; stall, hang, reset, short, wrong.'),
     ] = None,
 ) -> None:
-    """Forwards connections to a server over a slow link, until Ctrl-C.
+    """Forward connections to a server over a simulated slow link, until Ctrl-C.
 
-    It loses no packets, and its connections have no slow start: the loopback interface has neither. A server that
-    redirects its clients, as XRootD servers do, sends them past the proxy.
+    There is neither packet loss nor TCP slow start, because the loopback interface has neither. Servers that redirect
+    their clients, as XRootD servers do, make them bypass the proxy.
 
     Examples:
-        Read a server as if it stood across an ocean:
+        Read from a server as if it were across an ocean:
             branchline proxy --to localhost:1094 --latency 120ms --bandwidth 20MB/s
 
     """
@@ -115,10 +114,10 @@ def _start(listen: str, to: str, throttle: str, fault: str | None) -> Proxy:
     except ValueError as error:
         raise OptionError(str(error)) from None
     except OSError as error:
-        hint = "write addresses as HOST:PORT, with a port that nobody else uses"
-        raise StorageError(f"no proxy from {listen} to {to}: {error}", hint=hint) from None
+        hint = "write addresses as HOST:PORT, with an unused port"
+        raise StorageError(f"cannot start a proxy from {listen} to {to}: {error}", hint=hint) from None
 
 
 def version() -> None:
-    """Prints the version."""
+    """Print the version."""
     print_out(__version__)

@@ -1,4 +1,4 @@
-"""`branchline trace`: record which bytes a program reads, show them, compare them."""
+"""`branchline trace`: record which bytes a program reads, and show and compare traces."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def run_command(
     ),
     report_to: ReportTo = None,
 ) -> int:
-    """Records the reads of any program with strace: which branches and baskets of ROOT files they hit.
+    """Record the reads of any program with strace: which branches and baskets of ROOT files they access.
 
-    The exit code is that of the program. Reads through io_uring and through mapped memory are not seen.
+    Exits with the code of the program. Reads through io_uring and memory mappings are not seen.
 
     Examples:
-        Record what a macro of ROOT reads:
+        Record what a ROOT macro reads:
             branchline trace run -o macro.parquet -- root -b -q macro.C
-        Have a control room show what it read:
+        Show what it read in a control room:
             branchline trace run --report-to http://127.0.0.1:8765 -- root -b -q macro.C
 
     """
@@ -41,7 +41,7 @@ def run_command(
     from branchline.tracing.trace_summary import summarise
 
     _use_system_memory()
-    # Checked before the command runs, perhaps for hours.
+    # Checked before the program runs, which may take hours.
     check_replaceable(output)
     check_writable(output)
     with command_reported(command, report_to) as reported:
@@ -53,7 +53,7 @@ def run_command(
         log(line)
     for note in found.notes:
         log(note)
-    log(f"look at it with: branchline trace show {output}")
+    log(f"show it with: branchline trace show {output}")
     return found.job.exit_code or 0
 
 
@@ -61,10 +61,11 @@ def show(
     path: TraceFile,
     as_json: AsJson = False,
     html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help="Write a page with pictures that zoom down to one basket.")
+        Path | None,
+        Option("--html", metavar="FILE", help="Write a page with plots that can be zoomed to single baskets."),
     ] = None,
 ) -> None:
-    """Shows a trace: calls and bytes by file, branch and event, sizes of requests, seeks, bytes read and not used.
+    """Show a trace: calls and bytes by file, branch and event, sizes of requests, seeks, bytes read but not used.
 
     Examples:
         Write the page of a trace:
@@ -86,18 +87,16 @@ def show(
         return
     print_summary(summarise(found), console())
     if html is not None:
-        print_out(f"look at {html}")
+        print_out(f"page written to {html}")
 
 
 def diff(
     first: Annotated[Path, Argument(metavar="A", help="A trace (.parquet).")],
     second: Annotated[Path, Argument(metavar="B", help="The trace to compare it with.")],
     as_json: AsJson = False,
-    html: Annotated[
-        Path | None, Option("--html", metavar="FILE", help="Write a page with both, next to each other.")
-    ] = None,
+    html: Annotated[Path | None, Option("--html", metavar="FILE", help="Write a page with both side by side.")] = None,
 ) -> None:
-    """Compares two traces: what changed, and by how much.
+    """Compare two traces: what changed, and by how much.
 
     Examples:
         Compare the reads of two jobs:
@@ -119,13 +118,13 @@ def diff(
         return
     print_comparison(found, console())
     if html is not None:
-        print_out(f"look at {html}")
+        print_out(f"page written to {html}")
 
 
 def recover(
-    path: Annotated[Path, Argument(metavar="TRACE", help="The file that --trace or -o named.")],
+    path: Annotated[Path, Argument(metavar="TRACE", help="The file given to --trace or -o.")],
 ) -> None:
-    """Writes the trace of a killed job from the folder with its records.
+    """Write the trace of a killed job from the folder with its records.
 
     Examples:
         Recover the trace of a killed job:
@@ -149,15 +148,15 @@ def replay(
         Option(
             "--on",
             metavar="PLACE",
-            help="The present place of the files: a directory, a URL, or OLD=NEW to replace the start of their paths.",
+            help="Current location of the files: a directory, a URL, or OLD=NEW to replace a prefix of their paths.",
         ),
     ] = None,
     requests: Annotated[
-        bool, Option("--requests", help="Request the same ranges (default: plan the same baskets again).")
+        bool, Option("--requests", help="Request the same byte ranges (default: plan requests for the same baskets).")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Repeats the reads of a trace without processing the bytes: at another storage, or with other options.
+    """Repeat the reads of a trace without processing the bytes: from another storage, or with other options.
 
     Examples:
         Read the same baskets from a server:
@@ -180,12 +179,12 @@ def replay(
 
 def export(
     path: TraceFile,
-    output: Annotated[Path, Argument(metavar="OUT.json", help="The file to write, which ui.perfetto.dev opens.")],
+    output: Annotated[Path, Argument(metavar="OUT.json", help="The file to write, for ui.perfetto.dev.")],
 ) -> None:
-    """Writes a trace in the format of Perfetto and of chrome://tracing.
+    """Export a trace in the format of Perfetto and chrome://tracing.
 
     Examples:
-        Look at a trace in Perfetto:
+        View a trace in Perfetto:
             branchline trace export trace.parquet trace.json
 
     """
@@ -198,7 +197,9 @@ def export(
 
 
 def _use_system_memory() -> None:
-    """Gives Arrow the system's allocator: its own ones return memory at once, and take half of the reading time."""
+    """Make Arrow use the system's allocator: Arrow's own allocators return memory immediately, which takes half of the
+    read time.
+    """
     import pyarrow as pa
 
     pa.set_memory_pool(pa.system_memory_pool())

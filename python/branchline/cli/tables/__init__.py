@@ -1,1 +1,1 @@
-"""Tables for the terminal. They import rich and awkward only when they are printed."""
+"""Tables for the terminal. The modules import rich and awkward only when a table is printed."""

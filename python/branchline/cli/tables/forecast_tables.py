@@ -1,6 +1,7 @@
-"""Print forecasts as tables: the forecast of a test run, and the answers of `branchline forecast`.
+"""Prints forecasts as tables: the forecast of a test run, and the results of `branchline forecast`.
 
-A test run has one row per wagon. `branchline forecast` compares now and then, or has one row per number of jobs.
+The table of a test run has one row per wagon. The tables of `branchline forecast` compare the current conditions with
+the changed ones, or have one row per number of jobs.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from branchline.lab.simulation.simulated_jobs import JobsAtOnce
 from branchline.trains.testing.cost_forecast import Forecast, WagonForecast
 
 BRANCHES_SHOWN = 6
-# Wider than any table, to measure the width that one needs.
+# Console width that exceeds the width of any table, to measure the width that a table needs.
 WIDEST = 1000
 
 
 def print_forecast(forecast: Forecast, console: Console) -> None:
-    """A row for each wagon, then the whole train and how it was extrapolated."""
-    table = Table(title="each wagon alone", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    """Print a row for each wagon, and then the forecast for the whole train with its basis."""
+    table = Table(title="each wagon separately", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("wagon", no_wrap=True)
     for heading in (
         "events\ntried",
@@ -55,13 +56,19 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
             console.print(wagon.error.sentence(wagon.name), markup=False, soft_wrap=True)
     for difference in forecast.differences:
         console.print(difference.sentence(), markup=False, soft_wrap=True)
-    console.print(_summary(forecast), markup=False, soft_wrap=True)
+    summary = (
+        f"forecast for {count(forecast.events)} events with {forecast.workers} workers: "
+        f"{duration_text(forecast.seconds)}, {size(forecast.memory_bytes)} of memory, "
+        f"{size(forecast.output_bytes)} of output; "
+        f"reading takes {duration_text(forecast.read_s_per_event)} per event"
+    )
+    console.print(summary, markup=False, soft_wrap=True)
     for sentence in forecast.basis:
         console.print(f"  {sentence}", markup=False, soft_wrap=True)
 
 
 def _print_one_by_one(table: Table, console: Console) -> None:
-    """The rows below each other, for a terminal that is too narrow for them."""
+    """Print one cell per line, for a terminal that is too narrow for the table."""
     headings = [str(column.header).replace("\n", " ") for column in table.columns]
     for cells in zip(*(column.cells for column in table.columns), strict=True):
         for heading, cell in zip(headings, cells, strict=True):
@@ -84,24 +91,15 @@ def _wagon_row(wagon: WagonForecast) -> list[str]:
     ]
 
 
-def _summary(forecast: Forecast) -> str:
-    return (
-        f"forecast for {count(forecast.events)} events with {forecast.workers} workers: "
-        f"{duration_text(forecast.seconds)}, {size(forecast.memory_bytes)} of memory, "
-        f"{size(forecast.output_bytes)} of output; "
-        f"reading takes {duration_text(forecast.read_s_per_event)} per event"
-    )
-
-
 def branches_text(branches: tuple[str, ...]) -> str:
-    """The first few names and how many more there are."""
+    """Return the first few branch names and the number of remaining branches."""
     shown = ", ".join(branches[:BRANCHES_SHOWN])
     more = len(branches) - BRANCHES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown or "nothing"
 
 
 def duration_text(seconds: float) -> str:
-    """Seconds in the unit that reads best."""
+    """Return a duration as text, in a suitable unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}" if seconds < 120 else f"{seconds / 60:.0f} min"
@@ -109,10 +107,10 @@ def duration_text(seconds: float) -> str:
 
 
 def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json: bool) -> bool:
-    """Keeps a forecast in a file, and prints it as JSON, if that is wanted; returns whether it was printed."""
+    """Save a forecast to a file and print it as JSON, each if requested; return whether JSON was printed."""
     if output is not None:
         if isinstance(found, JobsAtOnce):
-            raise OptionError("only the forecast of one job is kept to be checked", hint="use --json for jobs at once")
+            raise OptionError("only the forecast of a single job can be saved", hint="use --json for concurrent jobs")
         keep(found, output)
     if as_json:
         print_json(finite(to_plain(found)))
@@ -120,7 +118,7 @@ def kept_or_printed(found: WhatIf | JobsAtOnce, output: Path | None, *, as_json:
 
 
 def print_what_if(found: WhatIf) -> None:
-    """The same work now and then."""
+    """Print the forecast of the same work under the current and the changed conditions."""
     table = _empty_table("", "now", "then", "90 % interval")
     for row in _what_if_rows(found):
         table.add_row(*row)
@@ -144,9 +142,9 @@ def _what_if_rows(found: WhatIf) -> list[tuple[str, str, str, str]]:
 
 
 def print_jobs(found: JobsAtOnce) -> None:
-    """A row for each number of jobs, and where they begin to hold each other up."""
+    """Print a row for each number of jobs, and the number of jobs from which on they slow each other down."""
     table = _empty_table(
-        "jobs", "all done after", "a job: median", "95 % below", "together", "CPU efficiency", "held back by"
+        "jobs", "all done after", "a job: median", "95 % below", "together", "CPU efficiency", "limited by"
     )
     for one in found.points:
         times = (one.makespan_s, one.job_times.median_s, one.job_times.p95_s)
@@ -154,12 +152,10 @@ def print_jobs(found: JobsAtOnce) -> None:
         table.add_row(count(one.jobs), *(duration(seconds) for seconds in times), *rest)
     console().print(table)
     if found.saturation is None:
-        print_out("so many jobs do not hold each other up")
+        print_out("these numbers of jobs do not slow each other down")
     else:
         limit = found.saturation
-        print_out(
-            f"from {count(limit.jobs)} jobs on each gets less than 90 % of what it gets alone: {limit.limited_by}"
-        )
+        print_out(f"from {count(limit.jobs)} jobs on, each gets less than 90 % of its rate alone: {limit.limited_by}")
 
 
 def _empty_table(*headings: str) -> Table:

@@ -1,4 +1,4 @@
-"""How files lie on disk, as tables for the terminal."""
+"""Prints the layout of files on disk as tables."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.extents import Spread
 from branchline.reading.layout.file_layout import FileLayout
 
-#: Rows of a table on the terminal; --json has them all.
+#: Maximum number of rows in a table on the terminal; the output of --json has all rows.
 ROWS_SHOWN = 60
-# Below this width there is room for the middle of a spread only.
+# Minimum width of the terminal for more than the median of a distribution.
 NARROW_COLUMNS = 120
 
 
 def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
-    """The table of files, and advice."""
+    """Print the table of a dataset's files, and advice."""
     found = advise_dataset(layout)
     if as_json:
         print_json({**layout.as_json(), "advice": to_plain(found)})
@@ -36,35 +36,20 @@ def print_dataset(layout: DatasetLayout, *, as_json: bool) -> None:
         table.add_row(one.path, size(one.size_bytes), count(one.entries), count(len(one.schema)), ", ".join(one.codecs))
     console.print(table)
     if len(layout.files) > ROWS_SHOWN:
-        _print_line(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; --json has them all")
+        _print_line(console, f"and {counted(len(layout.files) - ROWS_SHOWN, 'file')} more; see all with --json")
     for path, reason in layout.bad:
         _print_line(console, f"cannot be read: {path}: {reason}")
     total = f"{counted(len(layout.files), 'file')}, {count(layout.entries)} entries, {size(layout.size_bytes)}"
     _print_line(console, total)
     for sentence in layout.remarks():
         _print_line(console, sentence)
-    print_advice(found, "Nothing in how these files lie makes reading them slow.")
+    print_advice(found, "Nothing in the layout of these files makes reading them slow.")
 
 
 def print_file(layout: FileLayout, console: Console) -> None:
-    """The tables of branches and of the physical layout, and advice."""
-    console.print(_branches_table(layout, is_narrow=console.width < NARROW_COLUMNS))
-    if len(layout.branches) > ROWS_SHOWN:
-        _print_line(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; --json has them all")
-    codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
-    _print_line(
-        console,
-        f"{layout.path}: {size(layout.size_bytes)}, {layout.format} {layout.tree} of "
-        f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
-        f"{size(layout.compressed_bytes)} compressed ({codecs}), {size(layout.plain_bytes)} plain",
-    )
-    wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
-    console.print(_physical_table(layout, f"a reader of {wanted}, entry after entry"))
-    print_advice(advise_file(layout), "Nothing in how this tree lies makes reading it slow.")
-
-
-def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
-    """The largest branches; of how baskets differ only the median where there is no room for more."""
+    """Print the tables of a file's branches and physical layout, and advice."""
+    is_narrow = console.width < NARROW_COLUMNS
+    # Narrow terminals only have room for the median of each distribution.
     spread = _median if is_narrow else _spread
     per_basket = (
         ("entries\nper\nbasket", "bytes\nper\nbasket") if is_narrow else ("entries per basket", "bytes per basket")
@@ -82,7 +67,19 @@ def _branches_table(layout: FileLayout, *, is_narrow: bool) -> Table:
             spread(branch.entries_per_basket, count),
             spread(branch.bytes_per_basket, size),
         )
-    return table
+    console.print(table)
+    if len(layout.branches) > ROWS_SHOWN:
+        _print_line(console, f"and {count(len(layout.branches) - ROWS_SHOWN)} smaller branches; see all with --json")
+    codecs = ", ".join(f"{name} {percent(held, layout.compressed_bytes)}" for name, held in layout.codecs.items())
+    _print_line(
+        console,
+        f"{layout.path}: {size(layout.size_bytes)}, {layout.format} {layout.tree} of "
+        f"{count(layout.entries)} entries, {counted(len(layout.branches), 'branch', 'branches')}, "
+        f"{size(layout.compressed_bytes)} compressed ({codecs}), {size(layout.plain_bytes)} plain",
+    )
+    wanted = "all branches" if len(layout.wanted) == len(layout.branches) else f"{len(layout.wanted)} branches"
+    console.print(_physical_table(layout, f"reading {wanted}, entry by entry"))
+    print_advice(advise_file(layout), "Nothing in the layout of this tree makes reading it slow.")
 
 
 def _physical_table(layout: FileLayout, title: str) -> Table:
@@ -92,15 +89,15 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
     for name, value in (
         (
             "reads",
-            f"{counted(travel.baskets, 'basket')} of {size(travel.wanted_bytes)} together, which lie within "
+            f"{counted(travel.baskets, 'basket')} of {size(travel.wanted_bytes)} in total, within "
             f"{size(travel.span_bytes)}",
         ),
         (
-            "travels",
-            f"{size(travel.distance_bytes)} between them, {significant(times, 2)} times what it reads, "
+            "distance",
+            f"{size(travel.distance_bytes)} between them, {significant(times, 2)} times the bytes read, "
             f"in {counted(travel.jumps, 'jump')}, {count(travel.jumps_back)} backwards",
         ),
-        ("gaps", f"{count(gaps.count)} of {size(gaps.total_bytes)} together, the largest {size(gaps.largest_bytes)}"),
+        ("gaps", f"{count(gaps.count)} of {size(gaps.total_bytes)} in total, the largest {size(gaps.largest_bytes)}"),
         (
             "clusters",
             f"{count(clusters.count)} of {_spread(clusters.entries, count)} entries and "
@@ -109,7 +106,7 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
         (
             "disk pages",
             f"{count(pages.count)} of {pages.page_bytes} bytes, {count(pages.with_others)} of them shared with other "
-            f"branches; {size(pages.unwanted_bytes)} in them is not wanted",
+            f"branches; {size(pages.unwanted_bytes)} in them is not needed",
         ),
     ):
         table.add_row(name, value)
@@ -117,7 +114,7 @@ def _physical_table(layout: FileLayout, title: str) -> Table:
 
 
 def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
-    """Smallest, median and largest; one number where they are the same."""
+    """Return the minimum, median and maximum as text; a single number if all three are equal."""
     texts = [shown(value) for value in (spread.least, spread.median, spread.most)]
     return texts[0] if len(set(texts)) == 1 else f"{texts[0]} / {texts[1]} / {texts[2]}"
 

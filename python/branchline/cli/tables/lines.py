@@ -1,4 +1,4 @@
-"""Print advice, and forecasts that were compared with measurements, line by line."""
+"""Prints advice, and forecasts compared with measurements, line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from branchline.records.diagnosis.advice import Advice
 
 
 def print_advice(found: Sequence[Advice], nothing: str) -> None:
-    """Prints each piece in its lines; ``nothing`` is said if there is none."""
+    """Print each piece of advice, or the text ``nothing`` without advice."""
     if not found:
         print_out(nothing)
     for number, one in enumerate(found, 1):
@@ -21,28 +21,24 @@ def print_advice(found: Sequence[Advice], nothing: str) -> None:
 
 
 def print_checked(found: CheckedForecasts, *, as_json: bool) -> None:
-    """Prints each with its error, newest last, and how right they were together."""
+    """Print each forecast with its error, newest last, and the overall accuracy of all forecasts."""
     if as_json:
         print_json(finite(to_plain(found)))
         return
     if not found.forecasts:
-        print_out("No forecast was checked on this machine: branchline forecast check FORECAST JOB")
+        print_out("No forecast was checked on this machine; use: branchline forecast check FORECAST JOB")
         return
     for one in found.forecasts:
         error = f"{one.said_s / one.measured_s - 1:+.1%}" if one.measured_s > 0 else "no time"
         held = {True: ", inside the interval", False: ", outside the interval", None: ""}[one.is_held]
-        times = f"said {duration(one.said_s)}, measured {duration(one.measured_s)}"
+        times = f"forecast {duration(one.said_s)}, measured {duration(one.measured_s)}"
         print_out(f"{one.measured_at[:10]} {one.about}: {times} ({error}{held})")
-    print_out(_together(found))
-
-
-def _together(found: CheckedForecasts) -> str:
     parts = [counted(len(found.forecasts), "forecast")]
     median, coverage, savings = found.median_error(), found.coverage(), found.savings_error()
     if median is not None:
         parts.append(f"median error {median:.1%}")
     if coverage is not None:
-        parts.append(f"{coverage:.0%} of the 90 % intervals hold")
+        parts.append(f"{coverage:.0%} of the 90 % intervals contain the measurement")
     if savings is not None:
-        parts.append(f"what advice has saved differed from its forecasts by {savings:.0%} (median)")
-    return "; ".join(parts)
+        parts.append(f"measured savings differed from their forecasts by {savings:.0%} (median)")
+    print_out("; ".join(parts))

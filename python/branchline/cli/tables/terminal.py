@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypedDict, Unpack
 
 from rich.console import Console
 from rich.text import Text
@@ -12,29 +12,42 @@ from rich.text import Text
 from branchline.base.texts import escaped
 from branchline.cli.printing import output_checked
 
-#: Width of tables in files and pipes, which have no width of their own.
+if TYPE_CHECKING:
+    from rich.console import HighlighterType, JustifyMethod, OverflowMethod
+    from rich.style import Style
+
+#: Width of tables that are written to a file or a pipe.
 WIDTH_ELSEWHERE = 200
 
 
+class _TextOptions(TypedDict, total=False):
+    style: str | Style
+    justify: JustifyMethod | None
+    overflow: OverflowMethod | None
+    emoji: bool | None
+    markup: bool | None
+    highlight: bool | None
+    highlighter: HighlighterType | None
+
+
 class OutputConsole(Console):
-    """Raises what `print_out` raises where the standard output cannot be written."""
+    """A console that raises the same errors as `print_out` if standard output cannot be written."""
 
-    def print(self, *objects: Any, **options: Any) -> None:
-        """As rich's."""
-        with output_checked():
-            super().print(*objects, **options)
+    print = output_checked()(Console.print)
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        """As rich's, on one line; rich calls it for each text, also those in cells. A ``Text`` stays as it is."""
+    def render_str(self, text: str, **options: Unpack[_TextOptions]) -> Text:
+        """Render a string on one line; rich calls this method for each string, including cells. A ``Text`` stays
+        unchanged.
+        """
         return super().render_str(escaped(text), **options)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leaves to the caller what happens: rich would end the process with an error."""
+        """Raise BrokenPipeError for the caller to handle; rich would exit with an error."""
         raise BrokenPipeError
 
 
 def console() -> Console:
-    """The standard output, as wide as the terminal; wide if it is a file or a pipe."""
+    """Return the console for standard output: as wide as the terminal, or of a fixed width for a file or a pipe."""
     is_elsewhere = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    # Names may look like markup.
+    # Markup is off, because names may look like markup.
     return OutputConsole(width=WIDTH_ELSEWHERE if is_elsewhere else None, markup=False, emoji=False)

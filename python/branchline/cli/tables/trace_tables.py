@@ -1,4 +1,4 @@
-"""Traces as tables on the terminal."""
+"""Prints traces as tables."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from branchline.base.quantities import count, counted, duration, percent, significant, size
-from branchline.tracing.facts import FileRow, KindRow, Summary, headline, remarks
+from branchline.tracing.facts import FileReads, KindRow, Summary, headline, remarks
 from branchline.tracing.replay import Replayed
-from branchline.tracing.trace_comparison import TOTALS, Comparison, RowChange, ValueChange, sentences
+from branchline.tracing.trace_comparison import TOTALS, RowChange, TraceComparison, ValueChange, sentences
 
-#: Rows of a table on the terminal; --json has them all.
+#: Maximum number of rows in a table on the terminal; the output of --json has all rows.
 ROWS_SHOWN = 25
 
 
 def print_replayed(found: Replayed, console: Console) -> None:
-    """The time and reads of a replay, next to those of the original."""
+    """Print the time and the reads of a replay next to those of the original program."""
     _print(console, found.how, ("", "original", "now"), [
         ("time with requests in flight", duration(found.original_seconds), duration(found.seconds)),
         ("read calls", count(found.original_calls), count(found.read_calls)),
@@ -26,12 +26,12 @@ def print_replayed(found: Replayed, console: Console) -> None:
     ])  # fmt: skip
     if found.left_out:
         console.print(
-            f"skipped: {counted(found.left_out, 'request')} that failed or whose place in the file is unknown"
+            f"skipped: {counted(found.left_out, 'request')} that failed or whose position in the file is unknown"
         )
 
 
 def print_summary(found: Summary, console: Console) -> None:
-    """The tables of a trace."""
+    """Print the tables of one trace."""
     _print(console, "files", ("file", "size", *_READ_HEAD, "of the file", "seeks"), [
         (row.file, "-" if row.size_bytes is None else size(row.size_bytes), *_read(row),
          percent(row.distinct_bytes, row.size_bytes or 0), count(row.seeks))
@@ -39,13 +39,13 @@ def print_summary(found: Summary, console: Console) -> None:
     ])  # fmt: skip
     _print(
         console,
-        "pieces of files; a call counts for the piece in which it begins",
+        "parts of files; a call counts for the part in which it starts",
         ("what", *_READ_HEAD),
         [(row.what, *_read(row)) for row in found.kinds],
     )
     _print(
         console,
-        "branches, those with most bytes first",
+        "branches, most bytes first",
         ("branch", "tree", "calls", "bytes", "baskets", "read again", "not used", "reading"),
         [
             (row.branch, row.tree, count(row.read_calls), size(row.read_bytes), count(row.baskets),
@@ -69,8 +69,8 @@ def print_summary(found: Summary, console: Console) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_comparison(found: Comparison, console: Console) -> None:
-    """The tables of two traces, and what changed."""
+def print_comparison(found: TraceComparison, console: Console) -> None:
+    """Print the tables that compare two traces, and what changed."""
     for name, job in zip(("first", "second"), found.jobs, strict=True):
         console.print(f"{name}: {job.command}", markup=False, highlight=False, soft_wrap=True)
     shown = {name: show for name, _, show in TOTALS}
@@ -105,7 +105,7 @@ def _factor(change: ValueChange) -> str:
 _READ_HEAD = ("calls", "bytes")
 
 
-def _read(row: FileRow | KindRow) -> tuple[str, str]:
+def _read(row: FileReads | KindRow) -> tuple[str, str]:
     return count(row.read_calls), size(row.read_bytes)
 
 
@@ -125,4 +125,4 @@ def _print(console: Console, title: str, head: Sequence[str], rows: Sequence[Seq
         table.add_row(*row)
     console.print(table)
     if len(rows) > ROWS_SHOWN:
-        console.print(f"and {counted(len(rows) - ROWS_SHOWN, 'row')} more; --json has them all", highlight=False)
+        console.print(f"and {counted(len(rows) - ROWS_SHOWN, 'row')} more; see all with --json", highlight=False)

@@ -1,1 +1,1 @@
-"""Batch systems: Slurm and HTCondor run the steps of a job one after another and report their states."""
+"""Batch systems: Slurm and HTCondor run a job's steps in order and report the states of their tasks."""

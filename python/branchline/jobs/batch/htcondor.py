@@ -1,4 +1,6 @@
-"""HTCondor: the steps are nodes of a graph that DAGMan, a job of its own, submits one after the other."""
+"""HTCondor: each step of a job is a set of nodes in a DAG. DAGMan, which is itself a job, submits the steps in
+order.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,34 @@ from typing import TypedDict, cast
 from branchline.base.limits import BATCH_TASKS_MAX
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import Site
-from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, TooManyJobsError, call, script
+from branchline.jobs.batch.task_steps import (
+    JobArray,
+    State,
+    Submitted,
+    TaskState,
+    TaskStep,
+    TooManyJobsError,
+    call,
+    script,
+)
 
-WHERE = "submit on an access point of the pool, or install HTCondor's package condor"
-# Folders of which each job has a copy of its own, by the setting MOUNT_UNDER_SCRATCH of most pools.
-OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - named to be refused
-# The name of the node, from the description of the slot, a file that each job has.
+WHERE = "submit on an access point of the pool, or install the package condor"
+# Directories that are private to each job in most pools, which list them in MOUNT_UNDER_SCRATCH.
+OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - compared with, never written to
+# Shell expression for the node's name, read from the machine ad, a file that HTCondor gives every job.
 _NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
-# Held jobs wait for ever. Those held for memory (code 34, or a policy of the pool that says so) are removed instead, so
-# that the graph goes on and they are sent again with more.
+# Matches jobs that are held because of their memory use (code 34, or the text of a pool's policy). Held jobs wait
+# indefinitely, so these are removed instead: the DAG continues, and Branchline can resubmit them with more memory.
 _HELD_FOR_MEMORY = (
     "JobStatus == 5 && (HoldReasonCode =?= 34"
     ' || regexp("over (cgroup )?memory limit|memory usage exceeded", HoldReason ?: "", "i"))'
 )
-# DAGMan submits the jobs, and has only some variables of its user's, unless this setting names more.
+# Name of the setting with additional environment variables for jobs. By default, DAGMan passes only a few of the user's
+# variables.
 _GETENV_OF_DAGMAN = "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV"
-# Variables of the submitting user that jobs get. HTCondor shows them to everybody: paths and options, and no secrets.
+# Environment variables that jobs inherit. HTCondor shows the values to all users, so the list has paths and options but
+# no secrets.
 _ENVIRONMENT = ", ".join(
     (
         *("HOME", "PATH", "LANG", "X509_*", "KRB5*", "XRD_*", "Xrd*", "!XrdSecCREDS", "BEARER_TOKEN_FILE"),
@@ -40,7 +53,7 @@ _ENVIRONMENT = ", ".join(
         *("BRANCHLINE_*", "!BRANCHLINE_*TOKEN"),
     )
 )
-# Secrets that are values of variables, with what names a file of them instead: any of these will do.
+# Environment variables that hold secrets, each with the variables that may instead name a file with the secret.
 _SECRETS = {
     "BEARER_TOKEN": ("BEARER_TOKEN_FILE",),
     "AWS_SECRET_ACCESS_KEY": (
@@ -48,24 +61,28 @@ _SECRETS = {
         "AWS_WEB_IDENTITY_TOKEN_FILE",
     ),
 }
-# A path with one of these cannot be written into the files of HTCondor and DAGMan, which split lines into words.
+# Matches characters that paths must not contain, because the files of HTCondor and DAGMan split lines into words.
 _NOT_IN_PATHS = re.compile(r"[\s\"'\\$]")
 
 
 class HTCondor:
-    """HTCondor through its commands."""
+    """The batch system HTCondor, controlled by its command-line tools."""
 
     name = "htcondor"
     can_submit_from_nodes = False
+    # False, because HTCondor shows the environment of jobs to all users.
+    passes_environment = False
 
     def check(self, folder: Path) -> None:
-        """Checks that the schedd answers, that jobs can see the folder and that no secret is to travel with them."""
+        """Check that the schedd answers, that jobs can access the folder, and that jobs need no secret from the
+        environment.
+        """
         found = _NOT_IN_PATHS.search(str(folder))
         if found is not None:
             raise BatchError(
-                f"the path of this folder has {found[0]!r} in it, and HTCondor's files cannot name it",
+                f"the path of this folder contains {found[0]!r}, which submit files of HTCondor cannot express",
                 path=str(folder),
-                hint="choose one without blanks, quotes, backslashes and dollar signs",
+                hint="choose a path without spaces, quotes, backslashes and dollar signs",
             )
         _refuse_secrets()
         call(["condor_version"], WHERE)
@@ -73,19 +90,19 @@ class HTCondor:
         for own in OWN_FOLDERS:
             if folder.resolve().is_relative_to(own):
                 raise BatchError(
-                    f"this folder lies in {own}, which each job of HTCondor has for itself",
+                    f"this folder is inside {own}, which is private to each HTCondor job",
                     path=str(folder),
-                    hint="choose one on a file system that all nodes see",
+                    hint="choose a folder on a file system shared by all nodes",
                 )
 
     def submit(
-        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+        self, name: str, steps: Sequence[TaskStep], folder: Path, site: Site, excluded: Sequence[str] = ()
     ) -> Submitted:
-        """Submits the graph."""
+        """Submit all steps as one DAG."""
         _refuse_secrets()
         site = site.with_options(_excluding(site, excluded))
         if site.partition is not None:
-            raise BatchError("HTCondor has no partitions", hint="write requirements = ... among the options")
+            raise BatchError("HTCondor has no partitions", hint="set requirements = ... in options")
         for number, step in enumerate(steps):
             path = folder / f"{step.label}.sh"
             path.write_text(script(step, site.prologue, "$1", _NODE))
@@ -93,40 +110,46 @@ class HTCondor:
             (folder / f"{step.label}.sub").write_text("\n".join(self._description(step, number, path, site)) + "\n")
             if step.afterwards:
                 afterwards = _afterwards(folder, step)
-                afterwards.write_text(_afterwards_script(step))
+                log = shlex.quote(str(step.logs / f"{step.label}.afterwards.log"))
+                afterwards.write_text(f"#!/bin/bash\nexec {shlex.join(step.afterwards)} > {log} 2>&1\n")
                 afterwards.chmod(0o755)
         graph = folder / f"{steps[0].label}.dag"
         graph.write_text("\n".join(_graph(steps, folder)) + "\n")
         words = ["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, *self._waves()]
         named = {_GETENV_OF_DAGMAN: _ENVIRONMENT.replace(" ", "")}
-        # By itself DAGMan's ad has BEARER_TOKEN, whatever is named.
+        # Secrets are removed from the environment, because DAGMan's job ad includes BEARER_TOKEN regardless of the
+        # setting.
         answer = call([*words, str(graph)], WHERE, variables=named, without=_SECRETS)
         found = re.search(r"submitted to cluster (\d+)", answer)
         if found is None:
-            raise BatchError(f"condor_submit_dag gave no number: {answer.strip()}")
+            raise BatchError(f"condor_submit_dag printed no cluster number: {answer.strip()}")
         return Submitted(self.name, (JobArray(found[1]),))
 
     def room(self) -> int | None:
-        """Any number: DAGMan submits them in waves."""
+        """Return None: DAGMan throttles its own submissions."""
         return None
 
     def _waves(self) -> list[str]:
-        """The option that keeps the jobs, DAGMan included, below the limit of the schedd for each user."""
+        """Return the option that keeps the number of the user's jobs, including DAGMan, below the schedd's limit per
+        user.
+        """
         try:
             most = call(["condor_config_val", "-schedd", "MAX_JOBS_PER_OWNER"], WHERE).strip()
         except BatchError:
-            return []  # It has no limit.
+            return []  # no limit is configured
         if not most.isdigit():
             return []
         own = len(call(["condor_q", "-af", "ClusterId"], WHERE).split())
         left = int(most) - own - 1
         if left < 1:
-            what = f"HTCondor takes no more jobs: you have {own}, and MAX_JOBS_PER_OWNER is {most}"
-            raise TooManyJobsError(what, hint="wait until jobs of yours have ended", retry=True)
+            what = f"HTCondor accepts no more jobs: you have {own}, and MAX_JOBS_PER_OWNER is {most}"
+            raise TooManyJobsError(what, hint="wait until some of your jobs have finished", retry=True)
         return ["-maxjobs", str(left)]
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """The tasks that condor_q lists, and one for all that DAGMan has not submitted yet."""
+        """Return the tasks listed by condor_q, or a single queued placeholder if DAGMan has not submitted any tasks
+        yet.
+        """
         attributes = ["JobStatus", "BranchlineStep", "BranchlineTask", "HoldReason", "HoldReasonCode"]
         found = []
         for one in _ads("condor_q", submitted, attributes):
@@ -140,7 +163,7 @@ class HTCondor:
         return found
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """From the history of ended jobs."""
+        """Return why tasks failed, according to the job history."""
         attributes = ["BranchlineStep", "BranchlineTask", "ExitBySignal", "ExitSignal", "ExitCode", "RemoveReason"]
         attributes += ["HoldReason", "LastHoldReason"]
         causes = {}
@@ -148,30 +171,30 @@ class HTCondor:
             history = list(_ads("condor_history", submitted, attributes, "-limit", str(2 * BATCH_TASKS_MAX)))
         except BatchError:
             return {}
-        # The newest come first.
+        # Reversed, because condor_history lists the newest jobs first and the last entry of a task counts.
         for one in reversed(history):
             if "BranchlineTask" not in one:
                 continue
             cause = ""
             held = one.get("HoldReason") or one.get("LastHoldReason")
             if held and "PeriodicRemove" in one.get("RemoveReason", ""):
-                cause = f"HTCondor says that it was held, and then removed: {held}"
+                cause = f"HTCondor reports that it was held and then removed: {held}"
             elif one.get("RemoveReason"):
-                cause = f"HTCondor says that it was removed: {one['RemoveReason']}"
+                cause = f"HTCondor reports that it was removed: {one['RemoveReason']}"
             elif one.get("ExitBySignal"):
-                cause = f"HTCondor says that it was killed by signal {one.get('ExitSignal')}"
+                cause = f"HTCondor reports that it was killed by signal {one.get('ExitSignal')}"
             elif one.get("ExitCode"):
-                cause = f"HTCondor says that it ended with exit code {one['ExitCode']}"
+                cause = f"HTCondor reports that it exited with code {one['ExitCode']}"
             causes[int(one["BranchlineStep"]), int(one["BranchlineTask"])] = cause
         return {key: cause for key, cause in causes.items() if cause}
 
     def cancel(self, submitted: Submitted) -> None:
-        """Removes the graph, and with it its jobs."""
+        """Remove the DAG, which also removes its jobs."""
         for number in submitted.ids:
             if call(["condor_q", number, "-af", "ClusterId"], WHERE).strip():
                 call(["condor_rm", number], WHERE)
 
-    def _description(self, step: Step, number: int, path: Path, site: Site) -> Iterator[str]:
+    def _description(self, step: TaskStep, number: int, path: Path, site: Site) -> Iterator[str]:
         yield "universe = vanilla"
         yield f"executable = {path}"
         yield "arguments = $(task)"
@@ -196,17 +219,17 @@ class HTCondor:
 
 
 def _refuse_secrets() -> None:
-    """Raises BatchError for a secret that jobs need and could only have in their environment."""
+    """Raise BatchError if a secret that jobs need is only in an environment variable."""
     for secret, files in _SECRETS.items():
         if os.environ.get(secret) and not any(os.environ.get(one) for one in files):
             raise BatchError(
-                f"HTCondor shows the environment of jobs to everybody, so {secret} does not travel in it",
-                hint=f"write it to a file that all nodes see, and name that in {files[0]}; or unset {secret}",
+                f"HTCondor shows the environment of jobs to all users, so {secret} is not passed to them",
+                hint=f"write it to a file that all nodes can read and set {files[0]} to its path; or unset {secret}",
             )
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
-    """The requirements that leave nodes out. They come last and replace those of the site, so they have them, too."""
+    """Return the requirements that exclude nodes. They replace the site's requirements and therefore repeat those."""
     if not nodes:
         return ()
     own = [value for name, _, value in (one.partition("=") for one in site.options) if name.strip() == "requirements"]
@@ -214,15 +237,15 @@ def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
     return (f"requirements = {' && '.join(wanted)}",)
 
 
-def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:
-    """A node for each task: DAGMan removes the other tasks of a node when one of them fails."""
+def _graph(steps: Sequence[TaskStep], folder: Path) -> Iterator[str]:
+    """Generate a DAG. Each task is a separate node, because DAGMan removes all tasks of a node if one of them fails."""
     before: list[str] = []
     for number, step in enumerate(steps):
         names = [f"step{number}task{task}" for task in range(step.tasks)]
         for task, name in enumerate(names):
             yield f"JOB {name} {folder / f'{step.label}.sub'}"
             yield f'VARS {name} task="{task}"'
-            # A task that fails is no reason not to begin the next step, which says what is missing.
+            # The POST script makes the next step run even after a failed task; that step reports what is missing.
             yield f"SCRIPT POST {name} {_afterwards(folder, step) if step.afterwards else '/bin/true'}"
             if step.afterwards:
                 yield f"RETRY {name} 1"
@@ -231,17 +254,12 @@ def _graph(steps: Sequence[Step], folder: Path) -> Iterator[str]:
         before = names
 
 
-def _afterwards(folder: Path, step: Step) -> Path:
+def _afterwards(folder: Path, step: TaskStep) -> Path:
     return folder / f"{step.label}.afterwards.sh"
 
 
-def _afterwards_script(step: Step) -> str:
-    log = shlex.quote(str(step.logs / f"{step.label}.afterwards.log"))
-    return f"#!/bin/bash\nexec {shlex.join(step.afterwards)} > {log} 2>&1\n"
-
-
 class _JobAd(TypedDict, total=False):
-    """The attributes of a job that are requested."""
+    """The attributes of a job that are queried."""
 
     JobStatus: int
     BranchlineStep: int
@@ -256,11 +274,11 @@ class _JobAd(TypedDict, total=False):
 
 
 def _ads(command: str, submitted: Submitted, attributes: Sequence[str], *words: str) -> list[_JobAd]:
-    """The jobs of a graph as the command lists them."""
+    """Return the attributes of the DAG's jobs, as listed by ``command``."""
     condition = f"DAGManJobId == {submitted.ids[0]}"
     answer = call([command, "-constraint", condition, "-json", "-attributes", ",".join(attributes), *words], WHERE)
     try:
         found = json.loads(answer or "[]")
     except ValueError:
-        raise BatchError(f"{command} gave no JSON: {answer[:200]}", retry=True) from None
+        raise BatchError(f"{command} printed invalid JSON: {answer[:200]}", retry=True) from None
     return [cast(_JobAd, one) for one in found if isinstance(one, dict)]

@@ -1,11 +1,11 @@
-"""A site's configuration of its batch systems: a TOML file with a section for each.
+"""Site configuration of the batch systems: a TOML file with one section per system.
 
 [slurm]
 partition = "long"
 memory = "4G"
 prologue = ["source /cvmfs/setup.sh"]
 
-Memory that jobs request is a whole number with K, M, G or T, or none for MiB, as Slurm and HTCondor write it.
+Memory requests are integers with an optional unit K, M, G or T (default MiB), as in Slurm and HTCondor.
 """
 
 from __future__ import annotations
@@ -20,18 +20,21 @@ from branchline.base.limits import BATCH_MEMORY_GROWTH, BATCH_MEMORY_GROWTH_MAX
 from branchline.errors import OptionError
 from branchline.jobs.sites import SiteFile
 
-#: KiB of each unit of memory.
+#: Number of KiB in each memory unit.
 _UNITS_KIB = {"K": 1, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The resources that jobs request, as the batch system writes them; None means its default.
+    """The resources that jobs request, in the syntax of the batch system; None means the system's default.
 
-    ``memory_max`` bounds what tasks request that are sent again after a death of memory, by default four times
-    ``memory``. ``python`` is the interpreter on the nodes, by default the one that submits. ``cpus`` are those of a
-    task. ``prologue`` are lines of a shell script before it, ``options`` go to the system as they are.
-    ``trusted_users`` are those as which tasks run, if that is not the user who submits.
+    - ``memory_max`` limits the memory requests of tasks that are resubmitted after they ran out of memory; the default
+      is four times ``memory``.
+    - ``python`` is the interpreter on the nodes; the default is the interpreter that submits the job.
+    - ``cpus`` is the number of CPUs per task.
+    - ``prologue`` is a list of shell lines that run before each task.
+    - ``options`` are passed to the batch system unchanged.
+    - ``trusted_users`` are the users that tasks may run as, apart from the submitting user.
     """
 
     partition: str | None = None
@@ -47,12 +50,12 @@ class Site:
     trusted_users: tuple[str, ...] = ()
 
     def with_options(self, options: tuple[str, ...]) -> Site:
-        """A copy with further options, which come last and so override its own."""
+        """Return a copy with additional options, which override the site's own options."""
         return replace(self, options=self.options + options)
 
 
 def load_site(section: str) -> Site:
-    """The section of a batch system; defaults without a file or section. Raises OptionError."""
+    """Return the settings for a batch system, or the defaults if the file or section is missing. Raises OptionError."""
     file = SiteFile.load()
     given = _Section(file.path, file.section(section, hint=f"write [{section}]"))
     given.check_names([one.name for one in fields(Site)])
@@ -73,7 +76,7 @@ def load_site(section: str) -> Site:
 
 @dataclass(frozen=True)
 class _Section:
-    """A section of the site's file; its values are checked as they are taken."""
+    """One section of the site file; each value is validated when it is read."""
 
     path: Path
     values: Mapping[str, object]
@@ -82,8 +85,8 @@ class _Section:
         for name in self.values:
             if name not in names:
                 near = get_close_matches(name, names, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
-                raise OptionError(f"a site has no {name!r}", path=str(self.path), hint=hint)
+                hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(names)}"
+                raise OptionError(f"unknown site setting {name!r}", path=str(self.path), hint=hint)
 
     def text(self, name: str) -> str | None:
         value = self.values.get(name)
@@ -91,7 +94,7 @@ class _Section:
             return None
         if isinstance(value, str | int) and not isinstance(value, bool):
             return str(value)
-        raise self._wrong(name, "write a text")
+        raise self._wrong(name, "write a string")
 
     def memory_max(self) -> str | None:
         most, memory = self.text("memory_max"), self.text("memory")
@@ -101,16 +104,16 @@ class _Section:
         if most_kib is None:
             raise self._wrong("memory_max", 'write it like "8G"')
         if least_kib is None:
-            raise self._wrong("memory_max", 'give memory, too, like "4G"')
+            raise self._wrong("memory_max", 'set memory as well, for example "4G"')
         if most_kib < least_kib:
-            raise self._wrong("memory_max", f"it is less than memory, which is {memory}")
+            raise self._wrong("memory_max", f"it must be at least memory, which is {memory}")
         return most
 
     def count(self, name: str) -> int:
         value = self.values.get(name, 1)
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return value
-        raise self._wrong(name, "write a number, 1 or more")
+        raise self._wrong(name, "write an integer of at least 1")
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values.get(name, [])
@@ -119,23 +122,26 @@ class _Section:
         raise self._wrong(name, 'write it like ["first", "second"]')
 
     def _wrong(self, name: str, hint: str) -> OptionError:
-        return OptionError(f"{name} is {self.values.get(name)!r}", path=str(self.path), hint=hint)
+        return OptionError(f"invalid {name} {self.values.get(name)!r}", path=str(self.path), hint=hint)
 
 
 # --- memory that jobs request -----------------------------------------------------------------------------------------
 
 
 def memory_kib(text: str) -> int | None:
-    """The number of KiB; None for 0, which is a whole node for Slurm, and for what is no number, as an expression."""
+    """Return a memory request in KiB.
+
+    Returns None for 0 (a whole node in Slurm) and for requests that are not a size, such as an expression.
+    """
     found = re.fullmatch(r"(\d+)\s*([KMGT]?)B?", text.strip(), re.IGNORECASE | re.ASCII)
     return None if found is None else int(found[1]) * _UNITS_KIB[found[2].upper()] or None
 
 
 def more_memory(before: str, first: str, most: str | None) -> str:
-    """What a task requests after it died of memory with ``before``: twice that.
+    """Return twice the memory request ``before`` of a task that ran out of memory.
 
-    The bound is ``most``, or four times what it requested ``first``. ``before`` is returned where that is reached, and
-    where it is no number.
+    The maximum is ``most``, by default four times the original request ``first``. Returns ``before`` if the maximum is
+    reached or if the request is not a size.
     """
     now_kib, first_kib = memory_kib(before), memory_kib(first)
     if now_kib is None or first_kib is None:

@@ -1,4 +1,4 @@
-"""Slurm: a step is a job array, or several if one would be too large; it depends on those of the step before."""
+"""Slurm: each step of a job consists of one or more job arrays, which depend on the arrays of the previous step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from pathlib import Path
 from branchline.base.limits import SLURM_ARRAY_TASKS
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import Site
-from branchline.jobs.batch.task_steps import JobArray, State, Step, Submitted, TaskState, TooManyJobsError, call, script
+from branchline.jobs.batch.task_steps import (
+    JobArray,
+    State,
+    Submitted,
+    TaskState,
+    TaskStep,
+    TooManyJobsError,
+    call,
+    script,
+)
 
-WHERE = "submit on a login node of the cluster, or install its package slurm-client"
+WHERE = "submit on a login node of the cluster, or install the package slurm-client"
 _NODE = '"$SLURMD_NODENAME"'
 _EXCLUDE = ("--exclude", "-x")
 _RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"}
@@ -24,30 +33,32 @@ _WORDS = {
     "DEADLINE": "its deadline passed",
     "FAILED": "it ended with exit code {code}",
     "NODE_FAIL": "its node failed",
-    "OUT_OF_MEMORY": "it took more memory than it had requested",
+    "OUT_OF_MEMORY": "it used more memory than requested",
     "PREEMPTED": "it was preempted",
     "TIMEOUT": "it reached its time limit",
 }
 
 
 class Slurm:
-    """Slurm through its commands."""
+    """The batch system Slurm, controlled by its command-line tools."""
 
     name = "slurm"
     can_submit_from_nodes = True
+    passes_environment = True
 
     def check(self, folder: Path) -> None:
-        """Checks that the controller answers."""
+        """Check that the controller answers."""
         del folder
         call(["squeue", "--version"], WHERE)
         call(["squeue", "--noheader", "--me", "--states=RUNNING"], WHERE)
 
     def submit(
-        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+        self, name: str, steps: Sequence[TaskStep], folder: Path, site: Site, excluded: Sequence[str] = ()
     ) -> Submitted:
-        """Submits arrays for each step; if one is refused, those before are cancelled."""
+        """Submit the arrays of each step; if Slurm refuses an array, cancel the arrays already submitted."""
         site = site.with_options(_excluding(site, excluded))
-        size = self._array_tasks()
+        # Slurm requires that task numbers in an array are less than MaxArraySize.
+        size = max(1, self._setting("MaxArraySize") or SLURM_ARRAY_TASKS)
         arrays: list[JobArray] = []
         try:
             for number, step in enumerate(steps):
@@ -64,17 +75,22 @@ class Slurm:
         return Submitted(self.name, tuple(arrays))
 
     def room(self) -> int | None:
-        """The tasks that MaxJobCount still allows. Beyond that sbatch would wait for minutes, and then give up."""
+        """Return the number of tasks that can be submitted before MaxJobCount is reached.
+
+        Beyond this limit, sbatch blocks for minutes and then fails.
+        """
         most = self._setting("MaxJobCount")
         if most is None:
             return None
-        # Jobs of all users; those that have ended stay for MinJobAge and are not listed.
+        # MaxJobCount applies to the jobs of all users. Jobs that finished less than MinJobAge ago count but are not
+        # listed.
         listed = call(["squeue", "--noheader", "--array", "--all", "--states=all", "--format=%i"], WHERE)
         return max(0, most - 1 - len(listed.splitlines()))
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """The tasks that squeue lists."""
-        # An array that has ended is forgotten after some minutes, and then squeue refuses its number.
+        """Return the tasks listed by squeue."""
+        # All jobs are queried, because squeue rejects the ID of an array that it has forgotten, minutes after the
+        # array's end.
         answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE)
         arrays = {one.id: one for one in submitted.arrays}
         found = []
@@ -87,7 +103,10 @@ class Slurm:
         return found
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """From the accounting; where there is none from the controller, which forgets jobs after some minutes."""
+        """Return why tasks failed, according to the accounting database.
+
+        If there is no accounting database, the controller is asked, which forgets jobs after minutes.
+        """
         causes: dict[tuple[int, int], str] = {}
         for array in submitted.arrays:
             try:
@@ -96,26 +115,25 @@ class Slurm:
                 ended = self._from_controller(array.id)
             for task, (state, code) in ended.items():
                 if state in _WORDS:
-                    what = _killed(code) or _WORDS[state].format(code=code.partition(":")[0])
-                    causes[array.step, array.first_task + task] = f"Slurm says {state}: {what}"
+                    # Slurm writes an exit code as CODE:SIGNAL.
+                    signal = code.partition(":")[2]
+                    killed = f"it was killed by signal {signal}" if signal.isdigit() and int(signal) else ""
+                    what = killed or _WORDS[state].format(code=code.partition(":")[0])
+                    causes[array.step, array.first_task + task] = f"Slurm reports {state}: {what}"
         return causes
 
     def cancel(self, submitted: Submitted) -> None:
-        """Cancels the last step first, so that no step begins meanwhile."""
+        """Cancel the job, starting with the last step, so that no step starts in the meantime."""
         for job in reversed(submitted.ids):
             call(["scancel", "--quiet", job], WHERE)
 
     def _setting(self, name: str) -> int | None:
-        """A number of Slurm's configuration; None if it has none of this name."""
+        """Return an integer from Slurm's configuration, or None if the setting does not exist."""
         found = re.search(rf"^{name}\s*=\s*(\d+)", call(["scontrol", "show", "config"], WHERE), re.MULTILINE)
         return None if found is None else int(found[1])
 
-    def _array_tasks(self) -> int:
-        """How many tasks an array may have: numbers are below MaxArraySize."""
-        return max(1, self._setting("MaxArraySize") or SLURM_ARRAY_TASKS)
-
-    def _write_script(self, step: Step, first: int, folder: Path, site: Site) -> Path:
-        """Writes the script of the array that begins with task ``first``."""
+    def _write_script(self, step: TaskStep, first: int, folder: Path, site: Site) -> Path:
+        """Write the batch script of the array whose first task is ``first``; return its path."""
         words = ("apptainer", "exec", site.image, *step.words) if site.image else step.words
         step = replace(step, words=words)
         if first == 0:
@@ -127,7 +145,7 @@ class Slurm:
         path.write_text(script(step, site.prologue, f"$((SLURM_ARRAY_TASK_ID + {first}))", _NODE, log))
         return path
 
-    def _words(self, name: str, step: Step, tasks: range, site: Site) -> list[str]:
+    def _words(self, name: str, step: TaskStep, tasks: range, site: Site) -> list[str]:
         log = step.log_of("%a") if tasks.start == 0 else f"{_log_prefix(step, tasks.start)}.%a.log"
         arguments = [
             "--parsable",
@@ -166,7 +184,9 @@ class Slurm:
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
-    """The option that leaves nodes out. It comes last and replaces one of the site, so it names those, too."""
+    """Return the option that excludes nodes. It overrides the site's exclude option and therefore repeats that option's
+    nodes.
+    """
     if not nodes:
         return ()
     words = iter([word for option in site.options for word in shlex.split(option)])
@@ -174,14 +194,10 @@ def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
     return (f"--exclude={shlex.quote(','.join([*filter(None, before[-1:]), *nodes]))}",)
 
 
-def _killed(code: str) -> str:
-    """The signal of an exit code in Slurm's form, CODE:SIGNAL; empty if there was none."""
-    signal = code.partition(":")[2]
-    return f"it was killed by signal {signal}" if signal.isdigit() and int(signal) else ""
-
-
-def _log_prefix(step: Step, first: int) -> Path:
-    """How logs of an array begin whose numbers are not those of its tasks; each task links to its own."""
+def _log_prefix(step: TaskStep, first: int) -> Path:
+    """Return the prefix for logs of an array whose indices differ from the task numbers; the usual log of each
+    task is a link to a log with this prefix.
+    """
     return step.logs / f"array.{step.label}.from{first}"
 
 
@@ -192,15 +208,15 @@ def _sbatch(words: Sequence[str]) -> str:
         refused = next((what for mark, what in _REFUSED.items() if mark in str(error)), None)
         if refused is None:
             raise
-        hint = "give fewer --tasks, or wait until jobs of yours have ended"
-        raise TooManyJobsError(f"Slurm takes no more jobs: {refused} ({error})", hint=hint, retry=True) from None
+        hint = "give fewer --tasks, or wait until some of your jobs have finished"
+        raise TooManyJobsError(f"Slurm accepts no more jobs: {refused} ({error})", hint=hint, retry=True) from None
 
 
 _SACCT = "JobID,State,ExitCode"
-# What sbatch prints where there are too many jobs.
+# Parts of sbatch's error messages that mean that there are too many jobs.
 _REFUSED = {
-    "job submit limit": "the limit of your account or of the quality of service is reached",
-    "SubmitJob": "the limit of your account or of the quality of service is reached",
+    "job submit limit": "the limit of your account or its quality of service is reached",
+    "SubmitJob": "the limit of your account or its quality of service is reached",
     "temporarily unable to accept job": "its queue is full",
-    "Invalid job array specification": "an array may not have so many tasks",
+    "Invalid job array specification": "the array has too many tasks",
 }

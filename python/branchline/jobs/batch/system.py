@@ -1,4 +1,4 @@
-"""The interface of a batch system, and the list of those that are supported."""
+"""The interface of a batch system and the list of supported systems."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from branchline.errors import BatchError
 from branchline.jobs.batch.htcondor import HTCondor
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.slurm import Slurm
-from branchline.jobs.batch.task_steps import JobArray, Step, Submitted, TaskState, TooManyJobsError
+from branchline.jobs.batch.task_steps import JobArray, Submitted, TaskState, TaskStep, TooManyJobsError
 
 __all__ = [
+    "BATCH_SYSTEMS",
     "BatchError",
     "BatchSystem",
     "JobArray",
-    "Step",
     "Submitted",
     "SystemName",
     "TaskState",
+    "TaskStep",
     "TooManyJobsError",
     "batch_system",
     "is_batch_system",
@@ -29,44 +30,52 @@ SystemName = Literal["slurm", "htcondor"]
 
 
 class BatchSystem(Protocol):
-    """A batch system. All of its methods raise BatchError where it is missing, refuses, or does not answer in time."""
+    """A batch system. All methods raise BatchError if it is missing, refuses the request or does not answer in time."""
 
     name: str
-    #: Whether jobs may submit others. Else a step's ``afterwards`` runs where the step was submitted.
+    #: Whether jobs can submit further jobs. If not, a step's ``afterwards`` command runs on the submitting machine.
     can_submit_from_nodes: bool
+    #: Whether tasks inherit the environment variables of the submitting process.
+    passes_environment: bool
 
     def check(self, folder: Path) -> None:
-        """Checks that jobs which write to a folder can be submitted from here."""
+        """Check that this machine can submit jobs that write to the folder."""
 
     def submit(
-        self, name: str, steps: Sequence[Step], folder: Path, site: Site, excluded: Sequence[str] = ()
+        self, name: str, steps: Sequence[TaskStep], folder: Path, site: Site, excluded: Sequence[str] = ()
     ) -> Submitted:
-        """Submits steps of tasks. A step begins when all tasks of the one before have ended, however they ended. None
-        runs on a node that is ``excluded``.
-        Scripts are written to ``folder``. Raises TooManyJobsError, after which none is left, where there are too many.
+        """Submit steps of tasks.
+
+        A step starts when all tasks of the previous step have finished, whether or not they succeeded. Tasks do not run
+        on ``excluded`` nodes. Scripts are written to ``folder``. Raises TooManyJobsError if a limit is exceeded; then
+        no tasks stay submitted.
         """
 
     def room(self) -> int | None:
-        """How many tasks can be submitted now; None if that is unknown, or if the system queues the rest itself."""
+        """Return the number of tasks that can be submitted now; None if unknown or if the system throttles submissions
+        itself.
+        """
 
     def states(self, submitted: Submitted) -> list[TaskState]:
-        """The tasks that are queued, held or running."""
+        """Return the tasks that are queued, held or running."""
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """Why tasks failed, by (step, task), as long as the system keeps that."""
+        """Return why tasks failed, by (step, task), for as long as the system keeps the information."""
 
     def cancel(self, submitted: Submitted) -> None:
-        """Ends all tasks, and those that are queued too."""
+        """Cancel all tasks, both running and queued."""
 
 
-_SYSTEMS: dict[str, type[Slurm | HTCondor]] = {"slurm": Slurm, "htcondor": HTCondor}
+_SYSTEMS = {one.name: one for one in (Slurm, HTCondor)}
+#: Names of the supported batch systems.
+BATCH_SYSTEMS = tuple(_SYSTEMS)
 
 
 def is_batch_system(name: object) -> bool:
-    """Whether jobs can be submitted to something of this name."""
-    return isinstance(name, str) and name in _SYSTEMS
+    """Return whether ``name`` is the name of a batch system."""
+    return isinstance(name, str) and name in BATCH_SYSTEMS
 
 
 def batch_system(name: str) -> BatchSystem:
-    """The batch system of a name. Raises KeyError."""
+    """Return the batch system with the given name. Raises KeyError."""
     return _SYSTEMS[name]()

@@ -1,5 +1,5 @@
-"""Parts that all batch systems share: steps of tasks and their script, records of what was submitted, and calls of the
-systems' commands, each with a deadline.
+"""Code shared by all batch systems: steps of tasks and their scripts, records of submitted jobs, and calls of
+command-line tools with a timeout.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import Literal
 from branchline.base.limits import BATCH_CALL_TIMEOUT_S
 from branchline.errors import BatchError
 
-#: The state of a task that has not ended.
+#: State of an unfinished task.
 State = Literal["queued", "running", "held"]
 
 
 @dataclass(frozen=True)
-class Step:
-    """Tasks that differ in their number, which is the last word of the command line. ``logs`` is the folder of their
-    logs, ``exits`` the one where each leaves its exit code; the names of both begin with ``label``.
+class TaskStep:
+    """A step of a job: tasks that run the same command with different task numbers.
 
-    ``afterwards`` is a command that runs after each task on the machine from which they were submitted; if it fails,
-    the task runs once more. Only systems have it whose nodes cannot submit.
+    - ``words`` is the command; the task number is appended as its last argument.
+    - ``logs`` is the directory for the tasks' logs, and ``exits`` the directory for their exit codes. File names in
+      both directories start with ``label``.
+    - ``afterwards`` is a command that runs on the submitting machine after each task; if the command fails, the task
+      runs once more. It is only used with systems whose nodes cannot submit jobs.
     """
 
     label: str
@@ -37,13 +39,13 @@ class Step:
     afterwards: tuple[str, ...] = ()
 
     def log_of(self, task: int | str) -> Path:
-        """The log of a task."""
+        """Return the path of a task's log."""
         return self.logs / f"{self.label}.{task}.log"
 
 
 @dataclass(frozen=True)
 class JobArray:
-    """Tasks that share a job number of the batch system: those of a step from ``first_task`` on."""
+    """Consecutive tasks of a step, starting with ``first_task``, that share a job ID of the batch system."""
 
     id: str
     step: int = 0
@@ -52,20 +54,20 @@ class JobArray:
 
 @dataclass(frozen=True)
 class Submitted:
-    """Steps that a batch system has accepted: one array or several for each step, or one for all steps."""
+    """Steps that a batch system has accepted: one or more arrays per step, or a single array for all steps."""
 
     system: str
     arrays: tuple[JobArray, ...]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The job numbers of the batch system."""
+        """The job IDs in the batch system."""
         return tuple(one.id for one in self.arrays)
 
 
 @dataclass(frozen=True)
 class TaskState:
-    """A task that has not ended. ``reason`` is the system's text on why it is queued or held."""
+    """An unfinished task. ``reason`` is the system's explanation why the task is queued or held."""
 
     step: int
     task: int
@@ -73,11 +75,12 @@ class TaskState:
     reason: str = ""
 
 
-def script(step: Step, prologue: Sequence[str], task: str, node: str, log: str = "") -> str:
-    """A shell script that runs a task, and writes its node and its exit code to files: so a killed process is noticed.
+def script(step: TaskStep, prologue: Sequence[str], task: str, node: str, log: str = "") -> str:
+    """Return a shell script that runs a task and writes the node and the exit code to files.
 
-    ``task`` is the number of the task and ``node`` its node as the shell knows them; ``log`` its log, quoted for the
-    shell, where the batch system cannot give it the usual name. The script ends with the same code.
+    The files make it possible to detect killed tasks. ``task`` and ``node`` are shell expressions for the task number
+    and the node. ``log`` is the quoted path of the task's log, if the batch system cannot use the usual name. The
+    script exits with the task's exit code.
     """
     exit_file = f"{shlex.quote(str(step.exits / step.label))}.$branchline_task.exit"
     log_file = f"{shlex.quote(str(step.logs / step.label))}.$branchline_task.log"
@@ -86,7 +89,7 @@ def script(step: Step, prologue: Sequence[str], task: str, node: str, log: str =
         "#!/bin/bash",
         f"branchline_task={task}",
         *([f"ln -sf {log} {log_file}"] if log else []),
-        # A task that was started again has the code of its last attempt only.
+        # Remove the file of an earlier attempt, so that a restarted task only reports its last exit code.
         f"rm -f {exit_file}",
         f"echo {node} > {node_file}",
         *prologue,
@@ -99,7 +102,7 @@ def script(step: Step, prologue: Sequence[str], task: str, node: str, log: str =
 
 
 class TooManyJobsError(BatchError):
-    """A batch system takes no more jobs of a user, or none at all."""
+    """Raised if the batch system accepts no more jobs, either from this user or from any user."""
 
 
 def call(
@@ -109,14 +112,16 @@ def call(
     variables: Mapping[str, str] | None = None,
     without: Collection[str] = (),
 ) -> str:
-    """The output of a command. ``variables`` are added to its environment, those in ``without`` are left out of it;
-    ``where`` is the hint if there is no such command. Raises BatchError.
+    """Run a command and return its output.
+
+    ``variables`` are added to the command's environment, and those in ``without`` are removed. ``where`` is the hint of
+    the error if the command is not installed. Raises BatchError.
     """
     program = shutil.which(words[0])
     if program is None:
-        raise BatchError(f"there is no {words[0]} here", hint=where)
+        raise BatchError(f"the command {words[0]} was not found", hint=where)
     try:
-        done = subprocess.run(  # noqa: S603 - the words are ours and the user's, and no shell sees them
+        done = subprocess.run(  # noqa: S603 - arguments come from Branchline and the user, without a shell
             [program, *words[1:]],
             stdin=subprocess.DEVNULL,
             capture_output=True,

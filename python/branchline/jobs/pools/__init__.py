@@ -1,1 +1,1 @@
-"""Workers elsewhere: Dask and executors run groups of sub-jobs through an agent on each worker."""
+"""Remote workers: Dask and executors run groups of sub-jobs, through an agent on each worker."""

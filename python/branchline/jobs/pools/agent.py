@@ -1,7 +1,8 @@
-"""What runs on a far worker: an agent that keeps a worker process of ours and has it work on one group after the other.
+"""The agent on a remote worker, which keeps one worker process and lets it run one group of sub-jobs after another.
 
-The code of users runs in that process only. So its crash ends neither Dask's worker nor an executor's, its last step is
-known (`branchline.jobs.workers.heartbeat`), and it can be stopped, which tasks of these cannot.
+User code runs only in the worker process. If it crashes, the Dask worker or executor process survives, and the last
+step is known (`branchline.jobs.workers.heartbeat`). The worker process can also be killed, unlike tasks of Dask and
+executors.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ import threading
 import time
 import uuid
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from branchline.base.limits import AGENT_IDLE_S, AGENT_LOOK_INTERVAL_S, AGENT_RUNS_MAX, POOL_MEMORY_PART, STOP_GRACE_S
 from branchline.base.quantities import size
-from branchline.jobs.pools.pool import Group, GroupResult, PoolRunSettings
+from branchline.jobs.pools.pool import GroupResult, PoolRunSettings, SubJobGroup
 from branchline.jobs.program import ModuleFile, Program, Versions, WorkerStart
 from branchline.jobs.subjob import WAIT, Held, Pickled, SubJob
 from branchline.jobs.workers.messages import (
@@ -39,7 +39,7 @@ from branchline.jobs.workers.worker_process import ErrorOutput, WorkerProcess, e
 
 
 class Agent:
-    """Keeps a worker process for the groups of one run."""
+    """Keeps a worker process for the groups of sub-jobs in one run."""
 
     def __init__(self, settings: PoolRunSettings, program: Program, threads: int | None) -> None:
         self.run_id = settings.run
@@ -49,35 +49,29 @@ class Agent:
         self._threads = threads
         self._folder = tempfile.TemporaryDirectory(prefix="branchline-", ignore_cleanup_errors=True)
         self._program = program
-        self._unpack()
-        self._process: WorkerProcess | None = None
-        self._errors: ErrorOutput | None = None
-
-    def _unpack(self) -> None:
         for source in self._program.sources:
             path = Path(self._folder.name, source.path)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(source.content)
+        self._process: WorkerProcess | None = None
+        self._errors: ErrorOutput | None = None
 
-    def work_on(self, group: Group) -> GroupResult:
-        """Has the worker process work on a group, until all of it is done, or the process is lost or told to stop."""
+    def work_on(self, group: SubJobGroup) -> GroupResult:
+        """Run a group in the worker process, until the group is finished, the process is lost or the run is stopped."""
         if self._process is None or self._errors is None:
-            self._errors = ErrorOutput()
-            self._process = self._started(self._errors)
+            errors = self._errors = ErrorOutput()
+            process = WorkerProcess(0, self._program.module, errors)
+            folder = Path(self._folder.name)
+            modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
+            path = (self._folder.name, *sys.path)
+            work, begin_s = self._program.work, time.monotonic()
+            directory, packages = self._program.directory, self._program.packages
+            process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, directory, packages))
+            self._process = process
         return _GroupAtWork(self._process, self._errors, group, self.name).result(self._forget)
 
-    def _started(self, errors: ErrorOutput) -> WorkerProcess:
-        process = WorkerProcess(0, self._program.module, errors)
-        folder = Path(self._folder.name)
-        modules = tuple(ModuleFile(one.name, str(folder / one.path)) for one in self._program.load)
-        path = (self._folder.name, *sys.path)
-        work, begin_s = self._program.work, time.monotonic()
-        directory, packages = self._program.directory, self._program.packages
-        process.send(WorkerStart(0, path, modules, work, begin_s, self._threads, directory, packages))
-        return process
-
     def _forget(self) -> None:
-        """The process is gone or does not take another group."""
+        """Discard the worker process, which is dead or accepts no more groups."""
         if self._process is not None:
             end_processes([self._process])
         if self._errors is not None:
@@ -86,32 +80,32 @@ class Agent:
         self._process = self._errors = None
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the worker process."""
         self._forget()
         self._folder.cleanup()
 
 
 @dataclass
 class _GroupAtWork:
-    """One group, while its process works on it."""
+    """A group that the worker process is running."""
 
     process: WorkerProcess
     errors: ErrorOutput
-    group: Group
+    group: SubJobGroup
     name: str
     left: deque[SubJob] = field(default_factory=deque)
     notes: dict[str, Pickled] = field(default_factory=dict)
-    #: Sub-jobs whose results the process holds: they are lost with it.
+    #: Sub-jobs whose results exist only in the worker process; the results are lost if the process dies.
     held: list[int] = field(default_factory=list)
     stop_at: float | None = None
 
     def __post_init__(self) -> None:
-        # On the machine of the job the folder of the stop file goes with it.
+        # The folder of the stop file. On the job's machine, the folder exists and is deleted when the job ends.
         self._job_folder = Path(self.group.settings.stop_file).parent
         self._sees_job = self._job_folder.exists()
 
-    def result(self, forget: Any) -> GroupResult:
-        """Works to the end of the group."""
+    def result(self, forget: Callable[[], None]) -> GroupResult:
+        """Run the group to the end and return its result."""
         begin_s = time.monotonic()
         self.left.extend(self.group.subjobs)
         self.process.holds.clear()
@@ -121,7 +115,12 @@ class _GroupAtWork:
         while result.done_count < len(self.group.subjobs) and self._goes_on(result):
             for message in self._messages():
                 self._take(message, result)
-        result.unfinished = self._unfinished(result)
+        # The order is: sub-jobs in progress, pending sub-jobs, and sub-jobs whose results were lost with the process.
+        done = {one.index for one in result.finished}.union(*(one.indices for one in result.folded))
+        at_work = [one.index for one in self.process.holds]
+        known = done.union(at_work, self.held)
+        rest = [one.index for one in self.group.subjobs if one.index not in known]
+        result.unfinished = [*at_work, *rest, *self.held]
         result.notes = list(self.notes.values())
         result.seconds = time.monotonic() - begin_s
         if result.lost is not None:
@@ -131,7 +130,7 @@ class _GroupAtWork:
         return result
 
     def _take(self, message: WorkerMessage, result: GroupResult) -> None:
-        """Takes a message of the process."""
+        """Handle a message from the worker process."""
         match message:
             case SentResult():
                 result.finished.append(message)
@@ -154,16 +153,10 @@ class _GroupAtWork:
             case Farewell():
                 self.process.is_done = True
 
-    def _unfinished(self, result: GroupResult) -> list[int]:
-        """The sub-jobs without a result: first that at which the process is, last those whose results went with it."""
-        done = {one.index for one in result.finished}.union(*(one.indices for one in result.folded))
-        at_work = [one.index for one in self.process.holds]
-        known = done.union(at_work, self.held)
-        rest = [one.index for one in self.group.subjobs if one.index not in known]
-        return [*at_work, *rest, *self.held]
-
     def _goes_on(self, result: GroupResult) -> bool:
-        """Whether more can come of the process; notes in the result how it was lost."""
+        """Return whether the worker process may still send messages; if the process was lost, add the reason to the
+        result.
+        """
         if self.process.is_done:
             return False
         if _AGENTS.is_cancelled(self.group) or (self._sees_job and not self._job_folder.exists()):
@@ -190,14 +183,16 @@ class _GroupAtWork:
         return True
 
     def _keep_below_memory_limit(self) -> None:
-        """Ends the process before it takes more than the worker of the pool may have, as Dask does with its own."""
+        """Kill the worker process before it exceeds the memory limit of the pool's worker, as Dask does with its own
+        workers.
+        """
         limit_bytes, process = self.group.memory_limit_bytes, self.process
         if limit_bytes is None or process.ended_for_memory:
             return
         taken_bytes = process.memory_bytes()
         if taken_bytes > POOL_MEMORY_PART * limit_bytes:
-            allowed = f"{size(taken_bytes)} of memory, where its worker may have {size(limit_bytes)}"
-            process.ended_for_memory = f"was ended since it took {allowed}"
+            allowed = f"{size(taken_bytes)} of memory; the limit of its worker is {size(limit_bytes)}"
+            process.ended_for_memory = f"was killed because it used {allowed}"
             process.process.kill()
 
     def _messages(self) -> Iterator[WorkerMessage]:
@@ -221,7 +216,9 @@ class _GroupAtWork:
             self.process.is_dead = not self.process.is_done
 
     def _answer(self, *, waits: bool) -> None:
-        """Sends the next sub-job of the group. Behind the last one the process waits for the next group."""
+        """Send the next sub-job of the group. If there is none,
+        a process that can wait is parked until the next group.
+        """
         self.process.is_parked = not self.left and waits and self.stop_at is None
         if self.left:
             subjob = self.left.popleft()
@@ -235,7 +232,9 @@ class _GroupAtWork:
 
 @dataclass
 class _Calls:
-    """What a run has asked for in this process: that groups are cancelled, that all stop, or that nothing goes on."""
+    """Requests for this process that concern a run: cancelled groups, whether to stop, and whether the run has
+    ended.
+    """
 
     cancelled: set[int] = field(default_factory=set)
     is_stopped: bool = False
@@ -246,24 +245,24 @@ _NONE = _Calls()
 
 
 class _Agents:
-    """The agents of this process of a pool: those that work, and those that wait for the next group."""
+    """The agents in one process of the pool, both busy and idle agents."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._turn = threading.Lock()
         self._waiting: list[Agent] = []
         self._watch: threading.Thread | None = None
-        # Runs with the numbers of groups that are cancelled, and whether all are to stop: of those of the last time. A
-        # worker serves runs for months, and not each says that it has ended.
+        # Requests by run ID. Only the most recent runs are kept, because a worker may serve runs for months, and not
+        # every run reports its end.
         self._calls: OrderedDict[str, _Calls] = OrderedDict()
 
     def stop(self, run_id: str) -> None:
-        """Has the groups of a run handed over as they are."""
+        """Stop a run's groups, which return their partial results."""
         with self._lock:
             self._calls_of(run_id).is_stopped = True
 
     def cancel(self, run_id: str, number: int) -> None:
-        """Has the work on a group ended."""
+        """Cancel a group."""
         with self._lock:
             self._calls_of(run_id).cancelled.add(number)
 
@@ -274,20 +273,20 @@ class _Agents:
             self._calls.popitem(last=False)
         return found
 
-    def is_cancelled(self, group: Group) -> bool:
-        """Whether nobody waits for a group any more."""
+    def is_cancelled(self, group: SubJobGroup) -> bool:
+        """Return whether a group was cancelled or its run has ended."""
         calls = self._calls.get(group.settings.run, _NONE)
         is_unwanted = calls.has_ended or group.number in calls.cancelled
         return is_unwanted or Path(group.settings.stop_file_of(group.number)).exists()
 
     def is_stopped(self, settings: PoolRunSettings) -> bool:
-        """Whether a run is to hand over what it has."""
+        """Return whether a run was stopped, so that its groups return their partial results."""
         calls = self._calls.get(settings.run, _NONE)
         return calls.is_stopped or calls.has_ended or Path(settings.stop_file).exists()
 
     @contextmanager
     def turn(self, settings: PoolRunSettings) -> Iterator[bool]:
-        """Inside the block it is this group's turn; False if the run was stopped before it was."""
+        """Wait until the group may run; yield False if the run was stopped before."""
         if not settings.one_at_a_time:
             yield True
             return
@@ -300,8 +299,11 @@ class _Agents:
         finally:
             self._turn.release()
 
-    def take(self, group: Group) -> Agent | None:
-        """An agent that waits, or a new one; None if it takes a program that is not here."""
+    def take(self, group: SubJobGroup) -> Agent | None:
+        """Return an idle agent of the run, or a new agent.
+
+        Returns None if a new agent is needed but the group was sent without the program.
+        """
         with self._lock:
             for agent in self._waiting:
                 if agent.run_id == group.settings.run:
@@ -312,7 +314,7 @@ class _Agents:
         return Agent(group.settings, group.program, group.threads)
 
     def put_back(self, agent: Agent) -> None:
-        """It waits for the next group, for a while."""
+        """Keep an agent for the next group; the agent is closed when it has been idle for ``AGENT_IDLE_S``."""
         agent.idle_since_s = time.monotonic()
         with self._lock:
             self._waiting.append(agent)
@@ -321,7 +323,9 @@ class _Agents:
                 self._watch.start()
 
     def end(self, run_id: str) -> None:
-        """A run has ended: its agents that wait do, and those that work, for nobody takes what they make."""
+        """Handle the end of a run: close idle agents, and cancel the groups of busy agents, whose results are not
+        needed any more.
+        """
         with self._lock:
             calls = self._calls_of(run_id)
             calls.has_ended = True
@@ -329,7 +333,7 @@ class _Agents:
         self.close(run_id)
 
     def close(self, run_id: str | None = None, idle_s: float = 0.0) -> None:
-        """Ends the agents that wait: those of a run, or all, and only if they have waited for this long."""
+        """Close the agents of one run, or of all runs, that have been idle for at least ``idle_s``."""
         before_s = time.monotonic() - idle_s
         with self._lock:
             ended = [one for one in self._waiting if run_id in (None, one.run_id) and one.idle_since_s <= before_s]
@@ -355,8 +359,8 @@ _AGENTS = _Agents()
 atexit.register(_AGENTS.close)
 
 
-def work_on_group(group: Group) -> GroupResult:
-    """The task that a pool runs: has an agent of this process work on a group."""
+def work_on_group(group: SubJobGroup) -> GroupResult:
+    """Run a group on an agent in this process. This function is the task that a pool executes."""
     unfinished = [one.index for one in group.subjobs]
     nothing = GroupResult("", _host(), unfinished=unfinished)
     nothing.refused = Versions().difference_from(group.settings.versions)
@@ -379,15 +383,15 @@ def work_on_group(group: Group) -> GroupResult:
 
 
 def stop_agents(run_id: str) -> None:
-    """Has the groups of a run that are worked on in this process handed over as they are."""
+    """Stop a run's groups in this process; they return their partial results."""
     _AGENTS.stop(run_id)
 
 
 def cancel_group(run_id: str, number: int) -> None:
-    """Has the work on a group ended, if it is in this process."""
+    """Cancel a group if this process runs it."""
     _AGENTS.cancel(run_id, number)
 
 
 def end_agents(run_id: str) -> None:
-    """Ends the agents of a run in this process: nobody takes what they make any more."""
+    """End a run's agents in this process; their results are not needed any more."""
     _AGENTS.end(run_id)

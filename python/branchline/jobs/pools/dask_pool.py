@@ -1,6 +1,7 @@
-"""A cluster of Dask as a pool of workers, which come and go; there may be none yet.
+"""A Dask cluster as a pool of workers, which may join and leave at any time; the cluster may start with no workers.
 
-The functions that run on its workers are here, too: a worker tells the scheduler which group it begins.
+This module also contains the functions that run on Dask workers. A worker reports to the scheduler which group it
+starts.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from distributed import Client, Future, KilledWorker, Worker, get_worker
+from distributed import Client, Future, KilledWorker, get_worker
 from distributed import wait as wait_for_futures
 from distributed.client import FutureCancelledError
 from distributed.comm.addressing import get_address_host
+from distributed.deploy.cluster import Cluster
 from distributed.utils import sync
 
 from branchline.base.limits import (
@@ -31,32 +32,37 @@ from branchline.base.limits import (
 )
 from branchline.errors import OptionError
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.pool import Done, Group, GroupResult, PoolError
+from branchline.jobs.pools.pool import Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.program import Versions
 from branchline.jobs.sites import Spot, is_among, own_spot
 
 
 class DaskPool:
-    """Each group is a task of a client, which is made for a scheduler's address or for a cluster."""
+    """Submits each group as a task of a Dask client.
+
+    The client is created if a scheduler address or a cluster is given.
+    """
 
     one_at_a_time = True
 
-    def __init__(self, target: Any) -> None:
-        """``target``: a ``distributed.Client``, a ``distributed.deploy.Cluster``, or the address of a scheduler."""
+    def __init__(self, target: Client | Cluster | str) -> None:
+        """Create the pool; ``target`` may be a ``distributed.Client``, a ``distributed.deploy.Cluster`` or a scheduler
+        address.
+        """
         self._target = target
         self._client: Client | None = None
         self._is_ours = not isinstance(target, Client)
         self._run_id = ""
         self._futures: dict[int, Future] = {}
         self._events: queue.SimpleQueue[tuple[int, Future | str]] = queue.SimpleQueue()
-        # The worker that each group was last begun at, and when.
+        # By group number: the worker that last started the group, and the start time.
         self._begun: dict[int, tuple[str, float]] = {}
-        # Since when the result of a group cannot be fetched.
+        # By group number: the time since which the group's result could not be fetched.
         self._unfetched_since_s: dict[int, float] = {}
-        # Groups that may only go to some workers.
-        self._restricted: dict[int, tuple[Group, frozenset[str]]] = {}
+        # By group number: the group and the only workers that may run it.
+        self._restricted: dict[int, tuple[SubJobGroup, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
-        # Where each worker stands, and the workers that were asked for it.
+        # The location of each worker; and the workers that were asked for their location.
         self._spots: dict[str, Spot] = {}
         self._asked_for_spots: set[str] = set()
         self._is_opening = True
@@ -64,19 +70,19 @@ class DaskPool:
         self._heard_s = time.monotonic()
         self._is_closed = threading.Event()
         self._submitted_count = 0
-        # Workers that cannot work for this job.
+        # Workers that cannot run the job.
         self._excluded: set[str] = set()
 
     @property
     def name(self) -> str:
-        """The scheduler, for messages."""
+        """The scheduler's address, for messages."""
         if isinstance(self._target, str):
             return self._target
         scheduler = getattr(self._client, "scheduler", None)
         return str(getattr(scheduler, "address", "the Dask cluster"))
 
     def open(self, run_id: str) -> None:
-        """Connects to the scheduler; workers may come later."""
+        """Connect to the scheduler; workers may join later."""
         self._run_id = run_id
         self._client = self._connected()
         self._look()
@@ -87,19 +93,20 @@ class DaskPool:
         threading.Thread(target=self._keep_looking, name="branchline-dask-watch", daemon=True).start()
 
     def _connected(self) -> Client:
-        if not self._is_ours:
+        if isinstance(self._target, Client):
             if self._target.asynchronous:
-                raise PoolError("this Dask client is asynchronous", hint="give one made with asynchronous=False")
-            client: Client = self._target
-            return client
+                raise PoolError(
+                    "this Dask client is asynchronous", hint="pass a client created with asynchronous=False"
+                )
+            return self._target
         try:
             return Client(self._target, timeout=SCHEDULER_CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
-            what = f"there is no Dask scheduler at {self.name}: {error}"
-            raise PoolError(what, hint="start it, or correct the address", retry=True) from error
+            what = f"cannot connect to the Dask scheduler at {self.name}: {error}"
+            raise PoolError(what, hint="start it or correct the address", retry=True) from error
 
     def _check_versions(self, client: Client) -> None:
-        """Asks the workers that are there; those that are busy are asked with their first group."""
+        """Check the package versions of idle workers; busy workers check theirs with their first group."""
         addresses = list(self._threads)[:VERSIONS_ASKED_MAX]
         asked = {
             one: client.submit(
@@ -114,7 +121,7 @@ class DaskPool:
         for address, future in asked.items():
             if future.status == "error":
                 what = f"the worker {address} cannot run Branchline: {future.exception()}"
-                raise PoolError(what, hint="install the same Branchline there, with its extra cluster")
+                raise PoolError(what, hint="install the same version of branchline[cluster] on it")
             difference = future.result().difference_from(Versions()) if future.status == "finished" else ""
             if difference:
                 what = f"the worker {address} has {difference}"
@@ -122,12 +129,18 @@ class DaskPool:
         client.cancel(list(asked.values()))
 
     def slots(self) -> Mapping[Spot, int]:
-        """The threads of all workers, which is how Dask counts; each works on one group at a time with all of its.
+        """Return the number of groups that can run at the same time, by the location of the workers.
 
-        A worker counts when it has said where it stands.
+        A worker runs one group at a time, with all its threads. It counts once it has reported its location.
         """
         self._check()
-        self._free_restricted()
+        # Resubmit a group to any worker once its preferred workers have left.
+        for number, (group, addresses) in list(self._restricted.items()):
+            if addresses.isdisjoint(self._threads):
+                del self._restricted[number]
+                if number in self._futures:
+                    self._futures.pop(number).cancel()
+                    self.submit(replace(group, site=None), frozenset())
         slots: dict[Spot, int] = {}
         for address, threads in self._threads.items():
             if (spot := self._spots.get(address)) is not None:
@@ -135,17 +148,8 @@ class DaskPool:
         return slots
 
     def nodes(self) -> set[str]:
-        """The hosts of the workers."""
+        """The host names of the workers."""
         return {host_of(address) for address in list(self._threads)}
-
-    def _free_restricted(self) -> None:
-        """Resubmits a group to any worker once its preferred workers are gone."""
-        for number, (group, addresses) in list(self._restricted.items()):
-            if addresses.isdisjoint(self._threads):
-                del self._restricted[number]
-                if number in self._futures:
-                    self._futures.pop(number).cancel()
-                    self.submit(replace(group, site=None), frozenset())
 
     def _check(self) -> None:
         silent_s = time.monotonic() - self._heard_s
@@ -157,8 +161,8 @@ class DaskPool:
             raise self._gone()
 
     def _gone(self) -> PoolError:
-        what = f"the Dask scheduler at {self.name} is gone"
-        return PoolError(what, hint="what was finished is kept; run again when it is back", retry=True)
+        what = f"lost the connection to the Dask scheduler at {self.name}"
+        return PoolError(what, hint="finished sub-jobs are kept; rerun when it is back", retry=True)
 
     def _look(self) -> None:
         assert self._client is not None
@@ -168,7 +172,7 @@ class DaskPool:
         self._heard_s = time.monotonic()
         if unknown := threads.keys() - self._spots.keys() - self._asked_for_spots:
             self._asked_for_spots |= unknown
-            # In a thread: one that has stopped answers never.
+            # Workers are asked in a thread, because a hung worker never answers.
             asking = _started(lambda: self._ask_for_spots(list(unknown)))
             if self._is_opening:
                 asking.join(VERSIONS_WAIT_S)
@@ -179,7 +183,7 @@ class DaskPool:
             for address, spot in self._client.run(own_spot, workers=addresses, on_error="return").items():
                 if isinstance(spot, OptionError):
                     self._trouble = PoolError(f"the worker {address}: {spot}", hint=spot.hint)
-                # One that cannot say it works as one that does not know it.
+                # The location of a worker that fails to answer is unknown.
                 self._spots[address] = spot if isinstance(spot, Spot) else Spot()
         finally:
             self._asked_for_spots -= set(addresses)
@@ -188,17 +192,18 @@ class DaskPool:
         while not self._is_closed.wait(SCHEDULER_LOOK_INTERVAL_S):
             try:
                 self._look()
-            except Exception:  # noqa: BLE001, S112 - one that stays away is noticed by its silence
+            except Exception:  # noqa: BLE001, S112 - a lasting outage is detected by the silence timeout
                 continue
 
-    def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """As a task that is never taken for the same as another one; Dask tries it again when its worker ends."""
+    def submit(self, group: SubJobGroup, avoided: frozenset[str]) -> None:
+        """Submit a group as a task with a unique key; Dask resubmits it if its worker dies."""
         assert self._client is not None
         self._submitted_count += 1
         key = f"branchline-group-{self._run_id}-{group.number}-{self._submitted_count}"
-        # Dask gives it to no other worker, also where one is idle: it does not know what is near.
+        # Dask runs the group only on these workers, even if another worker is idle, because Dask does not know about
+        # sites.
         addresses = self._chosen(group.site, avoided)
-        # One that holds what it reads is only better than others: an idle one may take it.
+        # Workers that hold the input files are only preferred: an idle worker elsewhere may also run the group.
         near = frozenset() if addresses or group.site is not None or avoided else self._at(group.hosts)
         future = self._client.submit(
             work_on_dask_group,
@@ -215,7 +220,10 @@ class DaskPool:
         future.add_done_callback(partial(self._on_done, group.number))
 
     def _chosen(self, site: str | None, avoided: frozenset[str]) -> frozenset[str]:
-        """The workers that may have a group; none if all may. One at a machine to avoid is worse than one far away."""
+        """Return the workers that may run a group, or an empty set if any worker may.
+
+        If there is a conflict, running at a remote site is preferred to running on an avoided host.
+        """
         is_choice = bool(avoided or self._excluded)
         if site is None and not is_choice:
             return frozenset()
@@ -225,7 +233,7 @@ class DaskPool:
         return frozenset(near or (good if is_choice else ()))
 
     def _at(self, hosts: Sequence[str]) -> frozenset[str]:
-        """The workers on some machines, which are known by their names or by what is in their addresses."""
+        """Return the workers on the given hosts, matched by host name or by the host in the worker's address."""
         if not hosts:
             return frozenset()
         spots = self._spots
@@ -233,25 +241,27 @@ class DaskPool:
         return frozenset(address for address, names in named.items() if any(is_among(one, hosts) for one in names))
 
     def exclude(self, address: str) -> bool:
-        """Its tasks that wait come back at once."""
+        """Exclude a worker; return whether any worker is left. Groups that were restricted to the worker are
+        resubmitted.
+        """
         self._excluded.add(address)
         self._threads = {one: count for one, count in self._threads.items() if one != address}
         return bool(self._threads)
 
     def begun_s(self, number: int) -> float | None:
-        """When its worker said so."""
+        """Return when a worker reported the group's start; None if no worker has."""
         begun = self._begun.get(number)
         return None if begun is None else begun[1]
 
     def _on_done(self, number: int, future: Future) -> None:
         self._events.put((number, future))
 
-    def _on_event(self, event: tuple[float, dict[str, Any]]) -> None:
+    def _on_event(self, event: tuple[float, dict[str, str]]) -> None:
         _, message = event
-        self._events.put((message["number"], message["worker"]))
+        self._events.put((int(message["number"]), message["worker"]))
 
     def done(self, timeout_s: float) -> Iterator[Done]:
-        """Those of the next moment, and those that were begun again by Dask."""
+        """Yield the groups that finish within the timeout, and the groups that Dask has restarted."""
         try:
             number, event = self._events.get(timeout=timeout_s)
             while True:
@@ -271,7 +281,7 @@ class DaskPool:
                 yield Done(number, begun_again_at=event, node=host_of(before[0]), has_left=has_left)
             return
         if event is not self._futures[number]:
-            return  # It was submitted again.
+            return  # superseded by a resubmission
         done = self._result_of(number, event)
         if done is None:
             return
@@ -282,7 +292,7 @@ class DaskPool:
         yield done
 
     def _result_of(self, number: int, future: Future) -> Done | None:
-        """What became of a group; None if its result could not be fetched now, and is fetched again."""
+        """Return the outcome of a group, or None if fetching the result failed and will be retried."""
         address, _ = self._begun.get(number, ("", 0.0))
         try:
             return Done(number, future.result(timeout=RESULT_WAIT_S))
@@ -290,7 +300,7 @@ class DaskPool:
             return Done(number, error=error, worker_died=True, node=host_of(address) if address else "")
         except FutureCancelledError as error:
             raise self._gone() from error
-        except Exception as error:  # noqa: BLE001 - Dask hands on whatever was raised
+        except Exception as error:  # noqa: BLE001 - Dask re-raises any exception of the task
             if self._may_fetch_again(number, future, error):
                 again = threading.Timer(SCHEDULER_LOOK_INTERVAL_S, self._events.put, [(number, future)])
                 again.daemon = True
@@ -299,22 +309,22 @@ class DaskPool:
             return Done(number, error=error)
 
     def _may_fetch_again(self, number: int, future: Future, error: Exception) -> bool:
-        """Whether the connection failed and not the work, and not for longer than a silent scheduler is waited for."""
+        """Return whether a failure was due to the connection rather than the task, and is recent enough for a retry."""
         if future.status == "error" or not isinstance(error, OSError) or isinstance(error, TimeoutError):
             return False
         now_s = time.monotonic()
         return now_s - self._unfetched_since_s.setdefault(number, now_s) < SCHEDULER_SILENT_S
 
     def _has_left(self, address: str) -> bool:
-        """Whether the scheduler expected a worker to end: at the end of its time, or since there were too many."""
-        client, found = self._client, list[tuple[float, dict[str, Any]]]()
+        """Return whether a worker left in an orderly way, for example at the end of its lifetime or by scaling down."""
+        client, found = self._client, list[tuple[float, dict[str, str]]]()
         if client is not None:
             _in_time(lambda: found.extend(client.get_events(address)))
         removals = [event for _, event in found if event.get("action") == "remove-worker"]
         return bool(removals) and bool(removals[-1].get("expected"))
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this group any more."""
+        """Cancel a group whose result is no longer needed."""
         future = self._futures.pop(number, None)
         self._restricted.pop(number, None)
         address, _ = self._begun.pop(number, ("", 0.0))
@@ -322,15 +332,15 @@ class DaskPool:
         if future is not None and client is not None:
             client.cancel([future])
         if client is not None and address in self._threads:
-            # Dask does not stop a task that runs.
+            # Dask does not interrupt a running task.
             _started(lambda: client.run(cancel_group, run_id, number, workers=[address], on_error="ignore"))
 
     def stop(self) -> None:
-        """Sends it to all workers, in the background: some may not answer."""
+        """Ask all workers to stop, in the background because some may not answer."""
         self._on_all_workers(stop_agents)
 
     def close(self) -> None:
-        """Cancels what is left and lets go of the workers; a client of the caller stays as it is."""
+        """Cancel the remaining groups and release the workers. A client that the caller passed stays open."""
         self._is_closed.set()
         client = self._client
         if client is None:
@@ -350,9 +360,9 @@ class DaskPool:
         return _started(lambda: client.run(function, run_id, on_error="ignore"))
 
 
-def _started(action: Callable[[], Any]) -> threading.Thread:
+def _started(action: Callable[[], object]) -> threading.Thread:
     def act() -> None:
-        with suppress(Exception):  # Who does not answer is on its way out.
+        with suppress(Exception):  # a worker that does not answer is shutting down
             action()
 
     thread = threading.Thread(target=act, name="branchline-dask", daemon=True)
@@ -360,37 +370,34 @@ def _started(action: Callable[[], Any]) -> threading.Thread:
     return thread
 
 
-def _in_time(action: Callable[[], Any]) -> None:
-    """Does it in the background, and waits for it for a moment."""
+def _in_time(action: Callable[[], object]) -> None:
+    """Run an action in the background, and wait at most ``RELEASE_WAIT_S`` for it to finish."""
     _started(action).join(RELEASE_WAIT_S)
 
 
 # --- on a worker of Dask ----------------------------------------------------------------------------------------------
 
 
-def work_on_dask_group(group: Group) -> GroupResult:
-    """Works on a group with all threads of this worker, and says first that it does: Dask gives the group to another
-    worker by itself when this one ends, which nobody would know of.
+def work_on_dask_group(group: SubJobGroup) -> GroupResult:
+    """Run a group with all threads of this Dask worker.
+
+    The worker reports the start first, because Dask silently restarts the group on another worker if this worker dies.
     """
     worker = get_worker()
-    _say_begun(worker, group)
+    # Sent before the work starts, so that the scheduler knows the worker even if it dies immediately.
+    message = {"number": group.number, "worker": worker.address}
+    with suppress(OSError):  # the job itself detects a lost scheduler
+        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
     memory_limit_bytes = worker.memory_manager.memory_limit or None
     result = work_on_group(replace(group, threads=worker.state.nthreads, memory_limit_bytes=memory_limit_bytes))
     return replace(result, node=host_of(worker.address), address=worker.address)
 
 
-def _say_begun(worker: Worker, group: Group) -> None:
-    """Returns when the scheduler has it, so that it is known of a worker that dies at once, too."""
-    message = {"number": group.number, "worker": worker.address}
-    with suppress(OSError):  # A scheduler that is gone is noticed by the job itself.
-        sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)
-
-
 def topic_of(run_id: str) -> str:
-    """The topic of Dask's events under which the workers of a run say what they begin."""
+    """Return the Dask event topic under which a run's workers report the groups that they start."""
     return f"branchline-{run_id}"
 
 
 def host_of(address: str) -> str:
-    """The machine in the address of a worker."""
+    """Return the host in a worker's address."""
     return str(get_address_host(address))

@@ -1,4 +1,6 @@
-"""Any executor of ``concurrent.futures`` as a pool of workers: processes, threads, or those of another package."""
+"""Uses any ``concurrent.futures`` executor as a pool of workers: processes, threads, or an executor from another
+package.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,14 @@ from functools import partial
 
 from branchline.base.limits import EXECUTOR_SLOTS
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents, work_on_group
-from branchline.jobs.pools.pool import Done, Group, GroupResult, PoolError
+from branchline.jobs.pools.pool import Done, GroupResult, PoolError, SubJobGroup
 from branchline.jobs.sites import Spot
 
 
 class ExecutorPool:
-    """Each group is a call of the executor. The code of users runs in processes of its own, so that threads do, too."""
+    """Submits each group as a call of the executor. User code runs in separate processes, even if the executor uses
+    threads.
+    """
 
     one_at_a_time = False
 
@@ -30,31 +34,33 @@ class ExecutorPool:
         self._begun_s: dict[int, float] = {}
 
     def open(self, run_id: str) -> None:
-        """An executor starts its workers by itself."""
+        """Store the run's ID; the executor starts its workers itself."""
         self._run_id = run_id
 
     def slots(self) -> Mapping[Spot, int]:
-        """Its workers, as far as it says how many; where they stand is not known."""
+        """Return the number of workers as far as the executor reveals it; the workers' location is unknown."""
         return {Spot(): self._slots}
 
     def nodes(self) -> tuple[str, ...]:
-        """An executor does not say where its workers are."""
+        """Return an empty tuple: an executor does not reveal where its workers are."""
         return ()
 
-    def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """Raises PoolError for an executor that is shut down or broken."""
-        del avoided  # It is not known where its workers are.
+    def submit(self, group: SubJobGroup, avoided: frozenset[str]) -> None:
+        """Submit a group. Raises PoolError if the executor was shut down or is broken."""
+        del avoided  # the location of the workers is unknown
         cores = len(os.sched_getaffinity(0))
         group = replace(group, threads=max(1, cores // self._slots))
         try:
             future = self._executor.submit(work_on_group, group)
-        except RuntimeError as error:  # BrokenExecutor is one
-            raise PoolError(f"the executor takes no more work: {error}", hint="give one that works") from error
+        except RuntimeError as error:  # includes BrokenExecutor
+            raise PoolError(
+                f"the executor accepts no more work: {error}", hint="pass an executor that is not shut down"
+            ) from error
         self._futures[group.number] = future
         future.add_done_callback(partial(self._take, group.number))
 
     def exclude(self, address: str) -> bool:
-        """An executor does not let its workers be chosen."""
+        """Return False: an executor does not allow callers to choose workers."""
         del address
         return False
 
@@ -62,7 +68,7 @@ class ExecutorPool:
         self._done.put((number, future))
 
     def done(self, timeout_s: float) -> Iterator[Done]:
-        """Those of the next moment."""
+        """Yield the groups that finish within the timeout."""
         try:
             number, future = self._done.get(timeout=timeout_s)
             while True:
@@ -73,26 +79,26 @@ class ExecutorPool:
             return
 
     def begun_s(self, number: int) -> float | None:
-        """Since it was first seen to run."""
+        """Return when the group was first seen running."""
         future = self._futures.get(number)
         if future is None or not future.running():
             return None
         return self._begun_s.setdefault(number, time.monotonic())
 
     def cancel(self, number: int) -> None:
-        """Threads see this, and processes of this machine a file that says so."""
+        """Cancel a group. Threads are notified directly, local processes by the group's stop file."""
         if (future := self._futures.pop(number, None)) is not None:
             future.cancel()
         cancel_group(self._run_id, number)
 
     def stop(self) -> None:
-        """Threads see this; processes of this machine the file that says so."""
+        """Stop all groups. Threads are notified directly, local processes by the run's stop file."""
         for future in self._futures.values():
             future.cancel()
         stop_agents(self._run_id)
 
     def close(self) -> None:
-        """The executor stays as it is, but for our processes in it."""
+        """End Branchline's processes in the executor, which keeps running."""
         for future in self._futures.values():
             future.cancel()
         self._futures.clear()
@@ -103,7 +109,7 @@ def _done(number: int, future: Future[GroupResult]) -> Done:
     try:
         return Done(number, future.result(timeout=0))
     except BrokenExecutor as error:
-        hint = "a process of it died; what was finished is kept"
+        hint = "one of its processes died; finished sub-jobs are kept"
         raise PoolError(f"the executor broke: {error}", hint=hint, retry=True) from error
-    except (Exception, CancelledError) as error:  # noqa: BLE001 - the executor hands on whatever was raised
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - the executor re-raises any exception of the call
         return Done(number, error=error)

@@ -1,7 +1,6 @@
-"""A pool of far workers, an executor's or Dask's: what it must be able to do, so that a job can run there.
+"""The interface between a job and a pool of remote workers (Dask or an executor).
 
-It works on groups of neighbouring sub-jobs: `Group` is what a place hands to a far worker at a time, `GroupResult` what
-comes back.
+Workers run groups of neighbouring sub-jobs: each `SubJobGroup` sent to a worker returns a `GroupResult`.
 """
 
 from __future__ import annotations
@@ -18,62 +17,71 @@ from branchline.jobs.workers.messages import SentError, SentFold, SentResult
 
 
 class Pool(Protocol):
-    """Workers that somebody else starts and ends. Groups are submitted by their numbers.
+    """Workers that are started and ended outside of Branchline. Groups are identified by number.
 
-    The clock of a pool is ``time.monotonic``, but for one whose time is simulated: see ``OnPool``.
+    The pool's clock is ``time.monotonic``, except in simulations: see ``OnPool``.
     """
 
-    #: A process of the pool works on one group at a time, with all its threads.
+    #: Whether a process of the pool runs only one group at a time, with all its threads.
     one_at_a_time: bool
 
     def open(self, run_id: str) -> None:
-        """Connects, and checks that the workers that are there can work for this process. Raises PoolError."""
+        """Connect to the pool, and check that its current workers can run the job. Raises PoolError."""
 
     def slots(self) -> Mapping[Spot, int]:
-        """How many groups can be worked on at a time now, by where the workers stand; empty while there are none.
-        Raises PoolError if the pool is gone.
+        """Return the number of groups that can run at the same time, by the location of the workers.
+
+        The result is empty if there are no workers. Raises PoolError if the pool is gone.
         """
 
     def nodes(self) -> Collection[str]:
-        """The machines that there are now, as far as they can be chosen."""
+        """Return the names of the current hosts if groups can be sent to specific hosts, otherwise an empty
+        collection.
+        """
 
-    def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """Hands over a group: to a worker of its site if it names one, and to another machine than those ``avoided``,
-        where there are such workers. Raises PoolError.
+    def submit(self, group: SubJobGroup, avoided: frozenset[str]) -> None:
+        """Submit a group to a worker.
+
+        The worker is at the group's site, if the group has one, and not on an ``avoided`` host, if there are such
+        workers. Raises PoolError.
         """
 
     def exclude(self, address: str) -> bool:
-        """Gives no more groups to a worker, by its address in ``GroupResult``; False if no other worker is there, or
-        the pool cannot choose.
+        """Send no more groups to the worker with the address ``GroupResult.address``.
+
+        Returns False if no worker is left, or if the pool cannot choose workers.
         """
 
     def begun_s(self, number: int) -> float | None:
-        """Since when a group is worked on, by the clock of the pool; None if it waits, or that is not known."""
+        """Return when a group started, by the pool's clock; None if the group is queued or its start is unknown."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
-        """Waits for groups that came back, for this long at most. Raises PoolError if the pool is gone."""
+        """Wait at most ``timeout_s`` for groups to finish. Raises PoolError if the pool is gone."""
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this group any more: its work is ended, where it can be."""
+        """Cancel a group whose result is not needed any more, if the pool supports this."""
 
     def stop(self) -> None:
-        """Asks the workers to hand over what they have."""
+        """Ask the workers to return partial results."""
 
     def close(self) -> None:
-        """Drops what is left, and lets go of the workers."""
+        """Cancel the remaining groups and release the workers."""
 
 
 class PoolError(BranchlineError):
-    """The workers of a job cannot be reached, or cannot work for it."""
+    """Raised if a job's workers cannot be reached or cannot run the job."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """A group came back, or ``error`` says why not. ``worker_died`` if that was with a worker's process.
+    """An event of a group: the group finished, failed or was restarted.
 
-    Or it did not come back yet: the pool gave it to another worker, ``begun_again_at``, since the first one ended.
-    ``node`` is the machine of the worker that ended, where that is known; ``has_left`` says that it ended in good
-    order, as at the end of its time or when it was preempted.
+    - ``error`` says why the group failed.
+    - ``worker_died`` is True if the process of the group's worker died.
+    - ``begun_again_at`` is the worker on which the pool restarted the group because its first worker ended. In that
+      case the group has not finished.
+    - ``node`` is the host of the worker that ended, if known.
+    - ``has_left`` is True if the worker left in an orderly way, such as at the end of its lifetime or when preempted.
     """
 
     number: int
@@ -89,8 +97,11 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Sub-jobs for one worker. ``program`` is left out where it is large and the worker has it by ``program_key``."""
+class SubJobGroup:
+    """Sub-jobs for one worker.
+
+    ``program`` is omitted if it is large and the worker already has the program with the key ``program_key``.
+    """
 
     number: int
     settings: PoolRunSettings
@@ -98,21 +109,21 @@ class Group:
     program_key: str
     program: Program | None
     threads: int | None = None
-    #: What a worker of the pool may have; the process of ours that works for it is ended before it takes more.
+    #: Memory limit of the pool's worker; Branchline's process is killed before it exceeds the limit.
     memory_limit_bytes: int | None = None
-    #: The site whose workers are to work on it, as long as there are some; None where any may.
+    #: Site whose workers should run the group as long as the site has workers; None for any worker.
     site: str | None = None
-    #: The machines that hold what it reads: their workers get it if they can, else any may.
+    #: Hosts that hold the input files; workers on these hosts are preferred.
     hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PoolRunSettings:
-    """What all groups of a run share.
+    """Settings shared by all groups of a run.
 
-    ``timeout_s`` and ``reading_timeout_s`` are as for ``LocalProcesses``. A run ends its work early when the file
-    ``stop_file`` exists, on machines that see it. ``one_at_a_time`` says that a process of the pool works on one group
-    at a time, with all its threads.
+    - ``timeout_s`` and ``reading_timeout_s`` are as in ``LocalProcesses``.
+    - ``stop_file`` is a file that stops the run when it is created, on machines that can access it.
+    - ``one_at_a_time`` is True if a process of the pool runs only one group at a time, with all its threads.
     """
 
     run: str
@@ -123,54 +134,54 @@ class PoolRunSettings:
     one_at_a_time: bool
 
     def stop_file_of(self, number: int) -> str:
-        """The file that says that nobody waits for a group any more."""
+        """Return the path of the file whose existence means that the group is cancelled."""
         return f"{self.stop_file}.{number}"
 
 
 @dataclass
 class GroupResult:
-    """What became of a group. ``worker`` names the process that worked, on ``host``.
+    """The outcome of a group. ``worker`` identifies the process on ``host`` that ran the group.
 
-    ``finished`` has results by index, ``folded`` those of neighbours as one. The indices in ``unfinished`` are to be
-    handed out again; if the worker was lost on the way, it was at the first of them.
+    ``finished`` has individual results by index, ``folded`` the combined results of neighbours. The sub-jobs in
+    ``unfinished`` have to run again. If the worker process was lost, the first of them was in progress.
     """
 
     worker: str
     host: str
     finished: list[SentResult] = field(default_factory=list)
     folded: list[SentFold] = field(default_factory=list)
-    # The last one of each kind.
+    # The latest note of each kind that the worker process sent.
     notes: list[Pickled] = field(default_factory=list)
     unfinished: list[int] = field(default_factory=list)
     seconds: float = 0.0
     lost: Lost | None = None
     lost_hint: str | None = None
-    #: What the callable raised.
+    #: The exception that the callable raised.
     error: SentError | None = None
-    #: The worker does not have the program.
+    #: Whether the worker lacks the program.
     needs_program: bool = False
-    #: The machine as the pool knows it.
+    #: The host's name in the pool.
     node: str = ""
-    #: What is another version in the process of the pool than in the job.
+    #: How the package versions in the pool's process differ from the job's versions; empty if they match.
     refused: str = ""
-    #: The worker, as a pool that can choose workers addresses it.
+    #: The worker's address, in pools that can choose workers.
     address: str = ""
 
     @property
     def refusal(self) -> str:
-        """Why the worker cannot work for this job at all; empty if it can."""
+        """Why the worker cannot run the job at all; empty if it can."""
         if self.error is not None and self.error.is_refusal:
             return str(getattr(self.error.in_job(), "what", ""))
         return f"the worker on {self.host} has {self.refused}" if self.refused else ""
 
     @property
     def done_count(self) -> int:
-        """The sub-jobs with a result."""
+        """The number of sub-jobs with a result."""
         return len(self.finished) + sum(len(one.indices) for one in self.folded)
 
     @property
     def result_bytes(self) -> float | None:
-        """The mean size of a result as it travels; None without one."""
+        """The mean serialized size of a result; None if there are no results."""
         values = [one.value for one in self.finished] + [one.value for one in self.folded]
         sizes = [len(one.content) for one in values]
         return sum(sizes) / len(sizes) if sizes else None

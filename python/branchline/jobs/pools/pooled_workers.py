@@ -1,4 +1,4 @@
-"""The place whose workers belong to a pool: groups of neighbouring sub-jobs are at work, a window of them at a time."""
+"""Runs a job on the workers of a pool: a sliding window of groups of neighbouring sub-jobs is in flight."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 
@@ -28,10 +27,10 @@ from branchline.base.limits import (
     PROGRAM_INLINE_BYTES,
     STOP_GRACE_S,
 )
-from branchline.jobs.pools.pool import Done, Group, GroupResult, Pool, PoolError, PoolRunSettings
-from branchline.jobs.program import ModuleFile, Program, Source, Versions
+from branchline.jobs.pools.pool import Done, GroupResult, Pool, PoolError, PoolRunSettings, SubJobGroup
+from branchline.jobs.program import ModuleFile, Program, SourceFile, Versions
 from branchline.jobs.sites import Spot, holding_most
-from branchline.jobs.stragglers import Nodes, Tail
+from branchline.jobs.stragglers import JobTail, NodeFailures
 from branchline.jobs.subjob import (
     WAIT,
     AfterLoss,
@@ -53,32 +52,33 @@ from branchline.jobs.subjob import (
 class PooledWorkers:
     """Runs a job on the workers of a pool.
 
-    ``load`` and ``sources`` are the user's files that travel with the job, as in ``Program``; timeouts and
-    ``after_loss`` are as for ``LocalProcesses``. ``failed`` says of a result that it is a failure, which another
-    machine may not have. ``now_s`` is the clock of the pool.
+    ``load`` and ``sources`` are the user's files that are sent with the job, as in ``Program``. Timeouts and
+    ``after_loss`` are as in ``LocalProcesses``. ``failed`` returns whether a result is a failure; the sub-job is then
+    retried on another machine. ``now_s`` is the pool's clock.
     """
 
     def __init__(
         self,
         pool: Pool,
         load: Sequence[ModuleFile] = (),
-        sources: Sequence[Source] = (),
+        sources: Sequence[SourceFile] = (),
         timeout_s: float | None = None,
         reading_timeout_s: float = 0.0,
         after_loss: AfterLoss | None = None,
-        failed: Callable[[Any], bool] | None = None,
+        failed: Callable[[object], bool] | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._pool = pool
         self._now_s = now_s
         self._failed_by = failed
-        self._nodes = Nodes()
-        self._tail = Tail()
-        # Sub-jobs that came back, and groups with the same sub-jobs as another one, with why that is.
+        self._nodes = NodeFailures()
+        self._tail = JobTail()
+        # Indices of finished sub-jobs; and for each group that also runs speculatively on a second worker, the number
+        # of the other group and the reason.
         self._done: set[int] = set()
         self._twice: dict[int, tuple[int, str]] = {}
         self._is_drained = False
-        # There is a sub-job that nobody may have yet.
+        # Whether a sub-job exists that must not be started yet.
         self._waits = False
         self._heard_s = self._now_s()
         self._load = tuple(load)
@@ -89,7 +89,7 @@ class PooledWorkers:
         self._is_stopping = False
         self._live: dict[int, tuple[SubJob, ...]] = {}
         self._again: deque[SubJob] = deque()
-        # Sub-jobs that are tried in a group of their own, since a group with them cost a worker of the pool.
+        # Sub-jobs that are retried in groups of one, because the pool lost a worker that ran a group with them.
         self._alone: deque[SubJob] = deque()
         self._deaths: dict[int, int] = {}
         self._departures: dict[int, int] = {}
@@ -97,7 +97,7 @@ class PooledWorkers:
         self._numbers: dict[str, int] = {}
         self._groups_count = 0
         self._slots: Mapping[Spot, int] = {}
-        # The sites of the groups that only workers there get.
+        # Site of each group that is restricted to a site, by group number.
         self._sites: dict[int, str] = {}
         self._live_at: Counter[str] = Counter()
         self._run_id = uuid.uuid4().hex
@@ -105,38 +105,38 @@ class PooledWorkers:
         self._subjob_s: float | None = None
         self._result_bytes = 0.0
         self._size = 1
-        # Sub-jobs that were run again, or may be: their results are not folded with those of neighbours.
+        # Indices of sub-jobs that were or may be rerun: their results are not folded with those of neighbours.
         self._single: set[int] = set()
 
     @property
     def workers(self) -> int:
-        """How many there are, or were at work so far."""
+        """The current number of workers or the number of workers seen so far, whichever is larger."""
         return max(1, len(self._numbers), sum(self._slots.values()))
 
     @property
     def workers_seen(self) -> int:
-        """How many have worked on something; their numbers are below this."""
+        """The number of workers that have run a sub-job; worker numbers are less than this."""
         return max(1, len(self._numbers))
 
     def prepare(self) -> None:
-        """Connects to the pool. Raises PoolError."""
+        """Connect to the pool. Raises PoolError."""
         if not self._is_open:
             self._is_open = True
             self._pool.open(self._run_id)
 
     def close(self) -> None:
-        """Lets go of the workers."""
+        """Release the workers."""
         if self._is_open:
             self._is_open = False
             self._pool.close()
-            # Workers do nothing more for a run that has ended.
+            # Workers ignore the groups of a run that has ended, so a new run needs a new ID.
             self._run_id = uuid.uuid4().hex
         self._live.clear()
 
     def run(self, work: Work, draw: Draw) -> Iterator[FromPlace]:
-        """Yields what the workers say, when a group comes back.
+        """Run the job and yield the workers' messages whenever a group finishes.
 
-        Raises PoolError when the pool is gone or cannot work for this job, WorkerDiedError as ``LocalProcesses``.
+        Raises PoolError if the pool is gone or cannot run the job, and WorkerDiedError as in ``LocalProcesses``.
         """
         program = Program(
             cloudpickle.dumps(work),
@@ -161,7 +161,7 @@ class PooledWorkers:
                 self.close()
 
     def stop(self) -> None:
-        """Asks the workers to hand over what they have; those that take too long are left behind."""
+        """Ask the workers to return partial results; workers that exceed the grace period are abandoned."""
         if self._stop_at is None:
             self._stop_at = self._now_s() + STOP_GRACE_S
 
@@ -180,7 +180,9 @@ class PooledWorkers:
             if slots:
                 had_workers_s = now_s
             elif now_s - had_workers_s > NO_WORKERS_S:
-                raise PoolError(f"there was no worker for {NO_WORKERS_S / 3600:.0f} h", hint="start some", retry=True)
+                raise PoolError(
+                    f"no worker joined for {NO_WORKERS_S / 3600:.0f} h", hint="start workers and rerun", retry=True
+                )
             is_over = self._stop_at is not None and (now_s > self._stop_at or not slots)
             if is_over or (not self._live and not self._waits):
                 return
@@ -189,8 +191,9 @@ class PooledWorkers:
                 yield from self._take(done, program, settings)
 
     def _fill(self, draw: Draw, program: Program, settings: PoolRunSettings) -> None:
-        """Submits groups until as many are at work as the windows hold, or none can be made now. Each site gets one in
-        turn: the last groups may be fewer than the first site has room for.
+        """Submit groups until the windows are full or no more groups can be formed.
+
+        Sites are served round-robin, because there may be fewer remaining groups than free slots at the first site.
         """
         inline = program.size_bytes <= PROGRAM_INLINE_BYTES
         self._waits = False
@@ -198,7 +201,8 @@ class PooledWorkers:
         while windows:
             with_room = []
             for site, window in windows:
-                subjobs = self._next_group(draw, site) if self._live_count(site) < window else ()
+                live_count = len(self._live) if site is None else self._live_at[site]
+                subjobs = self._next_group(draw, site) if live_count < window else ()
                 if subjobs:
                     hosts = holding_most(one.hosts for one in subjobs)
                     self._submit(subjobs, program, settings, with_program=inline, site=site, hosts=hosts)
@@ -210,7 +214,9 @@ class PooledWorkers:
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
 
     def _windows(self) -> list[tuple[str | None, int]]:
-        """How many groups may be at work: at each site where workers stand at several, else (None) in all."""
+        """Return (site, maximum number of groups in flight) pairs; a single pair with site None unless there are
+        several sites.
+        """
         by_site: dict[str, int] = {}
         for spot, slots in self._slots.items():
             by_site[spot.site] = by_site.get(spot.site, 0) + slots
@@ -218,12 +224,8 @@ class PooledWorkers:
             return [(None, max(GROUPS_MIN, math.ceil(GROUPS_PER_SLOT * sum(by_site.values()))))]
         return [(site, math.ceil(GROUPS_PER_SLOT * slots)) for site, slots in by_site.items()]
 
-    def _live_count(self, site: str | None) -> int:
-        """The groups that are at work at a site, or everywhere."""
-        return len(self._live) if site is None else self._live_at[site]
-
     def _forget(self, number: int) -> str | None:
-        """A group is not at work any more; gives the site whose workers were to work on it."""
+        """Remove a group that is no longer in flight; return the site that the group was restricted to, or None."""
         del self._live[number]
         site = self._sites.pop(number, None)
         if site is not None:
@@ -231,8 +233,10 @@ class PooledWorkers:
         return site
 
     def _slow_group(self) -> tuple[int, str] | None:
-        """A group that takes much longer than others, and why an idle worker may have it as well. One that waits,
-        though there are idle workers, may be in the queue of a worker that stands still.
+        """Return a group that takes much longer than the others, and the reason to run it speculatively on an idle
+        worker.
+
+        A group that is queued although workers are idle may be in the queue of a hung worker.
         """
         begun_s = {number: self._pool.begun_s(number) for number in self._live}
         copies_waiting = [one for one in self._live if begun_s[one] is None and one in self._twice]
@@ -271,33 +275,24 @@ class PooledWorkers:
         return tuple(subjobs)
 
     def _begins_neighbours(self, subjobs: Sequence[SubJob]) -> bool:
-        """Whether sub-jobs are the first of neighbours whose results a worker folds, and more of them follow."""
+        """Return whether the sub-jobs are the incomplete start of a range of neighbours that a single worker can
+        fold.
+        """
         if not subjobs or self._are_single(subjobs):
             return False
         neighbours = subjobs[0].neighbours
         return neighbours is not None and subjobs[0].index == neighbours.start and len(subjobs) < len(neighbours)
 
     def _is_next(self, subjob: SubJob, before: SubJob) -> bool:
-        """Whether a sub-job follows on another one of the same neighbours."""
+        """Return whether a sub-job directly follows ``before`` in the same range of neighbours."""
         return subjob.index == before.index + 1 and subjob.neighbours == before.neighbours
 
     def _are_single(self, subjobs: Iterable[SubJob]) -> bool:
-        """Whether one of these hands over its result alone."""
+        """Return whether at least one of the sub-jobs returns its result individually."""
         return any(one.neighbours is None or one.index in self._single for one in subjobs)
 
-    def _prepared(self, subjobs: tuple[SubJob, ...]) -> tuple[SubJob, ...]:
-        """Sub-jobs as they go to a worker, which folds their results if all of their neighbours are there."""
-        neighbours = subjobs[0].neighbours
-        folds = (
-            self._result_bytes >= FOLD_AFAR_MIN_BYTES
-            and neighbours is not None
-            and not self._are_single(subjobs)
-            and [one.index for one in subjobs] == list(neighbours)
-        )
-        return tuple((one if folds else replace(one, neighbours=None)).packed() for one in subjobs)
-
     def _run_again(self, subjobs: Sequence[SubJob]) -> None:
-        """Has sub-jobs handed out again, before others."""
+        """Queue sub-jobs to run again, ahead of other sub-jobs."""
         self._single.update(one.index for one in subjobs)
         self._again.extend(subjobs)
 
@@ -313,7 +308,15 @@ class PooledWorkers:
     ) -> int:
         number = self._groups_count
         self._groups_count += 1
-        sent = self._prepared(subjobs)
+        # A worker folds the results of a group only if the group consists of the whole range of neighbours.
+        neighbours = subjobs[0].neighbours
+        folds = (
+            self._result_bytes >= FOLD_AFAR_MIN_BYTES
+            and neighbours is not None
+            and not self._are_single(subjobs)
+            and [one.index for one in subjobs] == list(neighbours)
+        )
+        sent = tuple((one if folds else replace(one, neighbours=None)).packed() for one in subjobs)
         self._live[number] = subjobs
         avoided = frozenset[str]().union(*(self._nodes.avoided(one.index) for one in subjobs))
         if not set(self._pool.nodes()) - avoided:
@@ -322,7 +325,7 @@ class PooledWorkers:
             self._sites[number] = site
             self._live_at[site] += 1
         sent_program = program if with_program else None
-        group = Group(number, settings, sent, program.key, sent_program, site=site, hosts=hosts)
+        group = SubJobGroup(number, settings, sent, program.key, sent_program, site=site, hosts=hosts)
         self._pool.submit(group, avoided)
         return number
 
@@ -346,9 +349,9 @@ class PooledWorkers:
             yield from self._end_other(done.number, subjobs, result, settings)
 
     def _refused(self, number: int, subjobs: Sequence[SubJob], result: GroupResult) -> Lost:
-        """Hands the group of a worker that cannot work for this job to others. Raises PoolError where none is left."""
+        """Reassign a group whose worker cannot run this job. Raises PoolError if no worker is left."""
         if not self._pool.exclude(result.address):
-            raise PoolError(result.refusal, hint="install the same versions on both sides")
+            raise PoolError(result.refusal, hint="install the same versions on the workers")
         self._twice.pop(self._twice.pop(number, (-1, ""))[0], None)
         self._run_again([one for one in subjobs if not self._is_elsewhere(one.index)])
         how = f"gets no more sub-jobs: {result.refusal}"
@@ -375,15 +378,15 @@ class PooledWorkers:
                     yield from self._failed_at(result.node, unfinished[0], result.host)
                     yield self._lost(lost, unfinished, result.lost_hint)
                 else:
-                    # What it was at is not lost.
+                    # The sub-job in progress also ran elsewhere and has a result, so nothing was lost.
                     self._run_again(unfinished)
                     yield lost
                 return
         if self._stop_at is None:
             self._run_again(unfinished)
 
-    def _take_finished(self, subjob: SubJob, value: Any, worker: int, result: GroupResult) -> Iterator[FromPlace]:
-        """The result of a sub-job. One that failed is tried on another machine, where there is one."""
+    def _take_finished(self, subjob: SubJob, value: object, worker: int, result: GroupResult) -> Iterator[FromPlace]:
+        """Handle the result of a sub-job. A failed sub-job is retried on another machine if there is one."""
         if self._failed_by is None or not self._failed_by(value):
             self._nodes.finished(result.node)
         elif result.node and self._stop_at is None:
@@ -391,7 +394,7 @@ class PooledWorkers:
             if self._nodes.untried(subjob.index, self._pool.nodes()):
                 self._single.add(subjob.index)
                 self._alone.append(subjob)
-                how = f"failed in it on {result.node}; it is tried on another machine"
+                how = f"failed in it on {result.node}; retrying on another machine"
                 yield Lost(-1, 0, "", 0.0, how, (subjob.label,), is_dead=True, host=result.host)
                 return
         self._done.add(subjob.index)
@@ -400,8 +403,10 @@ class PooledWorkers:
     def _take_folded(
         self, subjobs: Sequence[SubJob], pickled: Pickled, worker: int, result: GroupResult
     ) -> Iterator[FromPlace]:
-        """The result of neighbours. It counts if none of them has one, or is tried on its own; else those without one
-        are run again.
+        """Handle the folded result of a range of neighbours.
+
+        The result is discarded if one of the sub-jobs already has a result or is retried individually. Sub-jobs without
+        a result are then rerun.
         """
         if all(one.index not in self._done and one.index not in self._single for one in subjobs):
             self._nodes.finished(result.node)
@@ -412,23 +417,24 @@ class PooledWorkers:
             self._run_again([one for one in left if not self._is_elsewhere(one.index)])
 
     def _failed_at(self, node: str, subjob: SubJob, host: str) -> Iterator[Lost]:
-        """Counts a failure of a machine; one on which all fails gets no more."""
+        """Count a failure on a machine; exclude the machine if everything fails on it."""
         if node and self._nodes.failed(node, subjob.index, self._pool.nodes()):
             count = self._nodes.failures_count(node)
-            how = f"is on {node}, where {count} sub-jobs failed one after the other: {node} gets no more"
+            how = f"is on {node}, where {count} sub-jobs in a row failed; {node} is excluded"
             yield Lost(-1, 0, "", 0.0, how, (), is_dead=True, host=host)
 
     def _is_elsewhere(self, index: int) -> bool:
-        """Whether a sub-job is done, or another group has it as well."""
+        """Return whether a sub-job is done or belongs to a group in flight."""
         return index in self._done or any(index == one.index for subjobs in self._live.values() for one in subjobs)
 
     def _end_other(
         self, number: int, subjobs: tuple[SubJob, ...], result: GroupResult, settings: PoolRunSettings
     ) -> Iterator[Repeated]:
-        """Ends the second group with the same sub-jobs, if nobody waits for it any more."""
+        """Cancel the duplicate of a group once the duplicate's result is not needed any more."""
         other, why = self._twice.pop(number, (-1, ""))
         if result.lost is None or result.lost.is_dead:
-            # Where the process hung the mark stays: the two would be lost and copied in turn without end.
+            # If the process hung, the duplicate stays marked. Otherwise both groups could be lost and duplicated in
+            # turn forever.
             self._twice.pop(other, None)
         if other not in self._live or any(one.index not in self._done for one in subjobs):
             return
@@ -440,7 +446,7 @@ class PooledWorkers:
             yield Repeated(one.label, why, f"{kept} worker (on {result.host})", f"{dropped} one")
 
     def _learn_size(self, result: GroupResult) -> None:
-        """A group gets as many sub-jobs as take about ``GROUP_S``, and grows slowly to there."""
+        """Adjust the group size gradually so that a group takes about ``GROUP_S`` seconds."""
         count = result.done_count
         if not count:
             return
@@ -453,7 +459,10 @@ class PooledWorkers:
         self._size = max(1, min(wanted, self._size * GROUP_GROWTH))
 
     def _lost(self, lost: Lost, subjobs: Sequence[SubJob], hint: str | None) -> Lost:
-        """Has what a lost worker process left tried again. Raises WorkerDiedError if nothing more can be tried."""
+        """Retry the sub-jobs that a lost worker process left unfinished.
+
+        Raises WorkerDiedError if no retries are left.
+        """
         self._single.update(one.index for one in subjobs)
         if lost.is_dead or self._after_loss is not None:
             if self._after_loss is None or not self._after_loss(lost, subjobs):
@@ -464,21 +473,23 @@ class PooledWorkers:
         again = [one for one in subjobs[:1] if one.index in self._silent]
         if again:
             raise WorkerDiedError(
-                f"{lost}, as another worker was before it in {again[0].label}",
-                hint="if it only takes long, give it more time with --worker-timeout",
+                f"{lost}; an earlier worker was lost in {again[0].label}, too",
+                hint="if it is only slow, increase --worker-timeout",
             )
         self._silent |= {one.index for one in subjobs[:1]}
         self._run_again(subjobs)
         return lost
 
     def _failed(self, subjobs: tuple[SubJob, ...], done: Done) -> Iterator[FromPlace]:
-        """A group that did not come back: by the death of workers of the pool, or because it could not be sent."""
+        """Handle a group that did not finish because the pool lost its worker, or because the worker cannot run the
+        job.
+        """
         if self._stop_at is not None:
             return
         if not done.worker_died:
             error = done.error
             what = f"a worker of the pool cannot run this job: {type(error).__name__}: {error}"
-            hint = "it needs the same Branchline, with its extra cluster, and the same packages as this process"
+            hint = "install the same version of branchline[cluster] and the same packages as in this process"
             raise PoolError(what, hint=hint) from error
         left = tuple(one for one in subjobs if not self._is_elsewhere(one.index))
         if left:
@@ -486,14 +497,14 @@ class PooledWorkers:
             yield self._set_aside(left, f"died with the worker of the pool: {done.error}")
 
     def _begun_again(self, done: Done, subjobs: tuple[SubJob, ...]) -> Iterator[FromPlace]:
-        """The pool gave a group to another worker. One that cost a few workers is set aside before it costs more."""
+        """Handle a group that the pool restarted on another worker. A group that keeps losing workers is split."""
         losses = self._departures if done.has_left else self._deaths
         count = losses[done.number] = losses.get(done.number, 0) + 1
-        how = "left in good order" if done.has_left else "was lost with the worker of the pool"
-        how += f"; its group was begun again at {done.begun_again_at}"
+        how = "shut down gracefully" if done.has_left else "was lost with the worker of the pool"
+        how += f"; its group was restarted on {done.begun_again_at}"
         if not done.has_left:
             yield from self._failed_at(done.node, subjobs[0], done.node)
-        # One sub-job whose workers leave is nothing that splitting helps against, and no failure.
+        # If the workers of a single sub-job leave gracefully, the sub-job did not fail, and splitting cannot help.
         if count < GROUP_DEATHS_MAX or (done.has_left and len(subjobs) == 1):
             yield _of_pool(subjobs, how)
             return
@@ -505,15 +516,15 @@ class PooledWorkers:
             yield self._set_aside(left, how)
 
     def _set_aside(self, subjobs: tuple[SubJob, ...], how: str) -> Lost:
-        """The sub-jobs of a group that cost workers are tried one by one; the one that goes on so is the culprit."""
+        """Retry the sub-jobs of a group that cost workers one by one, to find the sub-job that causes the loss."""
         lost = _of_pool(subjobs, how)
         if len(subjobs) > 1:
             self._single.update(one.index for one in subjobs)
             self._alone.extend(subjobs)
             return lost
-        return self._lost(lost, subjobs, "its worker ended again and again, also with this sub-job alone")
+        return self._lost(lost, subjobs, "its worker died repeatedly, even with this sub-job alone")
 
 
 def _of_pool(subjobs: Sequence[SubJob], how: str) -> Lost:
-    """For a worker of the pool, which has no number of ours."""
+    """Return the loss of a pool's worker, which has no worker number."""
     return Lost(-1, 0, "", 0.0, how, tuple(one.label for one in subjobs), is_dead=True)

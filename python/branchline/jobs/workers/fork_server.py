@@ -1,8 +1,9 @@
-"""Forks worker processes from a process that has loaded what they need. ``main`` is called by a new Python with one
-inherited descriptor: of the socket to the job (`branchline.jobs.workers.launcher`).
+"""Forks worker processes from a process that has already loaded the modules that workers need.
 
-Loading takes most of a second of CPU time, which each worker would take again, for each train of a notebook as well.
-Only installed modules are loaded: the user's own are loaded by each worker, as their files are then.
+``main`` is called by a new Python interpreter with one inherited descriptor: the socket to the job
+(`branchline.jobs.workers.launcher`). Loading modules takes most of a second of CPU time, which each worker would
+otherwise spend again, for each train of a notebook. Only installed modules are loaded: workers load user modules
+themselves, from the current files.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ from branchline.jobs.package_versions import remember_versions
 from branchline.jobs.program import load_uncached
 from branchline.jobs.workers import worker
 
-#: The answer to a request that forks: the number of the process.
+#: Format of the response to a fork request: the process ID.
 ANSWER = struct.Struct("=q")
-#: Bytes that a request may have. `Request` has a path and some names.
+#: Maximum size of a request. A `Request` contains the search path and a few module names.
 REQUEST_BYTES = 2**18
 DESCRIPTORS = 6
-#: What the job writes when it knows of a worker.
+#: Byte that the job writes to a worker's pipe when it has registered the worker.
 KNOWN = b"k"
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to load before the next worker, and from where. With it come no descriptors, or the DESCRIPTORS of a worker
-    to fork: of the socket to the job, the heartbeat, standard output, standard error, the current folder and a pipe in
-    which the job says that it knows of the worker. ``job`` is the process of the job.
+    """A request to load modules, with the search path, and optionally to fork a worker.
+
+    Without descriptors, modules are only loaded. To fork a worker, the request comes with the DESCRIPTORS: the socket
+    to the job, the heartbeat, standard output, standard error, the current folder, and a pipe on which the job confirms
+    that it has registered the worker. ``job`` is the job's process ID.
     """
 
     job: int
@@ -49,18 +52,18 @@ class Request:
 
 
 def main() -> None:
-    """Serves until the job has ended or asks for nothing for a while."""
-    # The number is the job's, which may have many files open: `select` takes none above 1023.
+    """Serve requests until the job has ended or the server has been idle for a while."""
+    # `select` accepts no descriptor above 1023, but the job may have many open files: dup returns a low descriptor.
     requests = socket.socket(fileno=os.dup(int(sys.argv[1])))
     os.close(int(sys.argv[1]))
-    # Threads of libraries are idle here, and deal with a fork: those of OpenBLAS and of jemalloc.
+    # Threads of libraries (OpenBLAS, jemalloc) are idle in this process and survive a fork.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     job, counted_s = os.getppid(), 0.0
     while _is_asked(requests, job):
         content, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, DESCRIPTORS)
         if not content:
             return
-        request: Request = unpickle(from_own_process(content))
+        request = unpickle(from_own_process(content), Request)
         _load(request)
         if descriptors:
             cpu_s = time.process_time()
@@ -71,7 +74,10 @@ def main() -> None:
 
 
 def _is_asked(requests: socket.socket, job: int) -> bool:
-    """Waits for a request; False if there will be none. A process that the user forked may hold the job's end open."""
+    """Wait for a request; return False if no more requests will come.
+
+    The parent process is also checked: a process that the user forked may keep the job's end of the socket open.
+    """
     idle_until_s = time.monotonic() + STARTER_IDLE_S
     while os.getppid() == job and time.monotonic() < idle_until_s:
         if select.select([requests], [], [], JOB_WATCH_PAUSE_S)[0]:
@@ -80,7 +86,7 @@ def _is_asked(requests: socket.socket, job: int) -> bool:
 
 
 def _load(request: Request) -> None:
-    """Loads modules; one that cannot be loaded is left to the worker, whose error reaches the job."""
+    """Load modules. Errors are ignored, because the worker loads the modules again and reports errors to the job."""
     sys.path[:] = request.path
     missing = [name for name in request.modules if name not in sys.modules]
     for name in missing:
@@ -88,18 +94,20 @@ def _load(request: Request) -> None:
             importlib.import_module(name)
     if missing:
         remember_versions(missing)
-        # Each worker does so; what it has to know of the folders of installed packages it finds here.
+        # Called here to fill the cache of installed package folders; every worker calls load_uncached again.
         load_uncached()
-        # What is here now stays as it is in all workers: their collectors need not touch, and so copy, its pages.
+        # Freeze all objects, so that the workers' garbage collectors do not touch, and thus copy, the memory pages.
         gc.collect()
         gc.freeze()
 
 
 def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading_cpu_s: float) -> int:
-    """Starts a worker as a child of the job, and gives its number. ``loading_cpu_s`` is in its account.
+    """Fork a worker as a child of the job and return the worker's process ID. ``loading_cpu_s`` is charged to the
+    worker.
 
-    It is forked by a process that ends at once. Linux gives the orphan to the job, which has asked for that
-    (PR_SET_CHILD_SUBREAPER), and so can wait for it; and no worker ends with this process.
+    The worker is forked by an intermediate process that exits immediately. Linux makes the orphaned worker a child of
+    the job, which has requested this (PR_SET_CHILD_SUBREAPER). The job can therefore wait for the worker, and workers
+    survive the end of the fork server.
     """
     reader, writer = os.pipe()
     between = os.fork()
@@ -119,14 +127,16 @@ def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading
     with open(reader, "rb") as numbers:
         [number] = ANSWER.unpack(numbers.read(ANSWER.size))
     with suppress(ChildProcessError):
-        # There is nothing to wait for behind its end where the job, and so this process, ignores those of its children.
+        # Fails if the job, and therefore this process, ignores SIGCHLD: the kernel then reaps the children.
         os.waitpid(between, 0)
     return int(number)
 
 
 def _wait_until_known(known: int, parents: Sequence[int]) -> None:
-    """Waits until the job knows of this process, which is its child by then, and else ends: the job has another worker
-    for the same socket, or is gone. A process that the user forked may hold the job's end of the pipe open.
+    """Wait until the job has registered this process; exit if the job is gone or has started a different worker
+    instead.
+
+    The parent process is also checked: a process that the user forked may keep the job's end of the pipe open.
     """
     while not select.select([known], [], [], JOB_WATCH_PAUSE_S)[0]:
         if os.getppid() not in parents:
@@ -137,7 +147,7 @@ def _wait_until_known(known: int, parents: Sequence[int]) -> None:
 
 
 def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:
-    """Works in this process as a new one would, and ends it."""
+    """Run as a worker in this forked process, then exit."""
     try:
         os.setpgid(0, 0)
         connection, heartbeat, output, errors, folder = descriptors
@@ -153,9 +163,11 @@ def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:
 
 
 def _own_state() -> None:
-    """Makes anew what a new process has for itself: numbers at random, and how it writes."""
+    """Set up state as in a newly started process: garbage collector, random seeds and output buffering."""
+    gc.enable()
     random.seed()
-    # NumPy loads this part on demand, in 12 ms; a worker that loads it itself has numbers of its own.
+    # NumPy loads this module on demand, which takes 12 ms. A worker that loads the module later gets its own seed
+    # anyway.
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

@@ -1,5 +1,6 @@
-"""The heartbeat of workers: each writes the step that it is at into shared memory, which the job can read even when the
-worker is stuck or dead.
+"""The heartbeat of workers: each worker writes its current step to shared memory.
+
+The job can read the step even if the worker hangs or is dead.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import psutil
 
 from branchline.base.limits import WORKER_BUSY_SHARE, WORKER_BUSY_TIMES, WORKER_TICK_MAX_S
 
-# Steps so far, the kind of this one, and the bytes of the text behind that says what it is.
+# Format of a heartbeat: the number of steps so far, the kind of the current step, and the length of the description
+# that follows.
 PAGE = struct.Struct("=QBH")
 PAGE_BYTES = 4096
-# A step that ends by deadlines which are kept in the worker itself, and any other.
+# Kinds of steps: steps during which the worker has its own timeouts, and all other steps.
 READING, WORKING = 1, 0
 
 
 class HeartbeatWriter:
-    """The worker's side: notes each step."""
+    """The worker's side of the heartbeat, which records each step."""
 
     def __init__(self, descriptor: int) -> None:
         self._page = mmap.mmap(descriptor, PAGE_BYTES)
@@ -30,7 +32,7 @@ class HeartbeatWriter:
         self._steps = 0
 
     def at(self, what: str, kind: int = WORKING) -> None:
-        """The next step begins."""
+        """Record the start of the next step."""
         text = what.encode(errors="replace")[: PAGE_BYTES - PAGE.size]
         self._steps += 1
         self._page[PAGE.size : PAGE.size + len(text)] = text
@@ -39,7 +41,7 @@ class HeartbeatWriter:
 
 @dataclass(frozen=True)
 class Silence:
-    """A worker that has come no step further: what it is at, for how long, and how its process stands."""
+    """A worker without progress: its current step, the time without progress, and the state of its process."""
 
     doing: str
     seconds: float
@@ -47,43 +49,47 @@ class Silence:
 
 
 class HeartbeatReader:
-    """The job's side: finds out whether the worker makes progress.
+    """The job's side of the heartbeat, which detects whether the worker makes progress.
 
-    Time counts only while the job itself is awake: a job that was suspended with its workers ends none of them.
+    Time only counts while the job itself is running: if a job was suspended
+    together with its workers, no worker is killed.
     """
 
     def __init__(self) -> None:
         with tempfile.TemporaryFile(prefix="branchline-") as file:
             file.truncate(PAGE_BYTES)
             self._page = mmap.mmap(file.fileno(), PAGE_BYTES)
-            #: For the worker, until it has it.
+            #: Descriptor that the worker inherits; closed after the worker was started.
             self.descriptor = os.dup(file.fileno())
         self._steps = -1
         self._looked_s: float | None = None
-        # Without a step; of that also without computing, in one piece; and the CPU time at the last look.
+        # Time without a new step; the most recent part of that time without CPU use; and the CPU time at the last
+        # check.
         self._silent_s = 0.0
         self._still_s = 0.0
         self._cpu_s = 0.0
 
     def handed_over(self) -> None:
-        """The worker has been started with the descriptor."""
+        """Close the descriptor after the worker has inherited it."""
         os.close(self.descriptor)
 
     def heard(self) -> None:
-        """Something came from the worker, which is as good as a step, or it waits for the job."""
+        """Reset the timers, because the worker sent a message, which counts as a step, or waits for the job."""
         self._silent_s = self._still_s = 0.0
-        # What has passed since the last look was no silence either.
+        # The time since the last check does not count either.
         self._looked_s = None
 
     def doing(self) -> str:
-        """The step that the worker is at, or was at when it died."""
+        """Return the worker's current step, or the last step if the worker is dead."""
         _, _, length = PAGE.unpack_from(self._page)
         return bytes(self._page[PAGE.size : PAGE.size + length]).decode(errors="replace") or "starting"
 
     def silence(self, pid: int, now_s: float, limit_s: float, reading_limit_s: float) -> Silence | None:
-        """That of a worker which has neither come further nor computed for ``limit_s``, or computes at one step for
-        several times as long; None for one that is well. One that reads has deadlines of its own for that,
-        ``reading_limit_s`` together, which it keeps unless its process is stopped.
+        """Return how long the worker has made no progress if the timeout is exceeded, otherwise None.
+
+        The timeout is ``limit_s`` without a new step and without CPU use. With CPU use, it is several times as long.
+        While the worker reads, the timeout is at least ``reading_limit_s``, the maximum total of the worker's own
+        timeouts, unless the process is stopped.
         """
         passed_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, WORKER_TICK_MAX_S)
         self._looked_s = now_s
@@ -97,7 +103,7 @@ class HeartbeatReader:
             process = psutil.Process(pid)
             times, status = process.cpu_times(), process.status()
         except psutil.Error:
-            return None  # It has ended, which its connection shows.
+            return None  # the process has ended, which the job detects when the connection closes
         cpu_s, self._cpu_s = times.user + times.system - self._cpu_s, times.user + times.system
         self._still_s = 0.0 if cpu_s > WORKER_BUSY_SHARE * passed_s else self._still_s + passed_s
         is_stopped = status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -105,7 +111,7 @@ class HeartbeatReader:
         if self._still_s < still_limit_s and self._silent_s < max(limit_s * WORKER_BUSY_TIMES, still_limit_s):
             return None
         doing = self.doing()
-        how = "it computes" if self._still_s < still_limit_s else HOW.get(status, "it does nothing")
+        how = "it computes" if self._still_s < still_limit_s else HOW.get(status, "it is idle")
         return Silence(doing, self._silent_s, how)
 
 
@@ -113,5 +119,5 @@ HOW = {
     psutil.STATUS_STOPPED: "its process is stopped",
     psutil.STATUS_TRACING_STOP: "its process is held by a debugger",
     psutil.STATUS_DISK_SLEEP: "it waits for a file system",
-    psutil.STATUS_SLEEPING: "it waits for something",
+    psutil.STATUS_SLEEPING: "it is sleeping",
 }

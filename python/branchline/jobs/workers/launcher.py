@@ -1,5 +1,8 @@
-"""How worker processes are started: on Linux forked from a starter (`branchline.jobs.workers.fork_server`), which has
-loaded what they need and is kept for the next train; elsewhere, and where it fails, as new processes.
+"""Starts worker processes.
+
+On Linux, workers are forked from a fork server, the starter (`branchline.jobs.workers.fork_server`). It has loaded the
+modules that workers need, and is kept for the next train. On other systems, or if the starter fails, each worker is a
+new process.
 """
 
 from __future__ import annotations
@@ -28,21 +31,23 @@ from branchline.jobs.program import InstallationChangedError, check_installation
 from branchline.jobs.workers.fork_server import ANSWER, KNOWN, Request
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 
-# Not `-m`: the package may import the module of the worker by itself, which runpy warns of. A package that only this
-# process knows of, such as one in the folder where it began, is found as well.
+# Code is run instead of `-m`, because runpy warns if the package itself imports the worker's module. The path is needed
+# for a package that only this process can find, for example in its initial folder.
 _FIND = f"import sys; sys.path.append({str(package_folder().parent)!r}); "
 _WORKER = _FIND + "from branchline.jobs.workers.worker import main; main()"
-_STARTER = _FIND + "from branchline.jobs.workers.fork_server import main; main()"
-#: Libraries of the users that take long to load, and neither begin threads that work nor open anything.
+# The starter disables the garbage collector, because imports then use an eighth less CPU time; forked workers enable
+# it.
+_STARTER = "import gc; gc.disable(); " + _FIND + "from branchline.jobs.workers.fork_server import main; main()"
+#: User libraries that are preloaded: they are slow to import, and neither start busy threads nor open resources.
 _LIBRARIES = ("awkward", "boost_histogram", "hist", "vector", "numba", "scipy", "coffea.nanoevents", "coffea.processor")
-# How long is waited between two looks at a process that is to end: more and more.
+# Initial and maximum pause between checks whether a process has exited, with exponential backoff.
 _WAIT_PAUSE_S, _WAIT_PAUSE_MAX_S = 0.0005, 0.02
-# linux/prctl.h
+# Constants from linux/prctl.h.
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 class Process(Protocol):
-    """What a job does with the process of a worker; `subprocess.Popen` has the same."""
+    """The interface to a worker's process, which `subprocess.Popen` also satisfies."""
 
     @property
     def pid(self) -> int: ...
@@ -60,19 +65,20 @@ class ForkedProcess:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """How it ended, as `subprocess` says it, or ``EXIT_NOT_KNOWN``; None while it lives."""
+        """Return the exit code as `subprocess` does, or ``EXIT_NOT_KNOWN``; None while the process is running."""
         if self._code is None:
             try:
                 ended, status = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
-                # Somebody else in this process waited for it, or SIGCHLD is ignored.
+                # The exit code is lost if other code in this process has waited for the child, or if SIGCHLD is
+                # ignored.
                 self._code = EXIT_NOT_KNOWN
             else:
                 self._code = os.waitstatus_to_exitcode(status) if ended else None
         return self._code
 
     def wait(self, timeout: float) -> int:
-        """Raises subprocess.TimeoutExpired."""
+        """Wait for the process and return its exit code. Raises subprocess.TimeoutExpired."""
         until_s, pause_s = time.monotonic() + timeout, _WAIT_PAUSE_S
         while (code := self.poll()) is None:
             left_s = until_s - time.monotonic()
@@ -83,7 +89,7 @@ class ForkedProcess:
         return code
 
     def send_signal(self, sig: int) -> None:
-        """Does nothing if it has ended."""
+        """Send a signal unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, sig)
 
@@ -93,7 +99,10 @@ class ForkedProcess:
 
 @dataclass(frozen=True)
 class _Inherited:
-    """What a new process would get from this one. A starter serves as long as that is what it got itself."""
+    """The state that new processes inherit from this process.
+
+    A starter is reused as long as this state is the same as when the starter was created.
+    """
 
     owner: int
     environment: tuple[tuple[str, str], ...]
@@ -106,7 +115,7 @@ class _Inherited:
     @classmethod
     def now(cls) -> _Inherited:
         limits = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
-        # Bytes: in them is the name of the process, of which Linux may have cut a letter in two.
+        # Read as bytes, because the process name may be truncated in the middle of a UTF-8 character.
         lines = Path("/proc/self/status").read_bytes().splitlines()
         return cls(
             os.getpid(),
@@ -120,7 +129,9 @@ class _Inherited:
 
 
 class _Starter:
-    """The starter of this process. Raises InstallationChangedError, and OSError where none can be started."""
+    """The fork server of this process. The constructor raises InstallationChangedError, and OSError if the start
+    fails.
+    """
 
     def __init__(self, inherited: _Inherited) -> None:
         check_installation()
@@ -128,26 +139,28 @@ class _Starter:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._requests.settimeout(STARTER_LOOK_S)
         with theirs, signals_blocked():
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+            self._process = subprocess.Popen(  # noqa: S603 - Branchline's module, run by this interpreter
                 [*own_python(), "-c", _STARTER, str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # A group of its own: Ctrl-C on the terminal reaches only the job.
+                # A separate process group: Ctrl-C in the terminal then only reaches the job.
                 process_group=0,
             )
-            # One that ends by itself stays a zombie until it is waited for, and the next worker may come much later.
+            # A thread reaps the process, because it may be long until the next worker is started and waited for.
             self._wait = threading.Thread(target=self._process.wait, name="branchline-starter", daemon=True)
             self._wait.start()
 
     def ask(self, request: Request, descriptors: Sequence[int] = ()) -> None:
-        """Raises OSError where it is gone."""
+        """Send a request. Raises OSError if the starter is gone."""
         socket.send_fds(self._requests, [pickle.dumps(request)], list(descriptors))
 
     def answer(self) -> int:
-        """The number of the process that it has forked. Raises OSError where it is gone or too slow, and
-        InterruptedError where it does not answer at once and the user does not want to wait.
+        """Return the process ID of the forked worker.
+
+        Raises OSError if the starter is gone or too slow, and InterruptedError if a signal arrives before the starter
+        responds.
         """
         until_s = time.monotonic() + STARTER_ANSWER_S
         while True:
@@ -155,41 +168,43 @@ class _Starter:
                 answer = self._requests.recv(ANSWER.size)
             except TimeoutError:
                 if not signal.sigpending().isdisjoint(SIGNALS):
-                    raise InterruptedError("interrupted while workers are started") from None
+                    raise InterruptedError("interrupted while starting workers") from None
                 if time.monotonic() > until_s:
                     raise
                 continue
             if len(answer) < ANSWER.size:
-                raise ConnectionError("the process that starts workers died")
+                raise ConnectionError("the process that forks workers died")
             return int(ANSWER.unpack(answer)[0])
 
     def end(self) -> None:
-        """Ends it. Where it is another's, as after a fork of this process, only our end is closed."""
+        """End the starter. In a process that the user forked, only close the socket, because the starter belongs to the
+        parent.
+        """
         self._requests.close()
         if self.inherited.owner == os.getpid():
             self._process.kill()
-            # One that loads from a dead file system does not even end now.
+            # A process that loads from an unresponsive file system may not even exit now.
             self._wait.join(KILL_GRACE_S)
 
 
 class _Kept:
-    """The starter that is kept for the next worker."""
+    """The starter that is kept to start further workers."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._starter: _Starter | None = None
-        # Whether it cannot be done here: after that nothing is tried again.
+        # Set if forking is not possible in this process, so that it is not attempted again.
         self._is_refused = sys.platform != "linux"
 
     def load(self, modules: Sequence[str]) -> None:
-        """Asks for modules, and does not wait for them."""
-        # What keeps a starter from starting is said where a worker is asked for.
+        """Ask the starter to load modules, without waiting."""
+        # Errors of the starter are reported when a worker is started.
         with suppress(OSError, InstallationChangedError):
             if not self._is_refused:
                 self._current().ask(_request(modules))
 
     def fork(self, descriptors: Sequence[int], modules: Sequence[str]) -> ForkedProcess | None:
-        """A worker; None where that cannot be."""
+        """Return a new worker, or None if no worker can be forked."""
         for _ in range(0 if self._is_refused else 2):
             try:
                 return self._forked(_request(modules), descriptors)
@@ -197,25 +212,28 @@ class _Kept:
                 self.end()
                 return None
             except OSError:
-                # It may have ended since nobody needed it; the next one is new.
+                # The starter may have exited because it was idle; the next attempt starts a new one.
                 self.end()
             except BaseException:
-                # Its answer to this request would be taken for the one to the next.
+                # The starter is discarded, because its pending response would be taken for the response to the next
+                # request.
                 self.end()
                 raise
         self._is_refused = True
         return None
 
     def _forked(self, request: Request, descriptors: Sequence[int]) -> ForkedProcess:
-        """A worker that is a child of this process. Raises OSError; then there is none that works."""
+        """Return a new worker that is a child of this process. Raises OSError, after which the worker does not
+        exist.
+        """
         known, says_known = os.pipe()
         try:
-            # Before Linux 4.11 orphans come only from processes that are started inside of this block.
+            # Before Linux 4.11, only processes started inside this block are reparented to the job.
             with _orphans_taken():
                 starter = self._current()
                 starter.ask(request, [*descriptors, known])
                 pid = starter.answer()
-            # Raises ChildProcessError where this machine gave it to somebody else.
+            # Raises ChildProcessError if the worker was reparented to another process.
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             os.write(says_known, KNOWN)
         finally:
@@ -224,7 +242,7 @@ class _Kept:
         return ForkedProcess(pid)
 
     def _current(self) -> _Starter:
-        """That of before, if a new one would be the same. Raises OSError."""
+        """Return the current starter, or a new starter if the inherited state has changed. Raises OSError."""
         inherited = _Inherited.now()
         if self._starter is not None and self._starter.inherited != inherited:
             self.end()
@@ -233,13 +251,15 @@ class _Kept:
         return self._starter
 
     def end(self) -> None:
-        """Ends it; its workers go on."""
+        """End the starter; its workers continue."""
         if self._starter is not None:
             self._starter.end()
         self._starter = None
 
     def forked(self) -> None:
-        """In a process that the user forked: another thread may have held the lock."""
+        """Replace the lock in a process that the user forked, because another thread of the parent may have held the
+        lock.
+        """
         self.lock = threading.Lock()
 
 
@@ -250,16 +270,20 @@ if hasattr(os, "register_at_fork"):
 
 
 def load_for_workers(module: str) -> None:
-    """Has the starter load what workers will need, while the job goes on. ``module`` is as for `start_worker`."""
+    """Make the starter load the modules that workers will need, in the background.
+
+    ``module`` is as for `start_worker`.
+    """
     with _kept.lock, signals_blocked():
         _kept.load([module])
 
 
 def start_worker(connection: int, heartbeat: int, errors: int | None, module: str) -> Process:
-    """A worker with these descriptors; ``errors`` is its standard error, None for that of this process. ``module`` is
-    that of the callable which it will work on. Until it says that it can deal with them it hears no signals.
+    """Start a worker that inherits the given descriptors.
 
-    Raises InstallationChangedError where it would not have the code of this process.
+    ``errors`` is the worker's standard error; None to share the standard error of this process. ``module`` is the
+    module of the callable that the worker will run. Signals are blocked in the worker until it unblocks them. Raises
+    InstallationChangedError if the worker would load different code from this process.
     """
     process: Process | None = None
     try:
@@ -268,7 +292,8 @@ def start_worker(connection: int, heartbeat: int, errors: int | None, module: st
                 process = _kept.fork((connection, heartbeat, output, error_output, folder), [module])
             process = process or _new_worker(connection, heartbeat, errors)
     except BaseException:
-        # Ctrl-C that came meanwhile is raised when signals are heard again: nobody else knows of the process.
+        # A pending Ctrl-C is raised when signals are unblocked. The worker must be ended here, because no other code
+        # knows it yet.
         if process is not None:
             process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -279,19 +304,22 @@ def start_worker(connection: int, heartbeat: int, errors: int | None, module: st
 
 def _new_worker(connection: int, heartbeat: int, errors: int | None) -> Process:
     check_installation()
-    return subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
+    return subprocess.Popen(  # noqa: S603 - Branchline's module, run by this interpreter
         [*own_python(), "-c", _WORKER, str(connection), str(heartbeat)],
         pass_fds=[connection, heartbeat],
         stdin=subprocess.DEVNULL,
         stderr=errors,
-        # A group of its own: Ctrl-C on the terminal reaches only the job, which passes it on in good order.
+        # A separate process group: Ctrl-C in the terminal then only reaches the job, which shuts the worker down
+        # gracefully.
         process_group=0,
     )
 
 
 @contextmanager
 def _opened(descriptor: int) -> Iterator[int]:
-    """A copy of a descriptor; of one that is closed, as in some services, that of the null device."""
+    """Yield a copy of a descriptor, or a descriptor of the null device if the original is closed, as in some
+    services.
+    """
     try:
         copy = os.dup(descriptor)
     except OSError:
@@ -304,7 +332,7 @@ def _opened(descriptor: int) -> Iterator[int]:
 
 @contextmanager
 def _here() -> Iterator[int]:
-    """The current folder, even where it was removed."""
+    """Yield a descriptor of the current folder, even if the folder was deleted."""
     folder = os.open(".", os.O_PATH if sys.platform == "linux" else os.O_RDONLY)
     try:
         yield folder
@@ -319,19 +347,21 @@ def _request(modules: Sequence[str]) -> Request:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a module is not of the user, whose modules each worker loads as their files are then."""
+    """Return whether a module is installed. Each worker loads other modules, the user's, from their current files."""
     module = sys.modules.get(name)
     return module is None or is_cached(getattr(module, "__file__", None) or "")
 
 
 @contextmanager
 def _orphans_taken() -> Iterator[None]:
-    """Inside the block orphans below this process become its children, so that it can wait for its workers."""
+    """Make orphaned descendants children of this process inside the ``with`` block, so that this process can wait
+    for its workers.
+    """
     before = ctypes.c_int()
     library = ctypes.CDLL(None, use_errno=True)
     library.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(before), 0, 0, 0)
     if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "this machine gives no orphans")
+        raise OSError(ctypes.get_errno(), "cannot become a child subreaper")
     try:
         yield
     finally:

@@ -1,4 +1,6 @@
-"""Memory of workers: whether a process ended for want of it, and freed memory that is kept for the next arrays."""
+"""Memory of workers: detection of deaths due to lack of memory, and malloc settings that keep freed memory for
+reuse.
+"""
 
 from __future__ import annotations
 
@@ -12,53 +14,53 @@ from pathlib import Path
 
 from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
 
-#: The exit code of a worker in which Python raised MemoryError.
+#: Exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
-#: Stands for an unknown exit code of a worker. No process has it.
+#: Value for an unknown exit code of a worker; no process can return it.
 EXIT_NOT_KNOWN = 256
-#: Where the kernel counts the processes that it killed for want of memory.
+#: File in which the kernel counts its out-of-memory kills.
 _VMSTAT = Path("/proc/vmstat")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
 _CGROUPS = Path("/sys/fs/cgroup")
-#: Limits of memory that a process may have.
+#: Resource limits that restrict the memory of a process.
 _LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
-#: Settings of malloc: their names in malloc.h, and the variables with which users set them.
+#: Parameters of mallopt in malloc.h, and the environment variables with which users set malloc parameters.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 CHOSEN_BY_USERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 class MemoryWitness:
-    """Made before a process is started; knows after its death whether memory was the reason.
+    """Determines after a process has died whether it ran out of memory. Must be created before the process starts.
 
-    The kernel counts the processes that it kills when memory is short, of the machine (``oom_kill`` in /proc/vmstat)
-    and of a cgroup. A SIGKILL while such a count rose is taken for one of them, and so is an end that is not known:
-    another process may have been meant, but then memory was short as well.
+    The kernel counts its out-of-memory kills on the machine (``oom_kill`` in /proc/vmstat) and in each cgroup. A
+    SIGKILL or an unknown exit is attributed to memory if one of these counts rose meanwhile. The kernel may have killed
+    a different process, but then memory was short as well.
     """
 
     def __init__(self) -> None:
         self._kills_before = _oom_kills()
 
     def was_memory(self, code: int) -> bool:
-        """Whether a process with this exit code, negative for a signal, ended for want of memory."""
+        """Return whether a process with the given exit code (negative for a signal) ran out of memory."""
         if code == EXIT_OUT_OF_MEMORY:
             return True
         if code == -signal.SIGABRT:
-            # The engine aborts where the system gives it no memory, which it does only if a limit is set.
+            # The engine aborts if an allocation fails, which on Linux mostly happens if a memory limit is set.
             return any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in _LIMITS)
         return code in (-signal.SIGKILL, EXIT_NOT_KNOWN) and _oom_kills() > self._kills_before
 
 
 def _oom_kills() -> int:
-    """How many processes the kernel killed so far for want of memory, as far as it says."""
+    """Return the number of out-of-memory kills that the kernel has counted."""
     return _count_in(_VMSTAT) + sum(_count_in(one) for one in _own_counts())
 
 
 def _own_counts() -> list[Path]:
-    """Where the kernel counts for the cgroup of this process."""
+    """Return the files in which the kernel counts out-of-memory kills in this process's cgroup."""
     with suppress(OSError):
         lines = [line.split(":", 2) for line in _OWN_CGROUPS.read_text().splitlines()]
         paths = {names: path.lstrip("/") for _, names, path in lines}
-        # Version 2 of cgroups has one list without a name, version 1 one for each kind.
+        # cgroup version 2 has a single hierarchy without a name, version 1 has one hierarchy per controller.
         found = [_CGROUPS / paths[""] / "memory.events"] if "" in paths else []
         return found + ([_CGROUPS / "memory" / paths["memory"] / "memory.oom_control"] if "memory" in paths else [])
     return []
@@ -75,11 +77,12 @@ def _count_in(path: Path) -> int:
 
 @functools.cache
 def keep_freed_memory() -> bool:
-    """Has this process keep some of the memory that is freed, and tells whether it does.
+    """Configure malloc to keep some freed memory; return whether malloc was configured.
 
-    Wagons make and drop arrays of some MB all the time. The C library gives each back to the system and asks for the
-    next, whose pages the system has to clear. Nothing is done with another C library than that of GNU, or where the
-    environment has settings: of the user, or of Dask, whose workers give memory back by its own configuration.
+    Wagons constantly create and drop arrays of several MB. By default, the C library returns each array's memory to the
+    system and requests memory for the next one, whose pages the system has to clear. Nothing is changed without glibc,
+    or if the environment contains malloc settings by the user or by Dask, whose workers return memory to the system in
+    their own way.
     """
     if any(name in os.environ for name in CHOSEN_BY_USERS):
         return False

@@ -1,7 +1,7 @@
 """The messages that a worker process sends to its job, and the connection between the two.
 
-Values that users define travel as ``Pickled``: only their receiver unpickles them. The answer to a DrawRequest is a
-SubJob, WAIT, or None where there are no more. Messages pass over a socket, on which the job never blocks.
+User-defined values are sent as ``Pickled``, so that only the receiver unpickles them. The response to a DrawRequest is
+a SubJob, WAIT, or None if there are no more sub-jobs. Messages are sent over a socket, on which the job never blocks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import struct
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from branchline.base.checks import instance_of
+from branchline.base.quantities import MIB
 from branchline.base.texts import message_of
 from branchline.base.trust import from_own_process, unpickle
 from branchline.errors import BranchlineError
@@ -21,22 +22,22 @@ from branchline.jobs.package_versions import OtherVersionsError
 from branchline.jobs.program import installation_change
 from branchline.jobs.subjob import Finished, Folded, Held, Message, Note, Pickled
 
-#: The length of a message in bytes, which stands before it.
+#: Format of a message's length prefix.
 LENGTH = struct.Struct("!Q")
-#: Bytes that are taken from the socket at a time.
-RECEIVE_BYTES = 2**20
+#: Maximum number of bytes per read from the socket.
+RECEIVE_BYTES = MIB
 
 
 @dataclass(frozen=True)
 class DrawRequest:
-    """It wants its next sub-job; ``waits`` says whether it has nothing else to do until there is one."""
+    """A request for the next sub-job; ``waits`` is True if the worker is idle until it gets a sub-job."""
 
     waits: bool
 
 
 @dataclass(frozen=True)
 class SentResult:
-    """A sub-job is done and this came out."""
+    """A message: a sub-job is done, with this result."""
 
     index: int
     value: Pickled
@@ -44,7 +45,7 @@ class SentResult:
 
 @dataclass(frozen=True)
 class SentFold:
-    """Neighbours are done, and this came out of them as one."""
+    """A message: neighbouring sub-jobs are done, with this combined result."""
 
     indices: range
     value: Pickled
@@ -52,7 +53,9 @@ class SentFold:
 
 @dataclass(frozen=True)
 class SentNote:
-    """Something in between. Of each ``kind``, which is the name of a type, a pool passes on the last one only."""
+    """An intermediate message. A pool only forwards the last note of each ``kind``, which is the name of the note's
+    type.
+    """
 
     kind: str
     value: Pickled
@@ -60,32 +63,36 @@ class SentNote:
 
 @dataclass(frozen=True)
 class SentError:
-    """What ended the worker, and where it was raised, as Python prints it."""
+    """The exception that ended the worker, and its traceback as a string."""
 
     error: Pickled
     traceback: str
-    #: The process refused the job before it began: other workers may take it.
+    #: Whether the process rejected the job before starting it; other workers may accept the job.
     is_refusal: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> SentError:
-        """Of an error that is being handled. One that cannot travel goes as a RuntimeError with its text, and so does
-        one that would end the job in place of being reported, as SystemExit.
+        """Wrap the exception that is currently handled.
+
+        An exception becomes a RuntimeError with the same text if it cannot be pickled, or if it would end the job
+        instead of being reported, such as SystemExit.
         """
         text = traceback.format_exc()
         as_text = Pickled.of(RuntimeError(f"{type(error).__name__}: {message_of(error)}"))
         try:
             pickled = Pickled.of(error) if isinstance(error, Exception) else as_text
             pickled.value()
-        except Exception:  # noqa: BLE001 - not every exception can travel, and each says so in its own way
+        except Exception:  # noqa: BLE001 - pickling may fail with any exception
             pickled = as_text
         return cls(pickled, text, isinstance(error, OtherVersionsError))
 
     def in_job(self) -> BaseException:
-        """The error, to be raised in the job. One that is not Branchline's gets its traceback in the worker as a note,
-        and where Branchline was installed anew, it becomes the cause of an error that says so.
+        """Return the exception to raise in the job.
+
+        Exceptions from outside Branchline get the worker's traceback as a note. If Branchline was reinstalled
+        meanwhile, the exception becomes the cause of an InstallationChangedError.
         """
-        error: BaseException = self.error.value()
+        error = instance_of(self.error.value(), BaseException)
         if isinstance(error, BranchlineError):
             return error
         error.add_note(f"In the worker:\n{self.traceback}")
@@ -98,14 +105,14 @@ class SentError:
 
 @dataclass(frozen=True)
 class Farewell:
-    """It ends in good order: all that it had has been sent."""
+    """A message: the worker exits normally and has sent everything."""
 
 
 WorkerMessage = DrawRequest | SentResult | Held | SentFold | SentNote | SentError | Farewell
 
 
 def sent(message: Message) -> SentResult | Held | SentFold | SentNote:
-    """What a callable yields, as it travels."""
+    """Return the message to send for a value that a callable yielded."""
     if isinstance(message, Finished):
         return SentResult(message.index, Pickled.of(message.value))
     if isinstance(message, Folded):
@@ -119,21 +126,21 @@ def sent(message: Message) -> SentResult | Held | SentFold | SentNote:
 
 
 class WorkerConnection:
-    """The worker's end. It blocks until a message is sent or received."""
+    """The worker's end of the connection. Blocks until a message is sent or received."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
 
-    def send(self, content: Any) -> None:
-        """Raises OSError if the job is gone."""
+    def send(self, content: object) -> None:
+        """Send a message. Raises OSError if the job is gone."""
         message = pickle.dumps(content)
         self._socket.sendall(LENGTH.pack(len(message)))
         self._socket.sendall(message)
 
-    def receive(self) -> Any:
-        """Raises EOFError or OSError if the job is gone."""
+    def receive(self) -> object:
+        """Receive a message. Raises EOFError or OSError if the job is gone."""
         [length] = LENGTH.unpack(self._exactly(LENGTH.size))
-        return unpickle(from_own_process(self._exactly(length)))
+        return unpickle(from_own_process(self._exactly(length)), object)
 
     def _exactly(self, length: int) -> bytes:
         found = bytearray()
@@ -146,8 +153,10 @@ class WorkerConnection:
 
 
 class JobConnection:
-    """The job's end. It never blocks: what the worker does not take yet is queued, and a message is returned when all
-    of it has come, since a worker may be stopped in the middle of one.
+    """The job's end of the connection, which never blocks.
+
+    Data that the worker does not accept yet is queued. Messages are only returned when they are complete, because a
+    worker may be stopped in the middle of a message.
     """
 
     def __init__(self, own: socket.socket) -> None:
@@ -157,23 +166,23 @@ class JobConnection:
         self._received = bytearray()
 
     def fileno(self) -> int:
-        """The descriptor, to wait for."""
+        """The descriptor, for selectors."""
         return self._socket.fileno()
 
     @property
     def has_more_to_send(self) -> bool:
-        """True while the worker has not taken all."""
+        """Whether queued data has to be sent."""
         return bool(self._to_send)
 
-    def send(self, content: Any) -> None:
-        """Sends what the worker takes now, and queues the rest for ``send_more``."""
+    def send(self, content: object) -> None:
+        """Send as much data as the worker accepts now, and queue the rest for ``send_more``."""
         message = pickle.dumps(content)
         self._to_send += LENGTH.pack(len(message))
         self._to_send += message
         self.send_more()
 
     def send_more(self) -> None:
-        """Sends more of what is queued. A worker that has died is noticed by ``receive``."""
+        """Send as much queued data as the worker accepts now. Does not detect a dead worker; ``receive`` does."""
         try:
             while self._to_send:
                 del self._to_send[: self._socket.send(memoryview(self._to_send)[:RECEIVE_BYTES].tobytes())]
@@ -182,8 +191,8 @@ class JobConnection:
         except OSError:
             self._to_send.clear()
 
-    def receive(self) -> Iterator[Any]:
-        """The messages that are whole. Raises EOFError or OSError behind the last one if the worker is gone."""
+    def receive(self) -> Iterator[WorkerMessage]:
+        """Yield the complete messages. If the worker is gone, raises EOFError or OSError after the last message."""
         gone: Exception | None = None
         try:
             while piece := self._socket.recv(RECEIVE_BYTES):
@@ -200,7 +209,7 @@ class JobConnection:
         if gone is not None:
             raise gone
 
-    def _whole(self) -> Iterator[Any]:
+    def _whole(self) -> Iterator[WorkerMessage]:
         while len(self._received) >= LENGTH.size:
             [length] = LENGTH.unpack_from(self._received)
             end = LENGTH.size + length
@@ -208,8 +217,10 @@ class JobConnection:
                 return
             message = bytes(memoryview(self._received)[LENGTH.size : end])
             del self._received[:end]
-            yield unpickle(from_own_process(message))
+            content = unpickle(from_own_process(message), object)
+            assert isinstance(content, WorkerMessage)
+            yield content
 
     def close(self) -> None:
-        """Closes the socket; the worker notices at its next message."""
+        """Close the socket; the worker notices when it sends its next message."""
         self._socket.close()

@@ -1,7 +1,8 @@
-"""A worker process: forked by the starter of its job (`branchline.jobs.workers.fork_server`), or a new Python that
-calls ``main``. It has two descriptors: of the socket to the job, and of the page of shared memory for its heartbeat.
+"""The main module of a worker process, which the starter forks (`branchline.jobs.workers.fork_server`) or which is a
+new Python interpreter that calls ``main``.
 
-It never imports the caller's main script, so a script needs no ``if __name__ == "__main__"`` and a notebook works.
+A worker has two descriptors: the socket to the job and the shared memory page of its heartbeat. It never imports the
+caller's main script, so scripts need no ``if __name__ == "__main__"``, and notebooks work.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from types import ModuleType
+from typing import NoReturn
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
 from branchline.jobs.package_versions import require_versions
-from branchline.jobs.program import ModuleFile, UncachedLoader, WorkerStart, load_uncached
+from branchline.jobs.program import UncachedLoader, WorkerStart, load_uncached
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
 from branchline.jobs.workers.heartbeat import HeartbeatWriter
 from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, WorkerConnection, sent
 
 
-def load_module(name: str, path: str) -> Any:
-    """Loads a Python file as the module ``name``; what is pickled by reference to that name is then found.
+def load_module(name: str, path: str) -> ModuleType:
+    """Load a Python file as the module ``name``, which objects that are pickled by reference refer to.
 
-    Neither this file nor the modules of the user that it imports come from Python's cache of bytecode.
+    Python's bytecode cache is used neither for this file nor for the user modules that it imports.
     """
     load_uncached()
     spec = importlib.util.spec_from_file_location(name, path, loader=UncachedLoader(name, path))
@@ -51,24 +52,28 @@ def load_module(name: str, path: str) -> Any:
 
 
 def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_s: float) -> None:
-    """Works until there are no more sub-jobs or the other side is gone."""
+    """Run sub-jobs until there are no more sub-jobs or the job is gone."""
     keep_freed_memory()
-    start: WorkerStart = connection.receive()
+    start = connection.receive()
+    assert isinstance(start, WorkerStart)
     sys.path[:] = start.path
     if start.directory:
         with contextlib.suppress(OSError):
             os.chdir(start.directory)
-    # Before the modules of the user, whose imports may fail with other packages.
+    # Checked before user modules are imported, because that may fail with different package versions.
     require_versions(start.packages, platform.node() or "localhost")
     load_uncached()
     heartbeat.at("loading the wagons")
-    _load_all(start.modules)
-    work: Work = unpickle(from_own_process(start.work))
+    for one in start.modules:
+        load_module(one.name, one.path)
+    work = unpickle(from_own_process(start.work), object)
+    assert isinstance(work, Work)
 
     def draw(wait: bool) -> SubJob | Wait | None:
         heartbeat.at("waiting for a sub-job")
         connection.send(DrawRequest(wait))
-        drawn: SubJob | Wait | None = connection.receive()
+        drawn = connection.receive()
+        assert drawn is None or isinstance(drawn, SubJob | Wait)
         if isinstance(drawn, SubJob) and isinstance(drawn.payload, Pickled):
             drawn = replace(drawn, payload=drawn.payload.value())
         heartbeat.at(f"beginning {drawn.label}" if isinstance(drawn, SubJob) else "between two sub-jobs")
@@ -89,22 +94,17 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
         )
         for message in work(context):
             if isinstance(message, Finished):
-                heartbeat.at("handing over a result")
+                heartbeat.at("sending a result")
             elif isinstance(message, Folded):
-                heartbeat.at("handing over the result of neighbours")
+                heartbeat.at("sending a folded result")
             connection.send(sent(message))
         connection.send(Farewell())
 
 
-def _load_all(modules: Sequence[ModuleFile]) -> None:
-    for one in modules:
-        load_module(one.name, one.path)
-
-
 def end_with_the_job() -> None:
-    """Watches the job's process in a thread, and ends this one soon after it, whatever a wagon is at.
+    """Watch the job's process in a thread, and exit soon after it ends, whatever a wagon is doing.
 
-    A job that is killed cannot end its workers, which would go on writing to its terminal and holding its files.
+    A job that is killed cannot end its workers, which would continue to write to its terminal and keep its files open.
     """
     job = os.getppid()
 
@@ -117,13 +117,13 @@ def end_with_the_job() -> None:
 
 
 def main() -> None:
-    """Entry point of a new process."""
+    """Entry point of a worker that is a new process."""
     work_as(int(sys.argv[1]), int(sys.argv[2]))
 
 
 def work_as(connection_descriptor: int, heartbeat_descriptor: int, loading_cpu_s: float = 0.0) -> NoReturn:
-    """Makes this process a worker, and ends it. ``loading_cpu_s`` are CPU seconds that it took to load what it has."""
-    # Where the code of a wagon or a package crashes, the log names its line. A job may be started without a log.
+    """Run as a worker, then exit. ``loading_cpu_s`` is the CPU time that was spent on loading the worker's modules."""
+    # Print a traceback if the native code of a wagon or a package crashes. A job may have no standard error.
     if sys.stderr is not None:
         faulthandler.enable()
     end_with_the_job()
@@ -131,27 +131,25 @@ def work_as(connection_descriptor: int, heartbeat_descriptor: int, loading_cpu_s
     try:
         serve(connection, heartbeat, loading_cpu_s)
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        os._exit(1)  # The job is gone: nobody is left to report to.
+        os._exit(1)  # the job is gone, so the error cannot be reported
     except MemoryError:
         _end_out_of_memory()
-    except BaseException as error:  # noqa: BLE001 - whatever ends a worker is reported
-        _report(connection, error)
+    except BaseException as error:  # noqa: BLE001 - every exception that ends a worker is reported
+        failure = SentError.of(error)
+        with contextlib.suppress(OSError):
+            connection.send(failure)
         os._exit(1)
-    # The results are delivered; taking the interpreter apart would only keep the job waiting.
+    # All results are sent, so the interpreter is not finalized: that would only delay the job.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
 def _end_out_of_memory() -> None:
-    """At once: its sub-job is tried again in a new process, with less, and this one may not even raise any more."""
+    """Exit immediately: the job retries the sub-job in a new process, and this process may lack the memory to raise an
+    error.
+    """
     os._exit(EXIT_OUT_OF_MEMORY)
-
-
-def _report(connection: WorkerConnection, error: BaseException) -> None:
-    failure = SentError.of(error)
-    with contextlib.suppress(OSError):
-        connection.send(failure)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A worker process as its job sees it: started, sent to, watched, ended.
+"""A worker process as seen by its job: starting, sending, monitoring and ending it.
 
-Its standard error is passed on, and the last part of it kept for the record of its death.
+The worker's standard error is forwarded, and its last part is kept for the record in case the worker dies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 import psutil
 
@@ -25,13 +24,15 @@ from branchline.jobs.workers.launcher import start_worker
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN, EXIT_OUT_OF_MEMORY, MemoryWitness
 from branchline.jobs.workers.messages import JobConnection, SentResult
 
-#: Bytes that are read from its standard error at a time, and the descriptor of our own.
+#: Maximum number of bytes per read of a worker's standard error, and the descriptor of this process's standard error.
 _READ_BYTES, _STANDARD_ERROR = 65536, 2
 
 
 class WorkerProcess:
-    """One worker process, the socket to it, and the sub-jobs that it holds. ``module`` is that of the callable which it
-    works on. ``errors`` is its standard error, if that is not ours.
+    """A worker process, the socket to it, and its sub-jobs.
+
+    ``module`` is the module of the callable that the worker runs. ``errors`` is the worker's standard error, if not
+    shared with this process.
     """
 
     def __init__(self, number: int, module: str, errors: ErrorOutput | None = None) -> None:
@@ -55,22 +56,22 @@ class WorkerProcess:
         self.is_parked = False
         self.is_done = False
         self.is_dead = False
-        #: The worker knows that there are no more sub-jobs.
+        #: Whether the worker has been informed that there are no more sub-jobs.
         self.is_dismissed = False
-        #: Why we ended it for the memory that it took; empty if we did not.
+        #: Why the job killed the worker because of its memory use; empty if the job did not.
         self.ended_for_memory = ""
-        #: Since when it works on the first of its sub-jobs.
+        #: Time at which the worker started the first of its current sub-jobs.
         self.first_since_s = time.monotonic()
 
     @property
     def name(self) -> str:
-        """For messages and the record."""
+        """The worker's name, for messages and the record."""
         return f"worker {self.number} (process {self.process.pid})"
 
     def fileno(self) -> int:
         return self.connection.fileno()
 
-    def send(self, content: Any) -> None:
+    def send(self, content: object) -> None:
         self.heartbeat.heard()
         self.connection.send(content)
 
@@ -85,25 +86,25 @@ class WorkerProcess:
         return Lost(self.number, self.process.pid, silence.doing, silence.seconds, silence.how, subjobs)
 
     def finished(self, result: SentResult) -> Finished:
-        """It is done with a sub-job."""
+        """Return the result message of a sub-job, and remove the sub-job from the worker's sub-jobs."""
         self.let_go(result.index)
         return Finished(result.index, result.value.value(), self.number)
 
     def hold(self, subjob: SubJob) -> None:
-        """It has been given a sub-job."""
+        """Add a sub-job that was sent to the worker."""
         if not self.holds:
             self.first_since_s = time.monotonic()
-        # The time that it waited for the job is no silence.
+        # Waiting for the job does not count as lack of progress.
         self.heartbeat.heard()
         self.holds.append(subjob)
 
     def let_go(self, index: int) -> None:
-        """It is done with a sub-job."""
+        """Remove a sub-job that is done from the worker's sub-jobs."""
         self.holds = deque(one for one in self.holds if one.index != index)
         self.first_since_s = time.monotonic()
 
     def memory_bytes(self) -> int:
-        """What the process takes of the memory now; 0 if it is gone."""
+        """Return the resident memory of the process; 0 if the process is gone."""
         try:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.Error:
@@ -114,39 +115,46 @@ class WorkerProcess:
             self.process.send_signal(signal.SIGINT)
 
     def _exit_code(self) -> tuple[int, bool]:
-        """That of a process whose connection has ended, and whether it had to be killed, since it lived on without."""
+        """Return the exit code of a process that closed its connection, and whether the process had to be killed
+        because it kept running.
+        """
         try:
             return self.process.wait(KILL_GRACE_S), False
         except subprocess.TimeoutExpired:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
-            # One that a dead file system holds does not even end now.
+            # A process that is blocked by an unresponsive file system may not even exit now.
             self.process.wait(KILL_GRACE_S)
         return -signal.SIGKILL, not self.ended_for_memory
 
     def death(self) -> tuple[WorkerDiedError, Lost]:
-        """How a process that is gone ended: as an error, and for the record. Raises InstallationChangedError where one
-        that had no sub-job yet could have met other code than that of the job.
+        """Return how a dead process ended: as an error, and as a value for the record.
+
+        Raises InstallationChangedError if the process died before its first sub-job and the installation has changed.
         """
         if not self.holds:
             check_installation()
         code, has_hung_up = self._exit_code()
         is_memory = bool(self.ended_for_memory) or self._memory.was_memory(code)
         how = f"ended with exit code {code}"
-        hint = "the lines above may say why"
+        hint = "see the output above for the cause"
         if code == EXIT_OUT_OF_MEMORY:
             how = "ran out of memory (MemoryError)"
         elif code == EXIT_NOT_KNOWN:
-            how, hint = "ended, and how is not known", "does this program ignore SIGCHLD, or wait for all its children?"
+            how, hint = (
+                "ended with an unknown exit status",
+                "does this program ignore SIGCHLD, or wait for all its children?",
+            )
         elif code < 0:
             how = f"was killed by signal {-code} ({signal.Signals(-code).name})"
-            how += " for want of memory" if is_memory else ""
+            how += " (out of memory)" if is_memory else ""
         if has_hung_up:
             how, hint = "closed its connection to the job", "does a wagon close files that it has not opened?"
         how = self.ended_for_memory or how
         if is_memory or (code == -signal.SIGKILL and not has_hung_up):
             hint = (
-                "the kernel does so when memory is short: try fewer --workers, a smaller --step-size or --memory-limit"
+                "the kernel kills processes when memory runs out: "
+                "try fewer --workers, a smaller --step-size or --memory-limit"
             )
         what = f"worker {self.number} (process {self.process.pid}) {how} before it had a sub-job"
         if self.holds:
@@ -158,7 +166,10 @@ class WorkerProcess:
 
 
 def end_processes(processes: Iterable[WorkerProcess]) -> None:
-    """Waits for the processes that are done, ends the others; none is left but what a dead file system holds."""
+    """Wait for the processes that are done, and kill all other processes.
+
+    Only a process that is blocked by an unresponsive file system may remain.
+    """
     processes = list(processes)
     for process in processes:
         process.connection.close()
@@ -174,39 +185,39 @@ def end_processes(processes: Iterable[WorkerProcess]) -> None:
 
 
 class ErrorOutput:
-    """A pipe that is the standard error of a process."""
+    """A pipe used as the standard error of a process."""
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._end = b""
-        #: Whether anything more may come.
+        #: Whether the other end of the pipe is still open.
         self.is_open = True
 
     def fileno(self) -> int:
-        """The end to read from, for a selector."""
+        """The descriptor to read from, for use with selectors."""
         return self._reader
 
     def handed_over(self) -> None:
-        """The process has its end."""
+        """Close the writing end, which the process has inherited."""
         os.close(self.writer)
 
     def pass_on(self) -> None:
-        """Writes what has come to our own standard error."""
+        """Forward the available output to the standard error of this process."""
         with suppress(BlockingIOError):
             while self.is_open:
                 content = os.read(self._reader, _READ_BYTES)
                 self.is_open = bool(content)
                 self._end = (self._end + content)[-FAILED_LOG_BYTES:]
-                # Where nobody reads our standard error the record still has the end.
+                # The last part is kept for the record even if the standard error of this process is closed.
                 with suppress(OSError):
                     os.write(_STANDARD_ERROR, content)
 
     def end(self) -> str:
-        """The last that it wrote."""
+        """Return the last part of the output."""
         self.pass_on()
         return self._end.decode(errors="replace")
 
     def close(self) -> None:
-        """Nothing more is read."""
+        """Close the reading end of the pipe."""
         os.close(self._reader)

@@ -1,1 +1,1 @@
-"""Bottlenecks and advice that follow from the record of a job alone."""
+"""Derives bottlenecks and advice from a job's record."""

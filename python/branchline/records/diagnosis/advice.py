@@ -1,7 +1,8 @@
-"""A piece of advice: the present state, the change, what that gains and costs, and for whom it is.
+"""A piece of advice: the current state, the change, its gain and cost, and who can apply it.
 
-An idea becomes advice where it saves enough: `chosen` and `best` apply the rules that all kinds of advice share. Only
-`records/diagnosis` and `lab/advice` make advice. Reports and pages show what they are handed.
+`chosen` turns ideas that save enough time into advice, and `best` selects the most useful pieces. Both apply the same
+rules to every kind of advice. Only `records/diagnosis` and `lab/advice` create advice; reports and pages only display
+it.
 """
 
 from __future__ import annotations
@@ -13,27 +14,28 @@ from dataclasses import dataclass
 
 from branchline.base.quantities import duration
 
-#: Increased when a field changes its meaning.
+#: Version of the advice format; increased when a field changes its meaning.
 ADVICE_VERSION = 1
-#: For whom advice is.
+#: Who can apply a piece of advice.
 ANALYST, MANAGER, SITE = "analyst", "data manager", "site"
-#: Least part of the time that is worth a sentence.
+#: Advice is given only if it saves at least this fraction of the time.
 GAIN_MIN = 0.03
-#: Most pieces of advice: more are not followed.
+#: Maximum number of pieces of advice shown: users do not follow longer lists.
 PIECES_MAX = 5
-#: The error of a time that was estimated from the record of a job alone, as a part, for a change by a factor of e.
+#: Relative error of a time that is estimated from a job's record alone, if the change speeds the job up by a factor of
+#: e.
 RECORD_ERROR = 0.25
-#: Half the width of a 90 % interval of a normal distribution, in standard deviations.
+#: Half-width of a 90 % interval of a normal distribution, in standard deviations.
 NINETY = 1.645
-#: Most files that a command names one by one, and most folders for which it has a pattern each.
+#: Maximum number of files that a command lists individually, and maximum number of folders that get a pattern each.
 NAMED_MAX, FOLDERS_MAX = 8, 3
-#: The option that keeps copies of what is read, in a folder below the one in which the command is run.
+#: Command-line option that keeps copies of the data read, in a subfolder of the working directory.
 CACHE_OPTION = "--cache-dir branchline-cache"
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The part of the time that is saved, with its 90 % interval."""
+    """The fraction of the time that a change saves, with its 90 % confidence interval."""
 
     value: float
     low: float
@@ -42,9 +44,14 @@ class Gain:
 
 @dataclass(frozen=True)
 class Advice:
-    """``id`` never changes its meaning. ``what`` is how it is, with its numbers; ``change`` is the command or option;
-    ``gain`` is the part of ``now_s`` seconds that is saved. ``cost`` is what it costs, and whether once or each time;
-    ``whom`` it is for is an analyst, a data manager or a site.
+    """A piece of advice.
+
+    - ``id`` identifies the kind of advice; an id never changes its meaning.
+    - ``what`` describes the current state with its numbers.
+    - ``change`` is the recommended command or option.
+    - ``gain`` is the fraction of ``now_s`` seconds that the change saves.
+    - ``cost`` describes the cost of the change, and whether it is paid once or each time.
+    - ``whom`` is an analyst, a data manager or a site.
     """
 
     id: str
@@ -57,11 +64,11 @@ class Advice:
     advice_version: int = ADVICE_VERSION
 
     def then_words(self) -> str:
-        """The time with it, in two digits: it is known no better."""
+        """Return the time after the change, rounded to two digits because it is only an estimate."""
         return duration(float(f"{max(0.0, self.now_s * (1 - self.gain.value)):.2g}"), 2)
 
     def gain_words(self) -> str:
-        """The part that is saved with its interval, and the times."""
+        """Describe the saved fraction with its confidence interval, and the times before and after the change."""
         gain = self.gain
         return (
             f"saves {100 * gain.value:.0f} % of the time ({100 * gain.low:.0f} to {100 * gain.high:.0f} %): about "
@@ -69,7 +76,7 @@ class Advice:
         )
 
     def lines(self, number: int) -> list[str]:
-        """The advice for a terminal; ``number`` is its place in a list."""
+        """Return the advice as lines for a terminal; ``number`` is its position in a list."""
         return [
             f"{number}. {self.what}",
             f"   change: {self.change}",
@@ -80,8 +87,10 @@ class Advice:
 
 @dataclass(frozen=True)
 class Idea:
-    """Something that may help: the work takes ``then_s`` seconds with it. The other fields are those of `Advice`.
-    ``error`` is that of the time, as a part, for a change by a factor of e.
+    """A possible improvement that would reduce the time of the work to ``then_s`` seconds.
+
+    ``error`` is the relative error of ``then_s`` if the time changes by a factor of e. The remaining fields are those
+    of `Advice`.
     """
 
     id: str
@@ -94,18 +103,20 @@ class Idea:
 
 
 def chosen(ideas: Iterable[Idea], now_s: float) -> list[Advice]:
-    """Those ideas that are worth it, for work that takes ``now_s`` seconds."""
-    return best(_advice(one, now_s) for one in ideas) if now_s > 0 else []
-
-
-def _advice(idea: Idea, now_s: float) -> Advice:
-    gain = gain_between(now_s, idea.then_s, idea.error)
-    return Advice(idea.id, idea.what, idea.change, gain, idea.cost, idea.whom, now_s)
+    """Return advice for the ideas that save enough time, for work that takes ``now_s`` seconds."""
+    if now_s <= 0:
+        return []
+    return best(
+        Advice(one.id, one.what, one.change, gain_between(now_s, one.then_s, one.error), one.cost, one.whom, now_s)
+        for one in ideas
+    )
 
 
 def gain_between(now_s: float, then_s: float, error: float, noise: float = 0.0) -> Gain:
-    """The part of the time that is saved. What changes a little is known well, what changes much is known less well:
-    the logarithm of the factor is uncertain by a part of itself, and by the ``noise`` of what was measured.
+    """Return the fraction of the time that a change saves, with its confidence interval.
+
+    Estimates of large changes are less certain than estimates of small changes: the logarithm of the speedup has the
+    relative error ``error``, in addition to the ``noise`` of the measurement.
     """
     factor = max(1e-9, then_s / now_s)
     own = NINETY * math.hypot(error * math.log(factor), noise)
@@ -113,8 +124,10 @@ def gain_between(now_s: float, then_s: float, error: float, noise: float = 0.0) 
 
 
 def best(found: Iterable[Advice]) -> list[Advice]:
-    """At most `PIECES_MAX`, the largest gain first, the best of each kind: two access modes at once are impossible. A
-    gain below `GAIN_MIN`, or whose interval reaches 0, is none.
+    """Return at most `PIECES_MAX` pieces of advice, the largest gain first.
+
+    Only the best piece of each kind is kept, because for example two access modes exclude each other. Gains below
+    `GAIN_MIN`, or whose confidence interval includes 0, are dropped.
     """
     kept: list[Advice] = []
     worth = (one for one in found if one.gain.value >= GAIN_MIN and one.gain.low > 0)
@@ -125,8 +138,10 @@ def best(found: Iterable[Advice]) -> list[Advice]:
 
 
 def inputs_words(paths: Sequence[str]) -> str:
-    """Files as the input of a command that runs as it is printed: few are named each, many by a pattern for each of
-    their folders, or one for all where local folders are many and alike. Files that no pattern stands for are named.
+    """Return paths as command-line arguments that can be copied into a shell.
+
+    A few files are listed individually. Many files are replaced by one pattern per folder, or by a single pattern if
+    there are many similar local folders. Files that no pattern matches are listed.
     """
     if len(paths) <= NAMED_MAX:
         return _quoted(paths)
@@ -135,18 +150,20 @@ def inputs_words(paths: Sequence[str]) -> str:
         folders.setdefault(path.rpartition("/")[0], []).append(path)
     if len(folders) <= FOLDERS_MAX:
         return _quoted([pattern_of(each) for _, each in sorted(folders.items())])
-    # Servers list one folder at a time.
+    # A wildcard for folders only works locally: servers list one folder at a time.
     is_alike = len({path.count("/") for path in paths}) == 1 and not any("://" in path for path in paths)
     return _quoted([pattern_of(paths)] if is_alike else paths)
 
 
 def names_words(branches: Iterable[str]) -> str:
-    """Branches as the value of an option."""
+    """Return branches as the value of an option."""
     return shlex.quote(",".join(branches))
 
 
 def tree_words(trees: Iterable[str | None]) -> str:
-    """The option that names the tree of all files, with a blank before it; empty where none is named."""
+    """Return the command-line option that selects the tree of all files, with a leading space; empty if there is no
+    common name.
+    """
     named = set(trees)
     one = named.pop() if len(named) == 1 else None
     return f" --tree {shlex.quote(one)}" if one else ""
@@ -157,19 +174,21 @@ def _quoted(words: Iterable[str]) -> str:
 
 
 def pattern_of(paths: Sequence[str]) -> str:
-    """The narrowest pattern with one ``*`` in each part in which the paths, of as many parts each, differ."""
-    return "/".join(_part(each) for each in zip(*(path.split("/") for path in paths), strict=True))
-
-
-def _part(names: Sequence[str]) -> str:
-    if len(set(names)) == 1:
-        return names[0]
-    begin = _begin(names)
-    end = _begin([name[len(begin) :][::-1] for name in names])[::-1]
-    return f"{begin}*{end}"
+    """Return the narrowest glob pattern that matches all paths, with one ``*`` in each part that differs. All paths
+    must have the same number of parts.
+    """
+    parts = []
+    for names in zip(*(path.split("/") for path in paths), strict=True):
+        if len(set(names)) == 1:
+            parts.append(names[0])
+            continue
+        begin = _begin(names)
+        end = _begin([name[len(begin) :][::-1] for name in names])[::-1]
+        parts.append(f"{begin}*{end}")
+    return "/".join(parts)
 
 
 def _begin(names: Sequence[str]) -> str:
-    """The letters with which all begin."""
+    """Return the common prefix of the names."""
     first, last = min(names), max(names)
     return next((first[:place] for place, letter in enumerate(first) if last[place] != letter), first)

@@ -1,12 +1,12 @@
-"""One plain sentence on what limits a job, from its record alone.
+"""Summarizes in one sentence what limits a job, based only on its record.
 
-For each phase a `Cause` is a part of that sentence with its figures. `job_advice` says what would help.
+Each phase of the job has a `Cause`: a clause for that sentence, with numbers. `job_advice` suggests improvements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from branchline.base.quantities import count, counted, duration, percent, rate, shares, size, whole_share
 from branchline.base.texts import one_line
@@ -22,42 +22,70 @@ from branchline.records.diagnosis.figures import (
 )
 from branchline.records.sensors.record import BranchRecord, FileRecord, JobRecord, WagonRecord
 
-#: "N branches hold X % of it": the fewest that hold this much, if they are few.
+#: A sentence says "N branches hold X % of it" for the N largest branches that together hold the fraction MOST_OF_IT, if
+#: N is at most the fraction FEW_OF_ALL of all branches.
 MOST_OF_IT = 2 / 3
 FEW_OF_ALL = 1 / 3
-#: A wagon whose CPU time is this part of its wall time computes; below the second it mostly waits for something.
+#: Thresholds for a wagon's ratio of CPU time to wall time: at least COMPUTES means that the wagon is CPU-bound, and
+#: less than WAITS means that the wagon is mostly waiting.
 COMPUTES, WAITS = 0.8, 0.5
-#: Least share of the time in the queue of the kernel for which a wagon waits for a core.
+#: A wagon counts as waiting for a core if it spends at least this fraction of its time in the kernel's run queue.
 WAITS_FOR_CORE = 0.15
-#: A call of a wagon that is shorter than this, for few events, is mostly the fixed cost of a call.
+#: Calls of a wagon that are shorter than this process few events, so the fixed cost of a call dominates.
 SHORT_CALL_S = 0.02
-#: Output of a wagon that takes noticeable time to merge.
+#: Minimum output size of a wagon for which merging takes noticeable time.
 LARGE_OUTPUT_BYTES = 10_000_000
-#: With fewer pictures, loading the libraries takes longer than drawing.
+#: Minimum number of pictures for which drawing takes longer than loading the libraries.
 MANY_PICTURES = 20
-#: Bytes of other branches that were read too are reported from this part of all on.
+#: Unneeded branches are reported if their baskets are at least this fraction of the bytes read.
 UNWANTED_SHARE = 0.2
-#: A file that takes this part of the time of the busiest worker is what the others wait for.
+#: A single file is reported as the cause of idle workers if it took at least this fraction of the busiest worker's
+#: time.
 LONG_FILE_SHARE = 0.25
-#: If the work on the data takes less than this, or less than starting and writing results, the phases say nothing
-#: about the data.
+#: Minimum seconds of work on the data, apart from starting and writing results, for which the phases are meaningful.
 MEANINGFUL_DATA_S = 0.5
-#: A time for starting and writing results that is worth a sentence even then.
+#: Minimum seconds for starting and writing results that are diagnosed even if they are most of the job's time.
 LONG_FIXED_S = 5.0
-#: A step with a smaller share than this does not limit a job alone if another one is close to it.
+#: If the longest step takes less than LEADING_SHARE of the time, and the second-longest step takes more than
+#: CLOSE_TO_LEADING of the longest one's time, the three longest steps are reported together.
 LEADING_SHARE = 0.4
 CLOSE_TO_LEADING = 0.7
-#: Idle workers are reported from this share on (tenths of a per cent), whatever the largest phase is.
+#: Name of the idle phase, and the minimum share of idle time (in tenths of a per cent) that is reported even if another
+#: phase is longer.
 IDLE, IDLE_TENTHS = "idle", 150
-#: Lengths of texts from outside in a sentence.
+#: Maximum lengths of names, lists and messages from the record in a sentence.
 _NAME_LENGTH_MAX = 60
 _LIST_LENGTH_MAX = 60
 _MESSAGE_LENGTH_MAX = 200
 
 
 def diagnosis(job: JobRecord) -> str:
-    """Return one sentence with numbers on what limits this job."""
-    return _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job) or _what_limits(job)
+    """Return a sentence with numbers that says what limits the job."""
+    reason = _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job)
+    if reason:
+        return reason
+    tenths = phase_shares(job)
+    found = sorted(causes(job), key=lambda cause: -phase_s(job, cause.phase))
+    share = {cause.phase: whole_share(tenths.get(cause.phase, 0), phase_s(job, cause.phase)) for cause in found}
+    first, second = found[:2]
+    first_s, second_s = phase_s(job, first.phase), phase_s(job, second.phase)
+    named = found[:1]
+    if first_s < LEADING_SHARE * job.wall_s and second_s > CLOSE_TO_LEADING * first_s:
+        named = [cause for cause in found[:3] if phase_s(job, cause.phase) > 0]
+        shown = [f"{share[cause.phase]} into {cause.clause}" for cause in named]
+        listed = ", ".join(shown[:-1]) + " and " + shown[-1]
+        sentence = f"No single step limits this job: {listed.replace(' into', ' of the time went into', 1)}"
+    else:
+        sentence = f"{share[first.phase]} of the time went into {first.clause}"
+        if first.detail:
+            sentence += f": {first.detail}"
+    idle = next(cause for cause in found if cause.phase == IDLE)
+    if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
+        # Workers that wait for one slow worker are idle for less time than it works, so idling is never the longest
+        # phase.
+        more = "" if idle in named else f"{share[IDLE]} more went into {idle.clause}: "
+        sentence += f"; {more}{idle.detail}"
+    return f"{sentence}."
 
 
 # --- jobs whose phases say nothing ------------------------------------------------------------------------------------
@@ -113,30 +141,6 @@ def _too_little(job: JobRecord) -> str | None:
 # --- jobs that a step limits ------------------------------------------------------------------------------------------
 
 
-def _what_limits(job: JobRecord) -> str:
-    tenths = phase_shares(job)
-    found = sorted(causes(job), key=lambda cause: -phase_s(job, cause.phase))
-    share = {cause.phase: whole_share(tenths.get(cause.phase, 0), phase_s(job, cause.phase)) for cause in found}
-    first, second = found[:2]
-    first_s, second_s = phase_s(job, first.phase), phase_s(job, second.phase)
-    named = found[:1]
-    if first_s < LEADING_SHARE * job.wall_s and second_s > CLOSE_TO_LEADING * first_s:
-        named = [cause for cause in found[:3] if phase_s(job, cause.phase) > 0]
-        shown = [f"{share[cause.phase]} into {cause.clause}" for cause in named]
-        listed = ", ".join(shown[:-1]) + " and " + shown[-1]
-        sentence = f"No single step limits this job: {listed.replace(' into', ' of the time went into', 1)}"
-    else:
-        sentence = f"{share[first.phase]} of the time went into {first.clause}"
-        if first.detail:
-            sentence += f": {first.detail}"
-    idle = next(cause for cause in found if cause.phase == IDLE)
-    if idle not in found[:1] and idle.detail and tenths.get(IDLE, 0) >= IDLE_TENTHS:
-        # Workers that wait for another one are idle for less time than that one works, so idling is never first.
-        more = "" if idle in named else f"{share[IDLE]} more went into {idle.clause}: "
-        sentence += f"; {more}{idle.detail}"
-    return f"{sentence}."
-
-
 # --- the cause of each phase ------------------------------------------------------------------------------------------
 
 
@@ -150,19 +154,24 @@ class Cause(NamedTuple):
 
 def causes(job: JobRecord) -> list[Cause]:
     """Return the cause of each phase."""
+    decoding = _joined(small_chunks(job), _concentration(job.branches, "decode_s"))
+    warming_up = f"each of {counted(job.workers or 1, 'worker')} pays for it once, whatever it reads"
+    chunks = sum(int(wagon.chunks) for wagon in job.wagons)
+    chunks_handed = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
+    between_steps = _joined(chunks_handed, other_programs(job))
     return [
         _decompressing(job),
-        _decoding(job),
+        Cause("decode", "decoding", decoding),
         _waiting(job),
         _computing(job),
         _starting(job),
-        _warming_up(job),
+        Cause("warmup", "imports and compilation in the first chunks", warming_up),
         _opening(job),
-        _merging(job),
+        Cause("merge", "merging results", _largest_output(job)),
         _writing(job),
         _idling(job),
         Cause("lost", "workers that were lost", f"{counted(len(job.workers_lost), 'worker')} ended before its result"),
-        _between_steps(job),
+        Cause("other", "what Branchline does between these steps", between_steps),
     ]
 
 
@@ -184,16 +193,15 @@ def _decompressing(job: JobRecord) -> Cause:
     return Cause("decompress", clause, detail)
 
 
-def _decoding(job: JobRecord) -> Cause:
-    return Cause("decode", "decoding", _joined(small_chunks(job), _concentration(job.branches, "decode_s")))
-
-
 def _waiting(job: JobRecord) -> Cause:
     elements = sorted(job.storage_elements, key=lambda element: -element.fetch_s)
     if not elements or not elements[0].read_calls:
         return Cause("wait", "waiting for data")
     slowest = elements[0]
-    clause = f"waiting for data from {_place(slowest.name)}"
+    name = one_line(str(slowest.name), _NAME_LENGTH_MAX)
+    # The name is a URL, or the mount point of a file system.
+    place = f"the file system at {name}" if name.startswith("/") else name
+    clause = f"waiting for data from {place}"
     call_bytes = slowest.bytes_read / slowest.read_calls
     speed = rate(slowest.bytes_read, slowest.fetch_s)
     detail = f"{counted(slowest.read_calls, 'read call')} of {size(call_bytes)} on average, {speed} within a call"
@@ -220,17 +228,18 @@ def _computing(job: JobRecord) -> Cause:
 
 
 def _nature(job: JobRecord, wagon: WagonRecord) -> str:
-    """Return how a wagon spends its time."""
+    """Describe whether a wagon mostly computes or waits."""
     busy, waited = wagon.cpu_s / wagon.seconds, wagon.core_wait_s / wagon.seconds
     others = other_programs(job)
     if small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
         call = duration(wagon.seconds / wagon.chunks)
         return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call"
-    # The clocks round, so a difference may be negative, and both parts may be longer than the whole.
+    # CPU and wall clocks are rounded, so a difference may be negative, and CPU and waiting time may add up to more than
+    # the wall time.
     whole, both = max(1.0, busy + waited), max(busy, 0.0) + waited
     used = f"its CPU was busy {'only ' if busy < WAITS else ''}{percent(max(busy, 0.0), whole)} of the time"
     if busy < COMPUTES and waited > WAITS_FOR_CORE:
-        # Rounded together, so that the two are never more than 100 %.
+        # Derived from the rounded sum, so that the two percentages never add up to more than 100 %.
         queue_percent = round(100 * both / whole) - round(100 * max(busy, 0.0) / whole)
         queue = f"{used}, and for {queue_percent} % it waited for a core"
         return f"{queue}, since {others}" if others else queue
@@ -249,11 +258,6 @@ def _starting(job: JobRecord) -> Cause:
     return Cause("start", "starting", _joined(detail, other_programs(job)))
 
 
-def _warming_up(job: JobRecord) -> Cause:
-    detail = f"each of {counted(job.workers or 1, 'worker')} pays for it once, whatever it reads"
-    return Cause("warmup", "imports and compilation in the first chunks", detail)
-
-
 def _opening(job: JobRecord) -> Cause:
     files = files_read(job)
     detail = ""
@@ -262,10 +266,6 @@ def _opening(job: JobRecord) -> Cause:
         each = duration(phase_s(job, "plan") * (job.workers or 1) / len(files))
         detail = f"{counted(len(files), 'file')} of {size(mean_bytes)} on average, {each} each"
     return Cause("plan", "opening files and planning their reading", detail)
-
-
-def _merging(job: JobRecord) -> Cause:
-    return Cause("merge", "merging results", _largest_output(job))
 
 
 def _writing(job: JobRecord) -> Cause:
@@ -289,39 +289,26 @@ def _idling(job: JobRecord) -> Cause:
     if 0 < subjobs < workers:
         detail = f"there were {counted(subjobs, 'sub-job')} for {counted(workers, 'worker')}"
     elif len(busy_s) > 1:
-        detail = (
-            f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}{_longest_file(job, busy_s[-1])}, "
-            f"the least busy for {duration(busy_s[0])}"
-        )
+        detail = f"the busiest of {len(busy_s)} had work for {duration(busy_s[-1])}"
+        longest = long_file(job, busy_s[-1])
+        if longest is not None:
+            how = ", to learn the branches while the others waited" if learns(job, longest) else " alone"
+            detail += f" ({duration(longest.wall_s)} of it with {name_text(str(longest.path).rpartition('/')[2])}{how})"
+        detail += f", the least busy for {duration(busy_s[0])}"
     return Cause("idle", "workers that had nothing to do", detail)
 
 
-def _longest_file(job: JobRecord, busiest_s: float) -> str:
-    """Return the file for which a worker took so long that others waited."""
-    longest = long_file(job, busiest_s)
-    if longest is None:
-        return ""
-    name, time = name_text(str(longest.path).rpartition("/")[2]), duration(longest.wall_s)
-    if learns(job, longest):
-        return f" ({time} of it with {name}, to learn the branches while the others waited)"
-    return f" ({time} of it with {name} alone)"
-
-
 def long_file(job: JobRecord, busiest_s: float) -> FileRecord | None:
-    """Return the file that took much of the ``busiest_s`` seconds of the busiest worker."""
+    """Return the file that kept the busiest worker busy for much of its ``busiest_s`` seconds, or None."""
     longest = max(job.files, key=lambda file: file.wall_s, default=None)
     return longest if longest is not None and longest.wall_s >= LONG_FILE_SHARE * busiest_s else None
 
 
 def learns(job: JobRecord, file: FileRecord) -> bool:
-    """Return whether the branches were learned on this file, the first, while other workers waited."""
+    """Return whether the file is the first one, on which the needed branches were learned while other workers
+    waited.
+    """
     return file is job.files[0] and file.late_reads > 0 and not job.misses
-
-
-def _between_steps(job: JobRecord) -> Cause:
-    chunks = sum(int(wagon.chunks) for wagon in job.wagons)
-    detail = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
-    return Cause("other", "what Branchline does between these steps", _joined(detail, other_programs(job)))
 
 
 # --- parts of sentences -----------------------------------------------------------------------------------------------
@@ -332,7 +319,7 @@ def _joined(*texts: str) -> str:
 
 
 def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
-    """Return which branches have most of the seconds in ``field``."""
+    """Describe which branches account for most of the seconds in ``field``."""
     costs = sorted(((getattr(branch, field), branch.name) for branch in branches), key=lambda cost: (-cost[0], cost[1]))
     total_s = sum(cost for cost, _ in costs)
     if total_s <= 0:
@@ -354,12 +341,12 @@ def _concentration(branches: Sequence[BranchRecord], field: str) -> str:
 
 
 def returns_much(job: JobRecord) -> bool:
-    """Return whether a wagon's output is so large that the time of merging and writing depends on it."""
+    """Return whether a wagon's output is so large that it dominates the time of merging and writing."""
     return any((wagon.output_bytes) >= LARGE_OUTPUT_BYTES for wagon in job.wagons)
 
 
 def _largest_output(job: JobRecord) -> str:
-    """Return the wagon with a large output."""
+    """Describe the wagon with the largest output."""
     if not returns_much(job):
         return ""
     largest = max(job.wagons, key=lambda wagon: wagon.output_bytes)
@@ -367,17 +354,11 @@ def _largest_output(job: JobRecord) -> str:
     return f"the wagon {name_text(largest.name)} returns {each}"
 
 
-def name_text(name: Any) -> str:
-    """Return a name from outside as part of a sentence."""
+def name_text(name: object) -> str:
+    """Return a name from the record in quotes, shortened for a sentence."""
     return f"'{one_line(str(name), _NAME_LENGTH_MAX)}'"
 
 
-def _place(element: Any) -> str:
-    """Return a storage element as part of a sentence: a URL as it is, a mount point as a file system."""
-    name = one_line(str(element), _NAME_LENGTH_MAX)
-    return f"the file system at {name}" if name.startswith("/") else name
-
-
-def _message(message: Any) -> str:
-    """Return an error's message as the end of a sentence."""
+def _message(message: object) -> str:
+    """Return an error message from the record, shortened for the end of a sentence."""
     return one_line(str(message or "no reason was recorded"), _MESSAGE_LENGTH_MAX).rstrip(". ")

@@ -1,8 +1,8 @@
-"""Advice for a job from its record alone: no file is opened, so that the report of a job has it at once.
+"""Advice based only on a job's record: no files are opened, so that the report can show the advice at once.
 
-The record shows workers that start or wait in vain, files and ways of reading that made the job slow, clusters that are
-too large (their baskets are unpacked again and again, or by one worker), and costly wagons and results. `branchline
-advise JOB` looks at the files too, and plans their requests.
+The record shows workers that mostly start or wait, files and access modes that slowed down the job, expensive wagons
+and results, and clusters that are too large (their baskets are decompressed repeatedly, or by a single worker).
+`branchline advise JOB` also inspects the files and plans their requests.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from branchline.base.quantities import count, counted, duration, percent, rate, size
+from branchline.base.codecs import CODECS, DEFAULT_CODEC
+from branchline.base.quantities import MB, count, counted, duration, percent, rate, size
 from branchline.records.diagnosis.advice import (
     ANALYST,
     CACHE_OPTION,
@@ -36,85 +37,88 @@ from branchline.records.diagnosis.figures import (
 )
 from branchline.records.sensors.record import FileRecord, JobRecord, StorageRecord
 
-#: Least seconds of work on the data: shorter jobs do not show what would help with more data.
+#: Minimum seconds of work on the data: shorter jobs do not predict what would speed up larger ones.
 MEANINGFUL_DATA_S = 0.5
-#: Lost workers per sub-job above which the times of a job say nothing about the next job.
+#: If a job lost more workers per sub-job than this, its times do not predict the times of the next job.
 LOST_SHARE = 0.01
 
-#: Seconds to start a worker: Python, awkward, hist and the user's imports.
+#: Seconds to start a worker: the Python interpreter, and the imports of awkward, hist and the user's modules.
 WORKER_START_S = 1.0
-#: A wagon that waits uses less of its core than this.
+#: A wagon is waiting if it uses less than this fraction of its core.
 WAITS = 0.5
 
-ZSTD = "zstd:5"
-#: Codecs that take longer to decompress than zstd, in their usual spelling.
-SLOW_CODECS = ("zlib", "LZMA", "CS")
-#: Decompressed bytes per second on one core of a server, measured with the demo's collisions.
+#: Codecs that decompress more slowly than zstd, in their usual spelling.
+SLOW_CODECS = {one.title for one in CODECS if one.is_slow}
+#: Decompressed bytes per second that one server core produces with zstd, measured with the demo's collision data.
 ZSTD_BYTES_PER_S = 1.0e9
-#: Bytes per second that one core compresses with zstd at level 5, measured with the same data.
+#: Bytes per second that one core compresses with zstd at level 5, measured with the demo's collision data.
 COMPRESS_BYTES_PER_S = 60e6
-#: The average file is small below this: opening takes longer than reading, above all over a network.
+#: Maximum size of a small file, which takes longer to open than to read, in particular over a network.
 SMALL_FILE_BYTES = 20_000_000
-#: Fewest small files that are worth a merge.
+#: Minimum number of small files for which a merge is suggested.
 SMALL_FILES_MIN = 10
-#: Size of the files that small ones should be merged into.
+#: Target file size when small files are merged.
 MERGED_FILE_BYTES = 100_000_000
-#: Calls of a wagon that are shorter are mostly the fixed cost of a call.
+#: Calls of a wagon that are shorter than this are dominated by the fixed cost of a call.
 SHORT_CALL_S = 0.02
-#: Part of the time of such calls that larger ones save.
+#: Fraction of the time of short wagon calls that larger chunks save.
 CALL_COST_SHARE = 0.8
-#: Read calls smaller than this pay more for the journey than for the bytes, on most storage.
+#: Read calls smaller than this spend more time on the round trip than on the transfer, on most storage systems.
 SMALL_CALL_BYTES = 256_000
-#: Bytes of a read that is planned, and reads of the metadata of a file.
+#: Size of a planned read, and the number of read calls for a file's metadata.
 PLANNED_CALL_BYTES, METADATA_CALLS = 4_000_000, 3
-#: Mean size of small baskets.
+#: Baskets count as small if their mean size is below this.
 SMALL_BASKET_BYTES = 4_000
-#: Storage that delivers less than this within a call is slower than a disk.
+#: A storage system is slower than a disk if it delivers fewer bytes per second than this within a call.
 SLOW_BYTES_PER_S = 50e6
-#: Bytes per second that a local disk delivers.
+#: Throughput of a local disk in bytes per second.
 DISK_BYTES_PER_S = 400e6
-#: A smaller part of the bytes lies between the wanted ones anyway.
+#: Unneeded bytes are reported if they exceed this fraction; some always lie between the needed baskets.
 UNWANTED_SHARE = 0.2
 
-#: Clusters that a rewrite makes, as bytes in the file and as an option.
+#: Target size of a cluster (compressed) when files are rewritten, and the command-line option that sets it.
 CLUSTER_BYTES = 30_000_000
-CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // 1_000_000} MB'"
-#: Chunks end within baskets, which are then unpacked for both: up to this factor it is usual.
+CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
+#: Baskets count as decompressed repeatedly if more than this multiple of their bytes was decompressed. Ratios slightly
+#: above 1 are normal, because a basket that straddles two chunks is decompressed for each of them.
 UNPACKED_AGAIN = 1.5
-#: A file in this many parts is large enough to keep all workers busy, if it can be cut.
+#: Minimum number of parts into which a file was split for it to count as large enough to keep all workers busy.
 PARTS_MIN = 3
-#: The busiest worker has all of a file if the file took a part of its time between these, ...
+#: A file kept one worker busy if it took a fraction of the busiest worker's time in this range (low, high), and idle
+#: workers took more than IDLE_MIN of the job's time.
 ALL_OF_IT = (0.7, 1.2)
-#: ... and if the others had nothing to do for this part of the time.
+#: Minimum fraction of idle time for which a file counts as read by a single worker.
 IDLE_MIN = 0.1
 
-#: Approximate seconds for writing results and records without pictures.
+#: Approximate number of seconds to write results and records without pictures.
 RECORDS_S = 1.0
-#: Pictures are wanted: they are only worth a sentence where writing takes this part of the time.
+#: Pictures are useful, so they are only reported as expensive if writing takes at least this fraction of the time.
 PICTURES_SHARE = 0.3
-#: A wagon that takes this part of the time of all delays the others.
+#: A wagon delays the others if it takes at least this fraction of the time of all wagons.
 HEAVY_SHARE = 0.75
-#: Adding up histograms takes this part of the time of adding up large arrays, at most.
+#: Merging histograms takes at most this fraction of the time that merging large arrays takes.
 SMALL_OUTPUTS = 0.1
 
 
 def advise_job(job: JobRecord) -> list[Advice]:
-    """What would make a job faster, the largest gain first; empty where nothing is known to help."""
-    if not job.events or job.wall_s <= 0 or _all_stopped(job) or _lost_much(job):
+    """Return advice that makes the job faster, the largest gain first; empty if nothing in the record suggests any."""
+    if not job.events or job.wall_s <= 0 or (job.wagons and all(one.error for one in job.wagons)):
         return []
-    return chosen(_ideas(job), job.wall_s)
+    if len(job.workers_lost) > LOST_SHARE * job.subjobs:
+        # Retries dominate the job's time.
+        return []
+    kinds: list[Callable[[JobRecord], Iterator[Idea]]] = [_fewer_workers, _pictures]
+    if job.wall_s - phase_s(job, "start") - phase_s(job, "write") >= MEANINGFUL_DATA_S:
+        kinds += [_workers, _threads, _codec, _small_files, _requests, _copies, _places]
+        kinds += [_clusters, _heavy_wagon, _outputs, _balance, _cores]
+    return chosen((idea for ideas in kinds for idea in ideas(job)), job.wall_s)
 
 
 def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
-    """What would make several jobs faster: one train with all their wagons, if they read the same files."""
+    """Return advice for several jobs: to run all their wagons in one train, if they read the same files."""
     first = {(one.path, one.tree) for one in jobs[0].dataset} if jobs else set()
     if len(jobs) < 2 or not first or any({(one.path, one.tree) for one in job.dataset} != first for job in jobs):
         return []
-    now_s = sum(job.wall_s for job in jobs)
-    return chosen(_joined(jobs), now_s)
-
-
-def _joined(jobs: Sequence[JobRecord]) -> Iterator[Idea]:
     own_s = sum(phase_s(job, "wagons") + phase_s(job, "merge") + phase_s(job, "write") for job in jobs)
     others_s = [job.wall_s - phase_s(job, "wagons") - phase_s(job, "merge") - phase_s(job, "write") for job in jobs]
     read = sum(job.totals.bytes_read + job.totals.cached_bytes for job in jobs)
@@ -122,26 +126,11 @@ def _joined(jobs: Sequence[JobRecord]) -> Iterator[Idea]:
     files = ", ".join(dict.fromkeys(one.path for job in jobs for one in job.sources))
     change = f"run the wagons of all in one train{': import those of ' if files else ''}{files}"
     change += " into one file" if files else ""
-    # The longest reading is what all of them need; branches that only others want come on top.
+    # Apart from the wagons, the train takes as long as the slowest job, because it reads each file once. The time
+    # for branches that only faster jobs need is not included.
     then_s = own_s + max(others_s)
-    yield Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
-
-
-def _ideas(job: JobRecord) -> Iterator[Idea]:
-    kinds: list[Callable[[JobRecord], Iterator[Idea]]] = [_fewer_workers, _pictures]
-    if job.wall_s - phase_s(job, "start") - phase_s(job, "write") >= MEANINGFUL_DATA_S:
-        kinds += [_workers, _threads, _reading, _clusters, _heavy_wagon, _outputs, _balance, _cores]
-    for ideas in kinds:
-        yield from ideas(job)
-
-
-def _all_stopped(job: JobRecord) -> bool:
-    return bool(job.wagons) and all(one.error for one in job.wagons)
-
-
-def _lost_much(job: JobRecord) -> bool:
-    """Return whether so many workers were lost that the times of the job are those of its repeated sub-jobs."""
-    return len(job.workers_lost) > LOST_SHARE * job.subjobs
+    joined = Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
+    return chosen([joined], sum(job.wall_s for job in jobs))
 
 
 # --- workers and machines ---------------------------------------------------------------------------------------------
@@ -152,7 +141,7 @@ def _workers(job: JobRecord) -> Iterator[Idea]:
     wagons_s = sum(one.seconds for one in job.wagons)
     busy = sum(one.cpu_s for one in job.wagons) / wagons_s if wagons_s > 0 else 1.0
     waited = sum(one.core_wait_s for one in job.wagons) / wagons_s if wagons_s > 0 else 0.0
-    # Wagons that wait for something outside need no core for that.
+    # Wagons that wait for something external do not need a core meanwhile.
     waits = busy < WAITS and waited < WAITS and phase_s(job, "wagons") > 0.5 * job.wall_s
     wanted = 2 * workers if waits else cores
     wanted = min(wanted, job.subjobs or wanted)
@@ -174,8 +163,10 @@ def _fewer_workers(job: JobRecord) -> Iterator[Idea]:
 
 
 def _threads(job: JobRecord) -> Iterator[Idea]:
-    """Fewer workers where their decoding threads would use cores that no worker gets: a worker has as many threads as
-    there are cores for it, and the rest of that division has nothing to do.
+    """Suggest fewer workers if more cores would then be used for decoding.
+
+    Each worker gets as many decoding threads as the number of cores divided by the number of workers, rounded down; the
+    remaining cores are idle.
     """
     wanted = workers_for_threads(job.workers, job.threads, job.cpu_count or 1)
     if wanted is None or others_cores(job):
@@ -187,8 +178,9 @@ def _threads(job: JobRecord) -> Iterator[Idea]:
 
 
 def workers_for_threads(workers: int, threads: int, cores: int) -> int | None:
-    """The largest number below that of now with which all workers have more decoding threads together; None if there
-    is none, or the number of threads was not recorded.
+    """Return the largest smaller number of workers that has more decoding threads in total.
+
+    Returns None if no smaller number has more threads, or if the number of threads was not recorded.
     """
     if threads < 1:
         return None
@@ -196,7 +188,7 @@ def workers_for_threads(workers: int, threads: int, cores: int) -> int | None:
 
 
 def threads_words(job: JobRecord, cores: int) -> str:
-    """How many threads decode, and how long."""
+    """Describe how many threads decode data, and for how long."""
     unpack_s = phase_s(job, "decompress") + phase_s(job, "decode")
     what = (
         f"{counted(job.workers, 'worker')} with {counted(job.threads, 'decoding thread')} each on {count(cores)} cores"
@@ -205,10 +197,10 @@ def threads_words(job: JobRecord, cores: int) -> str:
 
 
 def seconds_with(job: JobRecord, workers: int) -> float:
-    """Estimate the wall time with another number of workers on the same cores.
+    """Estimate the wall time with a different number of workers on the same cores.
 
-    Assumption: workers share the time of wagons and of Python, and the decoding threads of all of them that of
-    decompressing and decoding. The times of waiting for the storage, and outside of the workers, stay the same.
+    The model divides the time of wagons and Python code by the number of workers, and the decompression and decoding
+    time by the total number of decoding threads. Waiting for storage, and time outside the workers, stay the same.
     """
     rows = job.worker_phases
     if not rows:
@@ -221,9 +213,9 @@ def seconds_with(job: JobRecord, workers: int) -> float:
     )
     if job.threads:
         unpack_s *= len(rows) * job.threads / (workers * max(1, (job.cpu_count or 1) // workers))
-    # Several workers that start at once slow each other.
+    # Workers that start at the same time slow each other down.
     start_s = WORKER_START_S if workers == 1 else max(WORKER_START_S, *(row.start for row in rows))
-    # Each worker warms up by itself.
+    # More workers do not shorten the warm-up, because each worker has its own.
     warm_up_s = sum(row.warmup for row in rows) / len(rows)
     return float(outside_s + start_s + warm_up_s + shared_s / workers + wait_s + unpack_s)
 
@@ -248,7 +240,7 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
     spread += duration(busy_s[0])
     then_s = job.wall_s - phase_s(job, "idle")
     longest = long_file(job, busy_s[-1])
-    # Whoever has a file that cannot be cut, and whenever: it stays with one worker.
+    # A file that cannot be split is read by a single worker, so the order of the files makes no difference.
     if longest is None or _unshared_file(job) is not None:
         return
     name = name_text(str(longest.path).rpartition("/")[2])
@@ -263,15 +255,6 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
 
 
 # --- files, codecs, requests and places -------------------------------------------------------------------------------
-
-
-def _reading(job: JobRecord) -> Iterator[Idea]:
-    """Ideas on files, codecs, requests and places, by what reading took."""
-    yield from _codec(job)
-    yield from _small_files(job)
-    yield from _requests(job)
-    yield from _copies(job)
-    yield from _places(job)
 
 
 def _codec(job: JobRecord) -> Iterator[Idea]:
@@ -294,8 +277,8 @@ def _codec(job: JobRecord) -> Iterator[Idea]:
     stored = _stored_bytes(job)
     factor = job.totals.plain_bytes / max(1, job.totals.compressed_bytes)
     cpu_s = stored * factor / COMPRESS_BYTES_PER_S
-    cost = f"{size(stored)} are written anew, once, with {duration(cpu_s, 2)} of CPU; the files grow a little"
-    change = f"branchline recompress {_inputs(job)} -o zstd.root --codec {ZSTD}"
+    cost = f"{size(stored)} are rewritten, once, with {duration(cpu_s, 2)} of CPU; the files grow a little"
+    change = f"branchline recompress {_inputs(job)} -o zstd.root --codec {DEFAULT_CODEC}"
     yield Idea("codec", what, change, then_s, cost, MANAGER)
 
 
@@ -321,7 +304,10 @@ def _small_files(job: JobRecord) -> Iterator[Idea]:
 
 
 def _requests(job: JobRecord) -> Iterator[Idea]:
-    """Many small requests, by the access mode, by a client's buffer or by small baskets."""
+    """Suggest larger requests if there are many small ones.
+
+    The reason may be the access mode, the buffer of a client or small baskets.
+    """
     slowest = _slowest(job)
     if slowest is None or phase_s(job, "wait") <= 0:
         return
@@ -329,7 +315,7 @@ def _requests(job: JobRecord) -> Iterator[Idea]:
     each = slowest.bytes_read / calls
     wanted = METADATA_CALLS * max(1, slowest.files) + slowest.bytes_read / PLANNED_CALL_BYTES
     what = f"{counted(calls, 'read call')} of {size(each)} to {slowest.name}, {duration(slowest.fetch_s / calls)} each"
-    # Of a call the journey is what larger calls save, the transfer is not.
+    # Larger calls save round trips, but no transfer time.
     transfer_s = slowest.bytes_read / DISK_BYTES_PER_S
     trips = max(0.0, 1 - transfer_s / slowest.fetch_s) * max(0.0, 1 - wanted / calls)
     then_s = job.wall_s - phase_s(job, "wait") * trips
@@ -338,7 +324,7 @@ def _requests(job: JobRecord) -> Iterator[Idea]:
         what += f", through a buffer of {size(job.access.read_ahead)}: {size(slowest.bytes_read)} for {size(asked)}"
         fewer = 1 - min(1.0, asked / max(1, slowest.bytes_read))
         then_s = min(then_s, job.wall_s - phase_s(job, "wait") * fewer)
-        yield Idea("access-read-ahead", what, "run without --read-ahead", then_s, "nothing", ANALYST)
+        yield Idea("access-read-ahead", what, "run without --experiment read-ahead", then_s, "nothing", ANALYST)
     elif job.access.mode in ("plain", "cache"):
         yield Idea("access-planned", what, "--access planned", then_s, "nothing", ANALYST)
     elif each < SMALL_CALL_BYTES and _mean_basket(job) < SMALL_BASKET_BYTES:
@@ -353,7 +339,7 @@ def _mean_basket(job: JobRecord) -> float:
 
 
 def _copies(job: JobRecord) -> Iterator[Idea]:
-    """Copies of the data: of the wanted branches alone, or at a nearer or faster place."""
+    """Suggest copies of the data: of the needed branches only, or on closer or faster storage."""
     slowest, wait_s = _slowest(job), phase_s(job, "wait")
     if slowest is None:
         return
@@ -367,7 +353,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
         yield Idea("slim", what, change, job.wall_s - wait_s * unwanted / read, cost, MANAGER)
     speed = slowest.bytes_read / slowest.fetch_s
     is_remote = "://" in slowest.name
-    # What is read in a bad way is to be read well first: a copy would only hide that.
+    # An inefficient access mode has to be fixed first: a copy would only hide it.
     is_planned = job.access.mode in ("planned", "prefetch") and job.access.read_ahead is None
     if job.access.cache_dir or not is_planned or not (is_remote or speed < SLOW_BYTES_PER_S):
         return
@@ -383,7 +369,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
 
 
 def _places(job: JobRecord) -> Iterator[Idea]:
-    """Workers that read from elsewhere what comes much faster where it is local."""
+    """Suggest storing remotely read data locally, if local storage is much faster."""
     near = [one for one in job.sites if one.nearness != "elsewhere" and one.fetch_s > 0 and one.bytes_read]
     far = [one for one in job.sites if one.nearness == "elsewhere" and one.fetch_s > 0 and one.bytes_read]
     if not near or not far:
@@ -421,7 +407,7 @@ def _stored_bytes(job: JobRecord) -> int:
 
 
 def _clusters(job: JobRecord) -> Iterator[Idea]:
-    """The idea to make clusters smaller, by the record alone: what is unpacked is more than all of a file."""
+    """Suggest smaller clusters if more bytes were decompressed than the files contain."""
     wanted = {one.path: one.size_bytes or 0 for one in job.files}
     words = too_large_words(job, wanted)
     if words is None:
@@ -432,8 +418,9 @@ def _clusters(job: JobRecord) -> Iterator[Idea]:
 
 
 def too_large_words(job: JobRecord, wanted: Mapping[str, int]) -> str | None:
-    """What shows that clusters are too large, in words; None if nothing does. ``wanted`` are the bytes of each file
-    that a job needs, or more.
+    """Describe the evidence that clusters are too large; None without evidence.
+
+    ``wanted`` is the number of bytes of each file that the job needs, or an upper bound.
     """
     said = []
     times = unpacked_times(job, wanted)
@@ -449,13 +436,15 @@ def too_large_words(job: JobRecord, wanted: Mapping[str, int]) -> str | None:
 
 
 def unpacked_times(job: JobRecord, wanted: Mapping[str, int]) -> float:
-    """How often baskets were unpacked, of those files of which any was unpacked more often than once."""
+    """Return the mean number of times that baskets were decompressed, in files with repeated decompression."""
     again = [one for one in job.files if one.compressed_bytes > UNPACKED_AGAIN * wanted.get(one.path, 0) > 0]
     return sum(one.compressed_bytes for one in again) / max(1, sum(wanted[one.path] for one in again))
 
 
 def _unshared_file(job: JobRecord) -> FileRecord | None:
-    """The file that was cut into parts, all of which one worker had: the others found no border in it."""
+    """Return the file that was split into parts but read by a single worker because it has too few clusters; None if
+    there is no such file.
+    """
     busiest_s = max((row.wall_s - row.idle - row.start for row in job.worker_phases), default=0.0)
     longest = max(job.files, key=lambda one: one.wall_s, default=None)
     if len(job.worker_phases) < 2 or longest is None or longest.subjobs < PARTS_MIN or busiest_s <= 0:
@@ -466,7 +455,9 @@ def _unshared_file(job: JobRecord) -> FileRecord | None:
 
 
 def seconds_unpacked_once(job: JobRecord, wanted: Mapping[str, int]) -> float:
-    """The wall time if each basket were unpacked once, and workers shared the files that one had alone."""
+    """Estimate the wall time if each basket were decompressed once, and if all workers shared the file that a single
+    worker read.
+    """
     rows = job.worker_phases
     if not rows:
         return job.wall_s
@@ -504,7 +495,7 @@ def _heavy_wagon(job: JobRecord) -> Iterator[Idea]:
     heavy, others = wagons[0], len(wagons) - 1
     alone_s = phase_s(job, "wagons") * heavy.seconds / total_s
     what = f"{name_text(heavy.name)} takes {percent(heavy.seconds, total_s)} of the time of {len(wagons)} wagons"
-    change = f"run {name_text(heavy.name)} alone, with its name behind the file of wagons: WAGONS.py:NAME"
+    change = f"run {name_text(heavy.name)} alone, with its name after the wagon file: WAGONS.py:NAME"
     cost = f"the data are read twice; it saves the time of the {counted(others, 'other wagon')}, not of this one"
     yield Idea("train-split", what, change, job.wall_s - alone_s, cost, ANALYST)
 

@@ -1,7 +1,7 @@
-"""Remedies for what is found at sites, at storage, in jobs and in trials of wagons.
+"""Remedies for problems found at sites, in storage systems, in jobs and in trial runs of wagons.
 
-A sentence for each finding, and corrections: actions on a storage, a way or a job that was found to be slow or to fail,
-each with its estimated gain. The control room shows and proposes these.
+The module has a sentence for each problem, and corrections: actions for a storage element, a network path or a job that
+is slow or failing, each with its estimated gain. The control room proposes them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ WAITING_WAGON = "read no files and wait for no servers in process()"
 
 # --- corrections ------------------------------------------------------------------------------------------------------
 
-# Kinds of corrections; jobs know the first two.
+# Kinds of corrections; a running job can apply AVOID_ELEMENT and STAGE_ELEMENT itself.
 AVOID_ELEMENT, STAGE_ELEMENT = AVOID, STAGE
 SEND_AGAIN = "send-again"
 ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
@@ -65,7 +65,7 @@ ACTIONS = (AVOID_ELEMENT, STAGE_ELEMENT, SEND_AGAIN)
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate, and the interval that holds the true value with the probability ``level``."""
+    """An estimated value, and the interval that contains the true value with the probability ``level``."""
 
     value: float = 0.0
     low: float = 0.0
@@ -75,8 +75,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Correction:
-    """A corrective action, for jobs at ``site`` (all if it is empty) that read from ``storage_element``, or for
-    ``job``. ``gain`` says what it would gain; ``gain_s`` is that in seconds of workers in the time that was looked at.
+    """A corrective action for a site, a storage element or a job.
+
+    It applies to ``job``, or to all jobs at ``site`` (empty for every site) that read from ``storage_element``.
+    ``gain`` describes its benefit; ``gain_s`` is the benefit in worker seconds over the analysed time range.
     """
 
     kind: str
@@ -88,29 +90,32 @@ class Correction:
 
 
 def stage_from_afar(site: str, element: str, lost_s: Estimate) -> Correction:
-    """For a site whose way to a storage is slow; ``lost_s`` is what the workers there lose to that."""
+    """Return a correction for a site with a slow path to a storage element.
+
+    ``lost_s`` is the time that the site's workers lose.
+    """
     return _of(STAGE_ELEMENT, site, element, lost_s, ", if the same files were read at the speed of other sites")
 
 
 def stage_remote(site: str, element: str, lost_s: Estimate) -> Correction:
-    """For a site that reads from elsewhere what it might have itself."""
+    """Return a correction for a site that reads data remotely although it could store the data locally."""
     return _of(STAGE_ELEMENT, site, element, lost_s, ", if these files were local; less what copying them takes")
 
 
 def avoid_slow(element: str, lost_s: Estimate, site: str = "") -> Correction:
-    """For a storage that is slow, or only for workers at one site."""
+    """Return a correction for a storage element that is slow, either for all workers or only for those at ``site``."""
     if site:
         return _of(AVOID_ELEMENT, site, element, lost_s, f" at {site}, where the files have replicas elsewhere")
     return _of(AVOID_ELEMENT, site, element, lost_s, ", where its files have replicas elsewhere")
 
 
 def avoid_failing(element: str) -> Correction:
-    """For a storage at which files cannot be read."""
+    """Return a correction for a storage element whose files cannot be read."""
     return Correction(AVOID_ELEMENT, "", element, gain="no waiting for replicas that fail")
 
 
 def send_again(job: str, failed: int) -> Correction:
-    """For a job that ended without so many of its sub-jobs."""
+    """Return a correction for a job that ended without the results of ``failed`` sub-jobs."""
     return Correction(SEND_AGAIN, job=job, gain=f"the results of {counted(failed, 'sub-job')}")
 
 

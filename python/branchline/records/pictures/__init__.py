@@ -1,1 +1,1 @@
-"""Pictures of histograms: simple ones as SVG without matplotlib, all others by matplotlib."""
+"""Plots of histograms: simple histograms as SVG without matplotlib, all others with matplotlib."""

@@ -1,7 +1,7 @@
-"""A picture of each histogram in the style of the field, as SVG and, if wanted, as PNG.
+"""Plots histograms with matplotlib in the usual style of particle physics, as SVG and optionally as PNG.
 
-One numeric axis is drawn as steps with errors, categories next to it as several lines, two numeric axes as a colour
-mesh, more as their projections.
+A histogram with one numeric axis is drawn as steps with error bars, with one line per category if it also has category
+axes. A histogram with two numeric axes is drawn as a colour mesh, one with more as projections.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import boost_histogram
 import matplotlib.font_manager
@@ -30,6 +30,8 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.text import Text
 from matplotlib.ticker import AutoMinorLocator, FixedLocator, NullLocator, ScalarFormatter
 
+from branchline.base.array_types import Floats, Integers
+from branchline.base.palette import COLOURS, NAVY, WARNING
 from branchline.base.texts import one_line
 from branchline.base.whole_files import whole_file
 from branchline.records.pictures.meaning import (
@@ -44,48 +46,62 @@ from branchline.records.pictures.meaning import (
 from branchline.records.result_files.job_files import PICTURES
 from branchline.writing.objects.forms import axis_label, category_labels, is_category
 
-#: Categories drawn as lines of their own; more cannot be distinguished by colour, and the legend has their number.
+#: Maximum number of categories drawn as lines: more lines cannot be distinguished by colour. If some are left out, the
+#: legend shows the total number.
 LINES_MAX = 8
-#: A colour mesh whose highest bin stands this far above the usual filled one needs logarithmic colours to show it.
+#: Colours are on a logarithmic scale if the highest bin of a mesh exceeds the median filled bin by more than this
+#: factor.
 PEAK_OVER_MEDIAN_MAX = 30.0
-#: Axes of a histogram with more than two that are drawn, in two columns.
+#: Maximum number of projections, drawn in two columns, for a histogram with more than two axes.
 PROJECTIONS_MAX = 6
-#: Bins of a line, and of each side of a colour mesh; finer ones are no longer seen and cost seconds.
+#: Maximum number of bins of a line, and maximum number of bins along each side of a colour mesh. Finer bins are not
+#: visible and take seconds to draw.
 LINE_BINS_MAX, MESH_BINS_MAX = 2000, 1000
-#: Length of a label, and of a category's name at the axis; longer ones would take the room of the histogram.
+#: Maximum length of an axis label, and maximum length of a category's name; longer ones would take up the space of the
+#: histogram.
 _LABEL_LENGTH_MAX, _CATEGORY_LENGTH_MAX = 60, 26
-#: Letters of all categories in a row that fit without being slanted; room for one line when they are.
+#: Names of categories with more characters in total than _LEVEL_LETTERS_MAX are rotated: slanted if each has more than
+#: _SLANTED_POINTS of space, otherwise vertical. The minimum font size is _UPRIGHT_POINTS_MIN.
 _LEVEL_LETTERS_MAX, _SLANTED_POINTS, _UPRIGHT_POINTS_MIN = 50, 22.0, 6.5
-#: A text that is too long for its place is made smaller down to this part of its size, then cut.
+#: Text that is too long is shrunk down to this fraction of its font size, then truncated.
 _SMALLEST = 0.65
-#: Share of the figure left free at its edges.
+#: Fraction of the figure that is left empty along each edge.
 _EDGE = 0.012
-#: Colours that the colour blind can distinguish (M. Petroff, arXiv:2107.02270), the darker ones first.
-_COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
-_LINE = "#1b3a5c"
-#: Fonts with many scripts; installed ones draw letters that the style's own font lacks.
+#: Fonts for characters that the main font lacks; together they cover many scripts.
 _FALLBACK_FONTS = [
     name
     for name in ("DejaVu Sans", "Noto Sans CJK JP", "WenQuanYi Zen Hei", "IPAGothic", "Noto Sans Symbols2", "Symbola")
     if name in matplotlib.font_manager.get_font_names()
 ]
-_STYLE: dict[str, Any] = {
+
+
+class _MarkerStyle(TypedDict):
+    linestyle: str
+    color: str
+    markersize: float
+    markeredgewidth: float
+    scalex: bool
+    scaley: bool
+
+
+_STYLE: dict[str, object] = {
     **mplhep.style.ROOT,
     "figure.figsize": (8.0, 6.0),
     "figure.subplot.left": 0.15,
     "figure.subplot.right": 0.955,
     "figure.subplot.bottom": 0.13,
     "figure.subplot.top": 0.93,
-    # Longer numbers than these leave the picture on the left.
+    # Numbers beyond these powers of ten would extend over the left edge of the picture, so the power is shown
+    # separately.
     "axes.formatter.limits": (-3, 5),
-    # Drawn by _draw_minor_ticks, many times as fast.
+    # Matplotlib's minor ticks are off: _draw_minor_ticks is many times as fast.
     "xtick.minor.visible": False,
     "ytick.minor.visible": False,
     "font.size": 18,
     "axes.labelsize": "medium",
     "xtick.labelsize": "small",
     "ytick.labelsize": "small",
-    # The first number of one axis must not touch that of the other.
+    # Padding that separates the first number of the x axis from the first number of the y axis.
     "xtick.major.pad": 10,
     "legend.fontsize": "x-small",
     "lines.linewidth": 1.6,
@@ -93,11 +109,11 @@ _STYLE: dict[str, Any] = {
     "savefig.dpi": 120,
     "savefig.facecolor": "white",
     "figure.facecolor": "white",
-    # Ids in the SVG come from the content, so that the same result gives the same picture.
+    # A fixed salt makes the IDs in the SVG depend only on the content, so that the same result gives the same file.
     "svg.hashsalt": "branchline",
     "svg.fonttype": "path",
 }
-_MINOR_TICK: dict[str, Any] = {
+_MINOR_TICK: _MarkerStyle = {
     "linestyle": "none",
     "color": "black",
     "markersize": 5,
@@ -107,22 +123,26 @@ _MINOR_TICK: dict[str, Any] = {
 }
 
 
-# Matplotlib warns for each root that its own name of the sign is not a letter, but draws it.
+# For each square root, matplotlib warns that the symbol is not a character, although it draws the symbol correctly.
 logging.getLogger("matplotlib.mathtext").addFilter(lambda record: "__radicalbig__" not in str(record.args))
 
 
 def write_picture(
-    out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title, *, with_png: bool = False
+    out_dir: Path, path: tuple[str, ...], histogram: boost_histogram.Histogram, title: Title, *, with_png: bool = False
 ) -> str | None:
-    """Draw one histogram to ``pictures/<path>.svg``, and to ``.png``, which takes as long again.
+    """Draw a histogram to ``pictures/<path>.svg``, and optionally also to ``.png``, which doubles the time.
 
-    Returns the SVG's path relative to ``out_dir``, or None when there is nothing to draw (no axis has a bin). Raises
+    Returns the path of the SVG relative to ``out_dir``, or None if the histogram has an axis without bins. Raises
     StorageError.
     """
     if len(histogram.axes) == 0 or 0 in histogram.axes.size:
         return None
     relative = Path(PICTURES, *path[:-1], f"{path[-1]}.svg")
-    with styled(has_other_letters=_has_other_letters(histogram, title)):
+    texts = [*title, str(getattr(histogram, "label", None) or "")]
+    for axis in histogram.axes:
+        texts += [axis_label(axis), *(category_labels(axis) if is_category(axis) else ())]
+    texts.append(str(getattr(histogram, "__dict__", {}).get("metadata") or ""))
+    with styled(has_other_letters=not all(one.isascii() for one in texts)):
         figure = draw(histogram, title)
         with whole_file(out_dir / relative) as temporary:
             figure.savefig(temporary, format="svg", metadata={"Date": None})
@@ -135,75 +155,76 @@ def write_picture(
 
 @contextlib.contextmanager
 def styled(*, has_other_letters: bool = True) -> Iterator[None]:
-    """Inside the block figures are drawn and saved in the style of the field. Letters that the first font lacks are
-    taken from other fonts, if there may be such; looking for them in each text takes a tenth of the time of a picture.
+    """Apply the style of particle physics to figures that are drawn and saved in the ``with`` block.
+
+    ``has_other_letters`` enables fallback fonts for characters that the main font lacks. Searching these fonts takes a
+    tenth of the time of a picture.
     """
-    fonts: dict[str, Any] = {"font.family": ["sans-serif", *_FALLBACK_FONTS]} if has_other_letters else {}
+    fonts: dict[str, object] = {"font.family": ["sans-serif", *_FALLBACK_FONTS]} if has_other_letters else {}
     with matplotlib.style.context({**_STYLE, **fonts}), warnings.catch_warnings():
-        # A letter that no font has, errors below zero on a logarithmic scale: the picture is as good as it can be.
+        # The warnings are about characters that no font has and error bars below zero on a logarithmic scale; neither
+        # can be fixed.
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
-def _has_other_letters(histogram: Any, title: Title) -> bool:
-    texts = [*title, str(getattr(histogram, "label", None) or "")]
-    for axis in histogram.axes:
-        texts += [axis_label(axis), *(category_labels(axis) if is_category(axis) else ())]
-    metadata = getattr(histogram, "__dict__", {}).get("metadata")
-    return not all(one.isascii() for one in (*texts, str(metadata or "")))
-
-
-def draw(histogram: Any, title: Title) -> Figure:
-    """Return the picture of a histogram that has at least one axis, and each axis a bin."""
+def draw(histogram: boost_histogram.Histogram, title: Title) -> Figure:
+    """Return the plot of a histogram that has at least one axis, each with at least one bin."""
     figure = Figure()
     FigureCanvasAgg(figure)
-    axes = _draw(figure, histogram)
+    numeric = [index for index, axis in enumerate(histogram.axes) if not is_category(axis)]
+    categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
+    # The axes that get the title.
+    if len(numeric) == 0:
+        axes = _draw_categories(figure, histogram, categories)
+    elif len(numeric) == 1:
+        axes = _draw_lines(figure, histogram, numeric[0], categories)
+    elif len(numeric) == 2:
+        axes = _draw_mesh(figure, histogram, numeric, categories)
+    else:
+        axes = _draw_projections(figure, histogram, numeric)
     remark = remark_on(histogram)
     if remark:
         write_remark(axes, remark)
     for panel in figure.axes:
-        _write_powers(panel)
+        for axis in (panel.xaxis, panel.yaxis):
+            if type(axis.get_major_formatter()) is ScalarFormatter:
+                axis.set_major_formatter(_PowerOnTop())
+        # With less padding, the power of ten would touch the last number of the axis.
+        panel.yaxis.OFFSETTEXTPAD = 8
+        # On the right, the power of ten would overlap with the axis label.
+        panel.xaxis.get_offset_text().set(x=0, horizontalalignment="left")
         _draw_minor_ticks(panel)
         fit_labels(panel)
-    if any(is_category(axis) for axis in histogram.axes):
-        # Numbers fit by the style's margins; measuring takes a tenth of the time of a picture.
+    if categories:
+        # Skipped for short numbers, which fit into the default margins: measuring takes a tenth of the time of a
+        # picture.
         make_room(figure)
     write_title(figure, axes, title)
     return figure
-
-
-def _draw(figure: Figure, histogram: Any) -> Axes:
-    """Draw by the kinds of the axes; the axes returned are those that the title stands above."""
-    numeric = [index for index, axis in enumerate(histogram.axes) if not is_category(axis)]
-    categories = [index for index, axis in enumerate(histogram.axes) if is_category(axis)]
-    if len(numeric) == 0:
-        return _draw_categories(figure, histogram, categories)
-    if len(numeric) == 1:
-        return _draw_lines(figure, histogram, numeric[0], categories)
-    if len(numeric) == 2:
-        return _draw_mesh(figure, histogram, numeric, categories)
-    return _draw_projections(figure, histogram, numeric)
 
 
 # --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
 class _Bins(NamedTuple):
-    """Heights of bins and their errors.
+    """Heights and errors of bins.
 
-    ``errors`` is None where the histogram does not know them; a mean of nothing is not a number.
+    ``errors`` is None if the histogram does not store errors. The mean of a bin without entries is NaN.
     """
 
-    values: numpy.ndarray
-    errors: numpy.ndarray | None
+    values: Floats
+    errors: Floats | None
 
 
-def _kept(histogram: Any, kept: list[int]) -> _Bins:
-    """Return the bins of the axes ``kept``, in their order, summed over everything in the other axes."""
+def _kept(histogram: boost_histogram.Histogram, kept: list[int]) -> _Bins:
+    """Return the bins of the axes ``kept``, in that order, summed over all bins of the remaining axes."""
     if issubclass(histogram.storage_type, boost_histogram.storage.Mean | boost_histogram.storage.WeightedMean):
         projected = histogram if kept == list(range(len(histogram.axes))) else histogram.project(*kept)
         means = numpy.where(projected.counts() > 0, finite(projected.values()), numpy.nan)
-        return _Bins(means, numpy.sqrt(numpy.maximum(finite(projected.variances()), 0)))
+        variances = projected.variances()
+        assert variances is not None
+        return _Bins(means, numpy.sqrt(numpy.maximum(finite(variances), 0)))
     inner = tuple(inner_bins(axis) if index in kept else slice(None) for index, axis in enumerate(histogram.axes))
     summed = tuple(index for index in range(len(histogram.axes)) if index not in kept)
     values = histogram.values(flow=True)[inner].sum(axis=summed)
@@ -213,8 +234,8 @@ def _kept(histogram: Any, kept: list[int]) -> _Bins:
     return _Bins(finite(values), numpy.sqrt(numpy.maximum(finite(variances[inner].sum(axis=summed)), 0)))
 
 
-def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[int]) -> Axes:
-    """Draw one numeric axis as steps, a line for each combination of categories."""
+def _draw_lines(figure: Figure, histogram: boost_histogram.Histogram, numeric: int, categories: list[int]) -> Axes:
+    """Draw one numeric axis as steps, with one line for each combination of categories."""
     axes = figure.add_subplot()
     axis = histogram.axes[numeric]
     is_mean = histogram.kind == boost_histogram.Kind.MEAN
@@ -224,7 +245,7 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
         lines = [(label, _joined(bins, _starts(len(axis), LINE_BINS_MAX))) for label, bins in lines]
         edges = numpy.append(edges[_starts(len(axis), LINE_BINS_MAX)], edges[-1])
     for index, (label, bins) in enumerate(lines):
-        colour = _COLOURS[index % len(_COLOURS)] if label else _LINE
+        colour = COLOURS[index % len(COLOURS)] if label else NAVY
         errors = bins.errors if len(axis) <= ERROR_BARS_BINS_MAX else None
         mplhep.histplot(
             bins.values,
@@ -252,8 +273,8 @@ def _draw_lines(figure: Figure, histogram: Any, numeric: int, categories: list[i
     return axes
 
 
-def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[str, _Bins]]:
-    """Return (label, bins) of each combination of categories, the largest first where not all can be shown."""
+def _lines(histogram: boost_histogram.Histogram, numeric: int, categories: list[int]) -> list[tuple[str, _Bins]]:
+    """Return (label, bins) for each combination of categories; if there are too many, only for the largest ones."""
     if not categories:
         return [("", _kept(histogram, [numeric]))]
     together = _kept(histogram, [*sorted([numeric, *categories])])
@@ -268,14 +289,14 @@ def _lines(histogram: Any, numeric: int, categories: list[int]) -> list[tuple[st
     lines = [(name, _Bins(heights[i], None if errors is None else errors[i])) for i, name in enumerate(names)]
     if len(lines) <= LINES_MAX:
         return lines
-    # What is left out is not added up to one line: categories may be variations of the same events.
+    # Omitted lines are not summed into an "other" line: categories may be variations of the same events.
     by_height = sorted(range(len(lines)), key=lambda i: -heights[i].sum())
     kept = range(LINES_MAX) if histogram.kind == boost_histogram.Kind.MEAN else sorted(by_height[:LINES_MAX])
     return [lines[i] for i in kept]
 
 
-def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> Axes:
-    """Draw categories alone: as labelled bins, or as a mesh of labels when there are two axes of them."""
+def _draw_categories(figure: Figure, histogram: boost_histogram.Histogram, categories: list[int]) -> Axes:
+    """Draw categories alone: as labelled bins, or as a mesh if there are two axes."""
     if len(categories) > 1:
         return _draw_mesh(figure, histogram, categories[:2], categories[2:])
     axes = figure.add_subplot()
@@ -283,7 +304,7 @@ def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> A
     bins = _kept(histogram, categories)
     edges = numpy.arange(len(axis) + 1)
     mplhep.histplot(
-        bins.values, bins=edges, yerr=bins.errors, ax=axes, color=_LINE, linewidth=1.6, edges=True, flow="none"
+        bins.values, bins=edges, yerr=bins.errors, ax=axes, color=NAVY, linewidth=1.6, edges=True, flow="none"
     )
     _scale_heights(axes, [bins], headroom=1.15)
     axes.set_xlim(0, len(axis))
@@ -293,8 +314,8 @@ def _draw_categories(figure: Figure, histogram: Any, categories: list[int]) -> A
     return axes
 
 
-def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[int]) -> Axes:
-    """Draw two axes as a colour mesh with its colour bar, summed over the axes ``summed``."""
+def _draw_mesh(figure: Figure, histogram: boost_histogram.Histogram, shown: list[int], summed: list[int]) -> Axes:
+    """Draw two axes as a colour mesh with a colour bar; bins are summed over the axes ``summed``."""
     axes = figure.add_subplot()
     first, second = (histogram.axes[index] for index in shown)
     values = numpy.nan_to_num(_kept(histogram, shown).values)
@@ -304,11 +325,18 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
         starts = _starts(len(axis), MESH_BINS_MAX)
         values = numpy.add.reduceat(values, starts, axis=position)
         edges.append(numpy.append(axis_edges[starts], axis_edges[-1]))
+    positive = values[values > 0]
+    norm: Normalize
+    if positive.size > 2 and not (values < 0).any() and positive.max() > PEAK_OVER_MEDIAN_MAX * numpy.median(positive):
+        norm = LogNorm(positive.min(), positive.max())
+    else:
+        low, high = min(0.0, values.min()), values.max()
+        norm = Normalize(low, high if high > low else low + 1)
     filled = numpy.where(values == 0, numpy.nan, values)
-    mesh = axes.pcolormesh(*edges, filled.T, norm=_norm(values), cmap="viridis", rasterized=True)
+    mesh = axes.pcolormesh(*edges, filled.T, norm=norm, cmap="viridis", rasterized=True)
     figure.subplots_adjust(right=0.9)
     bar = figure.colorbar(mesh, ax=axes, pad=0.02, fraction=0.06)
-    # Its power of ten would run into the note above the mesh.
+    # At its default position, the power of ten would overlap with the note above the mesh.
     bar.ax.yaxis.get_offset_text().set_x(1.5)
     bar.set_label(height_label(histogram), fontsize="medium")
     for name, axis in (("x", first), ("y", second)):
@@ -324,8 +352,8 @@ def _draw_mesh(figure: Figure, histogram: Any, shown: list[int], summed: list[in
     return axes
 
 
-def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axes:
-    """Draw each numeric axis on its own, summed over all the others; as many as there is room for."""
+def _draw_projections(figure: Figure, histogram: boost_histogram.Histogram, numeric: list[int]) -> Axes:
+    """Draw a projection onto each numeric axis, up to PROJECTIONS_MAX of them."""
     shown = numeric[:PROJECTIONS_MAX]
     figure.subplots_adjust(hspace=0.35, wspace=0.3)
     panels = [figure.add_subplot(-(-len(shown) // 2), 2, position + 1) for position in range(len(shown))]
@@ -337,7 +365,7 @@ def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axe
             bins=axis.edges,
             yerr=bins.errors,
             ax=axes,
-            color=_LINE,
+            color=NAVY,
             linewidth=1.6,
             edges=False,
             flow="none",
@@ -352,42 +380,33 @@ def _draw_projections(figure: Figure, histogram: Any, numeric: list[int]) -> Axe
 # --- scales -----------------------------------------------------------------------------------------------------------
 
 
-def _is_logarithmic(axis: Any) -> bool:
+def _is_logarithmic(axis: boost_histogram.axis.Axis) -> bool:
     return getattr(axis, "transform", None) == boost_histogram.axis.transform.log and axis.edges[0] > 0
 
 
-def _scale_axis(axes: Axes, axis: Any) -> None:
+def _scale_axis(axes: Axes, axis: boost_histogram.axis.Axis) -> None:
     axes.set_xlim(axis.edges[0], axis.edges[-1])
     if _is_logarithmic(axis):
         axes.set_xscale("log")
 
 
 class _PowerOnTop(ScalarFormatter):
-    """Writes plain numbers at the ticks and their common power of ten as a formula.
+    """Formats ticks as plain text, and only their common power of ten as a formula.
 
-    Matplotlib's own way makes a formula of every number, and parsing those takes longer than drawing the picture.
+    Matplotlib's default formats every tick label as a formula, which takes longer to parse than the plot takes to draw.
     """
 
     def get_offset(self) -> str:
-        """Return ``1e5`` as a power of ten."""
+        """Return the axis' power of ten, such as ``1e5``, as a formula."""
         power = re.fullmatch("1e(.+)", super().get_offset())
         return rf"$\times 10^{{{power.group(1)}}}$".replace("\N{MINUS SIGN}", "-") if power else super().get_offset()
 
 
-def _write_powers(axes: Axes) -> None:
-    for axis in (axes.xaxis, axes.yaxis):
-        if type(axis.get_major_formatter()) is ScalarFormatter:
-            axis.set_major_formatter(_PowerOnTop())
-    # Nearer it touches the last number of the axis.
-    axes.yaxis.OFFSETTEXTPAD = 8
-    # On the right it would stand in the axis' label.
-    axes.xaxis.get_offset_text().set(x=0, horizontalalignment="left")
-
-
 def _draw_minor_ticks(axes: Axes) -> None:
-    """Draw the minor ticks of each side as the markers of one line.
+    """Draw the minor ticks of each side as the markers of a single line.
 
-    As ticks each of them is an object with lines and labels of its own, and takes half the time of a picture.
+    Matplotlib would create an object with its own lines and labels for each tick, which takes half the time of a
+    picture.
     """
     for which, low, high, transform in (
         ("x", TICKUP, TICKDOWN, axes.get_xaxis_transform()),
@@ -406,7 +425,7 @@ def _draw_minor_ticks(axes: Axes) -> None:
 
 
 def _scale_heights(axes: Axes, lines: list[_Bins], headroom: float) -> None:
-    """Start the heights at zero, or use a logarithmic scale where they span decades."""
+    """Set the limits of the height axis: from zero, or on a logarithmic scale if the heights span decades."""
     values = numpy.concatenate([bins.values for bins in lines])
     highest = max(float((b.values + (0 if b.errors is None else b.errors)).max()) for b in lines)
     if spans_decades(values):
@@ -417,20 +436,14 @@ def _scale_heights(axes: Axes, lines: list[_Bins], headroom: float) -> None:
         axes.set_ylim(0, highest * headroom or 1)
 
 
-def _norm(values: numpy.ndarray) -> Normalize:
-    filled = values[values > 0]
-    if filled.size > 2 and not (values < 0).any() and filled.max() > PEAK_OVER_MEDIAN_MAX * numpy.median(filled):
-        return LogNorm(filled.min(), filled.max())
-    low, high = min(0.0, values.min()), values.max()
-    return Normalize(low, high if high > low else low + 1)
-
-
-def _starts(bins_count: int, bins_max: int) -> numpy.ndarray:
-    """Return the first bin of each group when neighbours are joined until there are at most ``bins_max`` groups."""
+def _starts(bins_count: int, bins_max: int) -> Integers:
+    """Return the index of the first bin in each group if neighbouring bins are joined into at most ``bins_max``
+    groups.
+    """
     return numpy.arange(0, bins_count, -(-bins_count // bins_max))
 
 
-def _joined(bins: _Bins, starts: numpy.ndarray) -> _Bins:
+def _joined(bins: _Bins, starts: Integers) -> _Bins:
     errors = None if bins.errors is None else numpy.sqrt(numpy.add.reduceat(bins.errors**2, starts))
     return _Bins(numpy.add.reduceat(bins.values, starts), errors)
 
@@ -439,8 +452,10 @@ def _joined(bins: _Bins, starts: numpy.ndarray) -> _Bins:
 
 
 def text(written: str) -> str:
-    """Return a user's text as matplotlib can draw it: formulas stay formulas, a lone ``$`` is a dollar."""
-    # A formula is never cut: half of one cannot be drawn.
+    """Return a user's text in a form that matplotlib can draw: formulas are kept, a lone ``$`` becomes a dollar
+    sign.
+    """
+    # Formulas are not truncated, because part of a formula cannot be drawn.
     shown = one_line(written, 10 * _LABEL_LENGTH_MAX if "$" in written else _LABEL_LENGTH_MAX)
     if not is_math_text(shown):
         return shown
@@ -451,20 +466,22 @@ def text(written: str) -> str:
     return shown
 
 
-def height_label(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
-    """Return what a bin's height means, as matplotlib can draw it."""
+def height_label(
+    histogram: boost_histogram.Histogram, axis: boost_histogram.axis.Axis | None = None, edges: Floats | None = None
+) -> str:
+    """Return the meaning of a bin's height, in a form that matplotlib can draw."""
     return text(height_words(histogram, axis, edges))
 
 
 def write_title(figure: Figure, axes: Axes, title: Title) -> None:
-    """Write wagon and histogram above the frame on the left, and the note on the right."""
-    # The power of ten of the axis would stand where the title begins.
+    """Write the wagon and the histogram's name above the frame on the left, and the note on the right."""
+    # At its default position, the axis' power of ten would overlap with the start of the title.
     axes.yaxis.get_offset_text().set_x(-0.14)
-    # The second of several panels stands on the right; a second one next to a mesh is its colour bar.
+    # With several panels, the second one is at the top right. If a figure has only two axes, the second is a colour
+    # bar.
     last = figure.axes[1] if len(figure.axes) > 2 else axes
-    above: dict[str, Any] = {"va": "bottom", "fontsize": 14}
-    right = last.text(1, 1.015, text(title.right), transform=last.transAxes, ha="right", **above)
-    room = _right_of(last) - _left_of(axes) - _width(right) - 12
+    right = last.text(1, 1.015, text(title.right), transform=last.transAxes, ha="right", va="bottom", fontsize=14)
+    room = float(last.get_window_extent().x1) - float(axes.get_window_extent().x0) - _width(right) - 12
     left = axes.text(0, 1.015, text(title.wagon), transform=axes.transAxes, fontweight="bold", fontsize=18, va="bottom")
     _fit(left, 0.6 * room if title.name else room)
     name = axes.annotate(
@@ -481,12 +498,12 @@ def write_title(figure: Figure, axes: Axes, title: Title) -> None:
 
 
 def write_remark(axes: Axes, remark: str) -> None:
-    """Write the notes on a histogram into its picture."""
-    axes.text(0.03, 0.95, remark, transform=axes.transAxes, va="top", fontsize=14, color="#a01f18")
+    """Write the notes on a histogram into its plot."""
+    axes.text(0.03, 0.95, remark, transform=axes.transAxes, va="top", fontsize=14, color=WARNING)
 
 
-def label_bins(axes: Axes, axis: Any, name: str) -> None:
-    """Write the categories at the middles of their bins: slanted when they would touch, upright when they are many."""
+def label_bins(axes: Axes, axis: boost_histogram.axis.Axis, name: str) -> None:
+    """Write the category names at the bin centres: slanted if they would touch, vertical if there are many."""
     labels = [text(one_line(label, _CATEGORY_LENGTH_MAX)) for label in category_labels(axis)]
     which = getattr(axes, f"{name}axis")
     box = axes.get_window_extent()
@@ -506,14 +523,14 @@ def label_bins(axes: Axes, axis: Any, name: str) -> None:
 
 
 def fit_labels(axes: Axes) -> None:
-    """Make the labels of both axes fit along them."""
+    """Shrink or truncate the labels of both axes to fit along them."""
     box = axes.get_window_extent()
     _fit(axes.xaxis.label, box.width)
     _fit(axes.yaxis.label, box.height)
 
 
 def make_room(figure: Figure) -> None:
-    """Move the edges of the panels inwards until nothing that is written leaves the picture."""
+    """Move the edges of the panels inwards until all text fits into the picture."""
     box = figure.get_tightbbox()
     margins = figure.subplotpars
     width, height = figure.get_size_inches()
@@ -524,13 +541,13 @@ def make_room(figure: Figure) -> None:
 
 
 def _fit(artist: Text, room: float) -> None:
-    """Make a text smaller, and cut it if need be, until it is at most ``room`` pixels long."""
+    """Shrink a text, and truncate it if necessary, so that it is at most ``room`` pixels long."""
     long, written = _width(artist), artist.get_text()
     if long <= room or not written:
         return
     artist.set_fontsize(float(artist.get_fontsize()) * max(_SMALLEST, room / long))
     if _width(artist) > room and is_math_text(written):
-        # Half of a formula cannot be drawn, so it is written as its author typed it.
+        # A truncated formula cannot be typeset, so its source text is shown without ``$``.
         written = written.replace("$", "")
         artist.set_text(written)
     if _width(artist) > room:
@@ -538,14 +555,6 @@ def _fit(artist: Text, room: float) -> None:
 
 
 def _width(artist: Text) -> float:
-    """Return the length of a text in pixels, along its line."""
+    """Return the length of a text in pixels, along its writing direction."""
     box = artist.get_window_extent()
     return float(box.height if artist.get_rotation() == 90 else box.width)
-
-
-def _left_of(axes: Axes) -> float:
-    return float(axes.get_window_extent().x0)
-
-
-def _right_of(axes: Axes) -> float:
-    return float(axes.get_window_extent().x1)

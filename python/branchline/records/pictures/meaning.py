@@ -1,57 +1,77 @@
-"""What the picture of a histogram says: the meaning of a bin's height, its title, and notes on what cannot be seen."""
+"""The text in a histogram's plot: the height label, the title, and notes on what the plot cannot show."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import boost_histogram
 import numpy
 
+from branchline.base.array_types import Floats
 from branchline.writing.objects.forms import axis_label
 
-#: A histogram whose largest and smallest filled bins differ by more than this is drawn on a logarithmic scale.
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+#: A logarithmic scale is used if the largest filled bin exceeds the smallest one by more than this factor.
 LINEAR_RANGE_MAX = 300.0
-#: Above this many bins error bars hide the line that they belong to.
+#: Maximum number of bins with error bars: with more bins, the bars hide the line.
 ERROR_BARS_BINS_MAX = 250
 
 _UNIT = re.compile(r"[\[(]\s*([^\[\]()]+?)\s*[\])]\s*$")
 
 
 class Title(NamedTuple):
-    """What stands above a picture: the wagon, the histogram's own name, and a note on the right."""
+    """The text above a plot: the wagon and the histogram's own name on the left, and a note on the right."""
 
     wagon: str
     name: str
     right: str
 
 
-def height_words(histogram: Any, axis: Any = None, edges: numpy.ndarray | None = None) -> str:
-    """Return what a bin's height means: in its author's words, else by its storage and per width of the bin.
+def height_words(
+    histogram: boost_histogram.Histogram, axis: boost_histogram.axis.Axis | None = None, edges: Floats | None = None
+) -> str:
+    """Return the label for the heights of bins.
 
-    The author's words are the histogram's ``label``, or ``label`` and ``unit`` in its ``metadata``.
+    The author's label is preferred: the histogram's ``label``, or ``label`` and ``unit`` in its ``metadata``. Otherwise
+    the label is derived from the storage type and the bin width.
     """
     own = _own_label(histogram)
     if own:
         return own
     if histogram.kind == boost_histogram.Kind.MEAN:
         return "Mean"
-    word = _content(histogram)
+    # The label depends on what was summed: entries of weight one, weights, or, without sums of squared weights, an
+    # unknown quantity.
+    values = histogram.values(flow=True)
+    if histogram.storage_type is boost_histogram.storage.Weight:
+        variances = histogram.variances(flow=True)
+        assert variances is not None
+        word = "Entries" if numpy.array_equal(values, variances) else "Sum of weights"
+    else:
+        finite = values[numpy.isfinite(values)]
+        word = "Entries" if numpy.array_equal(finite, numpy.round(finite)) else "Content"
     if edges is None or isinstance(axis, boost_histogram.axis.Integer):
         return word
     widths = numpy.diff(edges)
     if not numpy.allclose(widths, widths[0], rtol=1e-6, atol=0):
         return f"{word} / bin"
     unit = _UNIT.search(axis_label(axis))
-    width = _number(float(widths[0]))
+    # Format the width with three digits, and long numbers with a power of ten.
+    width = f"{float(widths[0]):.3g}"
+    mantissa, _, exponent = width.partition("e")
+    if exponent:
+        width = rf"${mantissa}\times 10^{{{int(exponent)}}}$"
     if unit is None:
         return f"{word} / bin" if width == "1" else f"{word} / {width}"
     return f"{word} / {width} {unit.group(1)}"
 
 
-def _own_label(histogram: Any) -> str:
-    # boost_histogram warns when metadata are read that were never set.
+def _own_label(histogram: boost_histogram.Histogram) -> str:
+    # Read from __dict__, because boost_histogram warns if metadata is read that was never set.
     label, metadata = getattr(histogram, "label", None), getattr(histogram, "__dict__", {}).get("metadata")
     if isinstance(label, str) and label.strip():
         return label
@@ -63,24 +83,8 @@ def _own_label(histogram: Any) -> str:
     return f"{metadata['label']} [{unit}]" if isinstance(unit, str) and unit else str(metadata["label"])
 
 
-def _content(histogram: Any) -> str:
-    """Return what was added up: entries of weight one, weights, or - without squared weights - some content."""
-    values, variances = histogram.values(flow=True), histogram.variances(flow=True)
-    if histogram.storage_type is boost_histogram.storage.Weight:
-        return "Entries" if numpy.array_equal(values, variances) else "Sum of weights"
-    finite = values[numpy.isfinite(values)]
-    return "Entries" if numpy.array_equal(finite, numpy.round(finite)) else "Content"
-
-
-def _number(value: float) -> str:
-    """Return a number with three digits, as a power of ten where it is long."""
-    written = f"{value:.3g}"
-    mantissa, _, exponent = written.partition("e")
-    return rf"${mantissa}\times 10^{{{int(exponent)}}}$" if exponent else written
-
-
-def remark_on(histogram: Any) -> str:
-    """Return notes on what a picture cannot show: bins that are not numbers, and why it is empty."""
+def remark_on(histogram: boost_histogram.Histogram) -> str:
+    """Return notes on what a plot cannot show: the number of non-finite bins, and why the plot is empty."""
     filled = histogram.counts(flow=True) if histogram.kind == boost_histogram.Kind.MEAN else None
     values = histogram.values(flow=True)
     odd = ~numpy.isfinite(values) if filled is None else ~numpy.isfinite(values) & (filled > 0)
@@ -91,21 +95,21 @@ def remark_on(histogram: Any) -> str:
     if not contents.any():
         return "no entries"
     inner = tuple(inner_bins(axis) for axis in histogram.axes)
-    return "" if contents[inner].any() else "all entries lie outside of the axes"
+    return "" if contents[inner].any() else "all entries are outside the axes"
 
 
-def inner_bins(axis: Any) -> slice:
-    """Return where the axis' own bins stand among those with under- and overflow."""
+def inner_bins(axis: boost_histogram.axis.Axis) -> slice:
+    """Return the slice that selects an axis' regular bins from all its bins, including underflow and overflow."""
     start = 1 if axis.traits.underflow else 0
     return slice(start, start + len(axis))
 
 
-def spans_decades(values: numpy.ndarray) -> bool:
-    """Return whether heights are drawn on a logarithmic scale."""
+def spans_decades(values: Floats) -> bool:
+    """Return whether the heights span enough decades for a logarithmic scale."""
     filled = values[values > 0]
     return filled.size > 2 and not (values < 0).any() and filled.max() > LINEAR_RANGE_MAX * filled.min()
 
 
-def finite(values: numpy.ndarray) -> numpy.ndarray:
-    """Return the values with zeros for what is no finite number."""
+def finite(values: ArrayLike) -> Floats:
+    """Return the values with non-finite numbers replaced by zeros."""
     return numpy.nan_to_num(numpy.asarray(values, dtype=numpy.float64), nan=0.0, posinf=0.0, neginf=0.0)

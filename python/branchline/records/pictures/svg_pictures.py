@@ -1,8 +1,7 @@
-"""Pictures of histograms with one axis of numbers, written as SVG without matplotlib, in a thousandth of a second.
+"""Plots histograms with one numeric axis as SVG without matplotlib, in about a millisecond.
 
-They look like the pictures of `matplotlib_pictures`, which draws all other histograms: loading matplotlib takes longer
-than a short job.
-Formulas in labels (``$p_T$ [GeV]``) are taken apart into pieces of one size, slant and height each.
+The plots look like those of `matplotlib_pictures`, which draws all other histograms. Loading matplotlib takes longer
+than a short job. Formulas in labels (``$p_T$ [GeV]``) are split into pieces with the same size, slant and height.
 """
 
 from __future__ import annotations
@@ -13,12 +12,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 import boost_histogram
 import numpy
 
+from branchline.base.array_types import Floats
+from branchline.base.palette import NAVY, WARNING
 from branchline.base.texts import one_line
 from branchline.base.whole_files import whole_file
 from branchline.records.pictures.meaning import (
@@ -33,33 +33,33 @@ from branchline.records.pictures.meaning import (
 from branchline.records.result_files.job_files import PICTURES
 from branchline.writing.objects.forms import axis_label, is_category
 
-# Points: the picture, the frame in it, and the sizes of letters.
+# Sizes in points: the whole picture, the frame, and the fonts.
 _WIDTH, _HEIGHT = 576.0, 432.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 86.0, 550.0, 30.0, 376.0
 _LABEL, _NUMBER, _SMALL, _BOLD = 18.0, 15.0, 14.0, 18.0
-# More numbers at an axis than these would touch each other.
+# Maximum number of tick labels along each axis; more labels would touch each other.
 _X_TICKS_MAX, _Y_TICKS_MAX, _DECADES_MAX = 8, 9, 12
-# Histograms with more bins are drawn by matplotlib.
+# Maximum number of bins; matplotlib draws histograms with more.
 _BINS_MAX = 2000
-# Numbers from these powers of ten on have the power written beside the axis.
+# Outside of this range of powers of ten, the power is written next to the axis instead of in each tick label.
 _POWER_LOW, _POWER_HIGH = -4, 5
-# Lengths of marks at the frame.
+# Lengths of major and minor ticks.
 _TICK, _MINOR_TICK = 9.0, 5.0
-# Finer steps than this part of a number need more digits than fit.
+# Maximum number of digits of a tick label.
 _DIGITS_MAX = 5
-_LINE, _REMARK = "#1b3a5c", "#a01f18"
 _FONTS = "TeX Gyre Heros, Helvetica, Arial, DejaVu Sans, sans-serif"
 
-# Letters of a label.
+# Maximum number of characters in a label.
 _LENGTH_MAX = 60
-# A letter of Helvetica takes about this part of its height; those of East Asia are as wide as high.
+# Approximate width of a Helvetica letter as a fraction of the font size; East Asian characters are square.
 _LETTER_WIDTH = 0.56
-# A text that is too long for its place is made smaller down to this part of its size, then cut.
+# Text that is too long is shrunk down to this fraction of its font size, then truncated.
 _SMALLEST = 0.65
-# Indices and powers, as parts of the size of the letters that they stand at; and how deep formulas may be nested.
+# Font size and vertical offsets of subscripts and superscripts, as fractions of the font size, and the maximum nesting
+# depth of formulas.
 _INDEX_SIZE, _LOWERED, _RAISED = 0.7, -0.22, 0.38
 _DEPTH_MAX = 4
-# Commands of formulas.
+# LaTeX commands that formulas may contain.
 _GREEK = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
     "omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
@@ -102,9 +102,13 @@ _ACCENTS = {"bar": "\N{COMBINING MACRON}", "overline": "\N{COMBINING MACRON}", "
 _TOKEN = re.compile(r"\\([A-Za-z]+|.)|(.)", re.DOTALL)
 
 
-def write_light_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, title: Title) -> str | None:
-    """Draw a histogram to ``pictures/<path>.svg``. Return the path relative to ``out_dir``, or None for a histogram
-    that `matplotlib_pictures` has to draw. Raises StorageError.
+def write_light_picture(
+    out_dir: Path, path: tuple[str, ...], histogram: boost_histogram.Histogram, title: Title
+) -> str | None:
+    """Draw a histogram to ``pictures/<path>.svg``.
+
+    Returns the path relative to ``out_dir``, or None for a histogram that only `matplotlib_pictures` can draw. Raises
+    StorageError.
     """
     drawn = light_picture(histogram, title)
     if drawn is None:
@@ -115,9 +119,11 @@ def write_light_picture(out_dir: Path, path: tuple[str, ...], histogram: Any, ti
     return str(relative)
 
 
-def light_picture(histogram: Any, title: Title) -> str | None:
-    """Return the picture as SVG, None for what is not simple: several axes, categories, means, logarithmic axes, and
-    formulas with more than letters, indices and powers.
+def light_picture(histogram: boost_histogram.Histogram, title: Title) -> str | None:
+    """Return the plot as SVG, or None if the histogram or a label is not simple.
+
+    A histogram is not simple if it has several axes, categories, means or a logarithmic axis. A label is not simple if
+    it has a formula with more than letters, subscripts and superscripts.
     """
     if len(histogram.axes) != 1 or histogram.kind == boost_histogram.Kind.MEAN:
         return None
@@ -129,14 +135,22 @@ def light_picture(histogram: Any, title: Title) -> str | None:
     edges = numpy.asarray(axis.edges, dtype=numpy.float64)
     with numpy.errstate(all="ignore"):
         x = _Scale.linear(float(edges[0]), float(edges[-1]), _LEFT, _RIGHT, _X_TICKS_MAX)
-        bars = _bars(histogram, axis)
+        inner = inner_bins(axis)
+        values, variances = finite(histogram.values(flow=True)[inner]), histogram.variances(flow=True)
+        errors = None if variances is None else numpy.sqrt(numpy.maximum(finite(variances[inner]), 0))
+        bars = _Bars(values, errors)
         y = _heights(bars)
     if x is None or y is None:
         return None
     written = _written(histogram, axis, edges, title)
     if written is None:
         return None
-    return _svg([*_axes(x, y), *_contents(bars, edges, x, y), *written])
+    parts = [*_axes(x, y), *_contents(bars, edges, x, y), *written]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
+        f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
+        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
 
 
 # --- scales -----------------------------------------------------------------------------------------------------------
@@ -144,7 +158,7 @@ def light_picture(histogram: Any, title: Title) -> str | None:
 
 @dataclass(frozen=True)
 class _Scale:
-    """Values between two limits along one side of the frame, and where it has marks."""
+    """The range of values along one side of the frame, and its ticks."""
 
     low: float
     high: float
@@ -156,8 +170,8 @@ class _Scale:
     power: int = 0
     is_logarithmic: bool = False
 
-    def at(self, values: Any) -> Any:
-        """Where values are in the picture; what is outside is at the limits."""
+    def at(self, values: Sequence[float] | Floats) -> Floats:
+        """Return the coordinates of values in the picture, clipped to the limits of the scale."""
         values, low, high = numpy.asarray(values, dtype=numpy.float64), self.low, self.high
         if self.is_logarithmic:
             values, low, high = numpy.log10(numpy.maximum(values, low)), math.log10(low), math.log10(high)
@@ -165,7 +179,7 @@ class _Scale:
 
     @classmethod
     def linear(cls, low: float, high: float, begin: float, end: float, ticks_max: int) -> _Scale | None:
-        """None where numbers would need too many digits."""
+        """Return a linear scale, or None if its tick labels would need too many digits."""
         span = high - low
         if not (math.isfinite(span) and span > 0 and 1e-290 < max(abs(low), abs(high)) < 1e290):
             return None
@@ -191,7 +205,7 @@ class _Scale:
 
     @classmethod
     def logarithmic(cls, low: float, high: float, begin: float, end: float) -> _Scale | None:
-        """None where limits are too far from one."""
+        """Return a logarithmic scale, or None if its limits are too large or too small."""
         if not 1e-290 < low < high < 1e290:
             return None
         first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
@@ -217,18 +231,10 @@ def _number(value: float, digits: int) -> str:
 
 @dataclass(frozen=True)
 class _Bars:
-    """Heights of bins and their errors, None where the histogram does not know them."""
+    """Heights and errors of bins; the errors are None if the histogram does not store them."""
 
-    values: numpy.ndarray
-    errors: numpy.ndarray | None
-
-
-def _bars(histogram: Any, axis: Any) -> _Bars:
-    inner = inner_bins(axis)
-    values, variances = finite(histogram.values(flow=True)[inner]), histogram.variances(flow=True)
-    if variances is None:
-        return _Bars(values, None)
-    return _Bars(values, numpy.sqrt(numpy.maximum(finite(variances[inner]), 0)))
+    values: Floats
+    errors: Floats | None
 
 
 def _heights(bars: _Bars) -> _Scale | None:
@@ -245,11 +251,11 @@ def _heights(bars: _Bars) -> _Scale | None:
     return _Scale.linear(lowest - margin, max(highest, 0.0) + margin, _BOTTOM, _TOP, _Y_TICKS_MAX)
 
 
-def _contents(bars: _Bars, edges: numpy.ndarray, x: _Scale, y: _Scale) -> Iterable[str]:
+def _contents(bars: _Bars, edges: Floats, x: _Scale, y: _Scale) -> Iterable[str]:
     across, heights = x.at(edges), y.at(bars.values)
     steps = "".join(f"V{height:.2f}H{right:.2f}" for height, right in zip(heights, across[1:], strict=True))
     path = f"M{across[0]:.2f} {heights[0]:.2f}{steps}"
-    yield f'<path d="{path}" fill="none" stroke="{_LINE}" stroke-width="1.6"/>'
+    yield f'<path d="{path}" fill="none" stroke="{NAVY}" stroke-width="1.6"/>'
     if bars.errors is not None and len(bars.values) <= ERROR_BARS_BINS_MAX:
         low, high = y.at(bars.values - bars.errors), y.at(bars.values + bars.errors)
         middles = x.at((edges[:-1] + edges[1:]) / 2)
@@ -258,7 +264,7 @@ def _contents(bars: _Bars, edges: numpy.ndarray, x: _Scale, y: _Scale) -> Iterab
             for middle, start, stop in zip(middles, low, high, strict=True)
             if start != stop
         )
-        yield f'<path d="{lines}" fill="none" stroke="{_LINE}" stroke-width="1.6"/>'
+        yield f'<path d="{lines}" fill="none" stroke="{NAVY}" stroke-width="1.6"/>'
 
 
 def _axes(x: _Scale, y: _Scale) -> Iterable[str]:
@@ -284,21 +290,15 @@ def _of_power(label: str) -> Words:
     return words.then(Words.raised(power.replace("-", "\N{MINUS SIGN}"))) if is_power else words
 
 
-def _svg(parts: Iterable[str]) -> str:
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
-        f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
-        f'<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
-    )
-
-
 # --- labels and titles ------------------------------------------------------------------------------------------------
 
 
-def _written(histogram: Any, axis: Any, edges: numpy.ndarray, title: Title) -> list[str] | None:
-    """The labels and titles; None if one of them has to be drawn by matplotlib."""
+def _written(
+    histogram: boost_histogram.Histogram, axis: boost_histogram.axis.Axis, edges: Floats, title: Title
+) -> list[str] | None:
+    """Return the labels and titles as SVG elements, or None if matplotlib has to draw one of them."""
     across, along = words_of(axis_label(axis)), words_of(height_words(histogram, axis, edges))
-    wagon, name, right = (words_of(one) for one in title)
+    wagon, name, right = map(words_of, title)
     if across is None or along is None or wagon is None or name is None or right is None:
         return None
     above = _TOP - 6
@@ -309,7 +309,7 @@ def _written(histogram: Any, axis: Any, edges: numpy.ndarray, title: Title) -> l
         (wagon, _BOLD, 0.6 if title.name else 1.0, 'font-weight="bold"'),
         (name, _NUMBER, 1.0, 'font-style="italic"'),
     ):
-        # Bold letters are wider.
+        # Divided by 1.1 because bold letters are wider.
         shown, fitted = words.within(room * part / 1.1, size)
         written.append(_text(shown, begin, above, fitted, "start", style))
         begin += shown.width(fitted) * 1.1 + 6
@@ -321,14 +321,14 @@ def _written(histogram: Any, axis: Any, edges: numpy.ndarray, title: Title) -> l
     written.append(turned)
     remark = remark_on(histogram)
     if remark:
-        written.append(_text(Words.plain(remark), _LEFT + 14, _TOP + 26, _SMALL, "start", f'fill="{_REMARK}"'))
+        written.append(_text(Words.plain(remark), _LEFT + 14, _TOP + 26, _SMALL, "start", f'fill="{WARNING}"'))
     return written
 
 
 def _text(words: Words, x: float, y: float, size: float, anchor: str, style: str = "") -> str:
     spans, level = [], 0.0
     for piece in words.pieces:
-        # Of the letters before them.
+        # The vertical shift in SVG is relative to the preceding letters.
         shift = (level - piece.raised) * size
         level = piece.raised
         slant = ' font-style="italic"' if piece.is_italic else ""
@@ -346,7 +346,7 @@ def _text(words: Words, x: float, y: float, size: float, anchor: str, style: str
 
 
 def words_of(written: str) -> Words | None:
-    """A user's text; None if there is a formula in it, or perhaps one, that is not simple."""
+    """Parse a user's text; return None if it contains, or may contain, a formula that is not simple."""
     shown = one_line(written, 10 * _LENGTH_MAX if "$" in written else _LENGTH_MAX)
     if "$" not in shown:
         return Words.plain(shown)
@@ -367,30 +367,30 @@ def words_of(written: str) -> Words | None:
 
 @dataclass(frozen=True)
 class Words:
-    """A text of several pieces."""
+    """A text that consists of several pieces."""
 
     pieces: tuple[Letters, ...]
 
     @classmethod
     def plain(cls, text: str) -> Words:
-        """A text without formulas."""
+        """Return the words of a text without formulas."""
         return cls((Letters(text),) if text else ())
 
     @classmethod
     def raised(cls, text: str) -> Words:
-        """A power."""
+        """Return the words of a superscript."""
         return cls((Letters(text, _INDEX_SIZE, _RAISED),))
 
     def then(self, other: Words) -> Words:
-        """Both, one behind the other."""
+        """Return these words followed by ``other``."""
         return Words((*self.pieces, *other.pieces))
 
     def width(self, size: float) -> float:
-        """About how long it is, in the unit of the size of its letters."""
+        """Return the approximate width for a font size, in the unit of that size."""
         return sum(size * one.size * _width(one.text) for one in self.pieces)
 
     def within(self, room: float, size: float) -> tuple[Words, float]:
-        """The text and the size of its letters, smaller or cut where there is too little room."""
+        """Return the words and their font size, shrunk or truncated to fit into ``room``."""
         width = self.width(size)
         if width <= room:
             return self, size
@@ -404,7 +404,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Letters:
-    """Letters with their size and height as parts of the text's size."""
+    """Consecutive letters with the same style; size and height are relative to the font size."""
 
     text: str
     size: float = 1.0
@@ -420,14 +420,14 @@ def _width(text: str) -> float:
 
 
 class _Formula:
-    """Takes a formula apart."""
+    """A parser that splits a formula into pieces."""
 
     def __init__(self, written: str) -> None:
         self._tokens = [(one.group(1), one.group(2)) for one in _TOKEN.finditer(written)]
         self._place = 0
 
     def pieces(self) -> list[Letters] | None:
-        """The pieces of all of it, None if it is not simple or empty."""
+        """Return the pieces of the formula, or None if it is empty or not simple."""
         try:
             found = self._until_end(Letters(""), depth=0)
         except _NotSimpleError:
@@ -435,7 +435,7 @@ class _Formula:
         return found if found and self._place == len(self._tokens) else None
 
     def _until_end(self, style: Letters, depth: int) -> list[Letters]:
-        """Up to the end, or to the brace that closes."""
+        """Parse up to the closing brace or the end of the formula; return the pieces."""
         found: list[Letters] = []
         while self._place < len(self._tokens) and self._tokens[self._place][1] != "}":
             found += self._next(style, depth)
@@ -478,4 +478,4 @@ class _Formula:
 
 
 class _NotSimpleError(Exception):
-    """A formula has something that is not known here."""
+    """Raised if a formula contains something that this module does not support."""

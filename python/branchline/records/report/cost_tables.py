@@ -1,19 +1,19 @@
-"""The report's tables: the cost of each wagon, branch, file and storage element, the highest first.
+"""The cost tables of the report: a row for each wagon, branch, file and storage element, the highest cost first.
 
-Long lists are cut, so the page of a job with 100 000 files stays small. One row has the sums of the files, or branches,
-that are not shown.
+Long lists are truncated, so that the page of a job with 100 000 files stays small. The last row of a truncated table of
+files or branches has the sums of the hidden rows.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from branchline.base.quantities import count, counted, duration, percent, rate, ratio, share, shares, size
 from branchline.records.diagnosis.figures import codec_name
-from branchline.records.report.charts import Column, Tick, sorted_columns
-from branchline.records.sensors.record import BranchRecord, FileRecord, JobRecord
+from branchline.records.report.charts import ChartBar, Tick, sorted_columns
+from branchline.records.sensors.record import FINISHED, BranchRecord, FileRecord, JobRecord, WagonRecord
 
 FILES_SHOWN_MAX = 12
 BRANCHES_SHOWN_MAX = 16
@@ -23,30 +23,47 @@ Row = TypeVar("Row")
 
 
 class WagonRow(NamedTuple):
-    """One wagon's costs."""
+    """The costs of a wagon."""
 
     name: str
     status: str
     seconds: str
     share: str
     bar: float
-    cpu: str
-    events: str
-    per_thousand: str
-    chunks: str
-    misses: str
-    output: str
+    cells: list[str]
+
+
+class WagonColumn(NamedTuple):
+    """A column in the table of wagons, to the right of the bar: its heading, and a function that returns a wagon's
+    text.
+    """
+
+    heading: str
+    text: Callable[[WagonRecord], str]
+
+
+WAGON_COLUMNS = (
+    WagonColumn("CPU busy", lambda wagon: percent(wagon.cpu_s, wagon.seconds)),
+    WagonColumn("Events", lambda wagon: count(wagon.events)),
+    WagonColumn(
+        "per 1\N{NARROW NO-BREAK SPACE}000 events",
+        lambda wagon: duration(1000 * wagon.seconds / wagon.events) if wagon.events else "-",
+    ),
+    WagonColumn("Chunks", lambda wagon: count(wagon.chunks)),
+    WagonColumn("Late reads", lambda wagon: count(wagon.misses)),
+    WagonColumn("Output", lambda wagon: size(wagon.output_bytes)),
+)
 
 
 class Rows(NamedTuple, Generic[Row]):
-    """The first rows of a table, and how many more only job.json has."""
+    """The first rows of a table, and the number of hidden rows, which are only in job.json."""
 
     rows: list[Row]
     hidden_count: int
 
 
 def first_rows(rows: list[Row]) -> Rows[Row]:
-    """Return as many rows as the page shows."""
+    """Return the first rows, up to the maximum number shown on the page."""
     return Rows(rows[:ROWS_SHOWN_MAX], max(0, len(rows) - ROWS_SHOWN_MAX))
 
 
@@ -54,42 +71,37 @@ def wagon_rows(job: JobRecord) -> list[WagonRow]:
     """Return a row for each wagon, the slowest first."""
     wagons = sorted(job.wagons, key=lambda wagon: -wagon.seconds)
     tenths = shares([wagon.seconds for wagon in wagons])
-    longest_s = max((wagon.seconds for wagon in wagons), default=0.0)
+    longest_s = wagons[0].seconds if wagons else 0.0
     return [
         WagonRow(
             wagon.name,
-            "stopped" if wagon.error else str(wagon.status or "finished"),
+            "stopped" if wagon.error else str(wagon.status or FINISHED),
             duration(wagon.seconds),
             share(tenth, wagon.seconds),
             _bar(wagon.seconds, longest_s),
-            percent(wagon.cpu_s, wagon.seconds),
-            count(wagon.events),
-            duration(1000 * wagon.seconds / wagon.events) if wagon.events else "-",
-            count(wagon.chunks),
-            count(wagon.misses),
-            size(wagon.output_bytes),
+            [column.text(wagon) for column in WAGON_COLUMNS],
         )
         for wagon, tenth in zip(wagons, tenths, strict=True)
     ]
 
 
 def _bar(value: float, largest: float) -> float:
-    """Return the length of a bar in per cent of the longest one."""
+    """Return the length of a bar in per cent of the longest bar."""
     return round(100.0 * value / largest, 2) if largest > 0 else 0.0
 
 
 def late_reads(job: JobRecord) -> str:
-    """Say which branches were read late, because no wagon had named or touched them on the first chunk."""
+    """Describe which branches were read late because no wagon had declared them or used them in the first chunk."""
     misses = sorted(job.misses.items(), key=lambda item: -item[1])
     if not misses:
         return ""
     shown = ", ".join(f"{name} ({count(number)})" for name, number in misses[:8])
     more = f" and {counted(len(misses) - 8, 'more branch', 'more branches')}" if len(misses) > 8 else ""
-    return f"Read late, because no wagon had named or touched them on the first chunk: {shown}{more}."
+    return f"Read late, because no wagon had declared or used them in the first chunk: {shown}{more}."
 
 
 class BranchRow(NamedTuple):
-    """One branch's costs."""
+    """The costs of a branch."""
 
     name: str
     codec: str
@@ -105,7 +117,7 @@ class BranchRow(NamedTuple):
 
 
 class LargestRows(NamedTuple, Generic[Row]):
-    """The largest rows of a table, and one that adds up the rest (None when nothing is left out)."""
+    """The largest rows of a table, and a row with the sums of the hidden ones (None if no rows are hidden)."""
 
     rows: list[Row]
     rest: Row | None
@@ -117,7 +129,7 @@ def _cost_s(branch: BranchRecord) -> float:
 
 
 def branch_table(job: JobRecord) -> LargestRows[BranchRow]:
-    """Return the branches that cost most time, and the sums of the others."""
+    """Return the branches with the highest cost, and the sums of the remaining branches."""
     branches = sorted(job.branches, key=lambda branch: (-_cost_s(branch), branch.name))
     shown, left = _cut(branches, BRANCHES_SHOWN_MAX)
     tenths = shares([*map(_cost_s, shown), sum(map(_cost_s, left))])
@@ -151,14 +163,17 @@ def _branch_row(branch: BranchRecord, name: str, tenths: int, largest_s: float) 
 
 
 def _cut(items: Sequence[Row], rows_max: int) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Split into what is shown and what is added up; a rest of one would need the same room as the item itself."""
+    """Split items into those shown individually and those summed up in one row.
+
+    A single remaining item is shown individually, because it takes no more space than a row of sums.
+    """
     if len(items) <= rows_max + 1:
         return items, []
     return items[:rows_max], items[rows_max:]
 
 
 class FileRow(NamedTuple):
-    """One file's costs."""
+    """The costs of a file."""
 
     name: str
     events: str
@@ -173,24 +188,24 @@ class FileRow(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The slowest files, the folder that they have in common, the times of all, and a sentence on their median."""
+    """The slowest files, their common folder, the read times of all files as a chart, and a sentence on the median
+    time.
+    """
 
     table: LargestRows[FileRow]
     folder: str
-    columns: list[Column]
+    columns: list[ChartBar]
     ticks: list[Tick]
     summary: str
 
 
-def _file_seconds(file: FileRecord) -> float:
-    return file.wall_s
-
-
 def file_costs(job: JobRecord) -> Files:
-    """Return the slowest files, the sums of the others, and the distribution of the times of all."""
-    files = sorted(job.files, key=lambda file: (-_file_seconds(file), file.path))
+    """Return the slowest files, the sums of the remaining files, and the distribution of the read times of all
+    files.
+    """
+    files = sorted(job.files, key=lambda file: (-file.wall_s, file.path))
     shown, left = _cut(files, FILES_SHOWN_MAX)
-    longest_s = _file_seconds(files[0]) if files else 0.0
+    longest_s = files[0].wall_s if files else 0.0
     folder = _common_folder([str(file.path) for file in shown])
     rows = [_file_row(file, folder, longest_s) for file in shown]
     rest = None
@@ -201,10 +216,10 @@ def file_costs(job: JobRecord) -> Files:
             merged.events += one.events
             merged.wall_s += one.wall_s
         rest = _file_row(merged, "", 0.0)
-    columns, ticks = sorted_columns([_file_seconds(file) for file in files])
+    columns, ticks = sorted_columns([file.wall_s for file in files])
     summary = ""
     if len(files) > 1:
-        median_s = statistics.median(map(_file_seconds, files))
+        median_s = statistics.median(file.wall_s for file in files)
         summary = f"The median of the {counted(len(files), 'file')} is {duration(median_s)}, "
         summary += f"the slowest took {duration(longest_s)}"
         summary += f", {ratio(longest_s, median_s, 2)} times as long." if median_s > 0 else "."
@@ -212,7 +227,7 @@ def file_costs(job: JobRecord) -> Files:
 
 
 def _common_folder(paths: Sequence[str]) -> str:
-    """Return the folder, with its last slash, that all paths begin with; empty when there is none."""
+    """Return the common folder of all paths, with a trailing slash; empty if there is none."""
     if not paths:
         return ""
     first, last = min(paths), max(paths)
@@ -223,7 +238,7 @@ def _common_folder(paths: Sequence[str]) -> str:
 
 
 def _file_row(file: FileRecord, folder: str, longest_s: float) -> FileRow:
-    seconds, calls, events = _file_seconds(file), file.read_calls or 0, file.events or 0
+    seconds, calls, events = file.wall_s, file.read_calls or 0, file.events or 0
     return FileRow(
         str(file.path).removeprefix(folder),
         count(events),
@@ -239,7 +254,7 @@ def _file_row(file: FileRecord, folder: str, longest_s: float) -> FileRow:
 
 
 class ElementRow(NamedTuple):
-    """One storage element's costs."""
+    """The costs of a storage element."""
 
     name: str
     files: str

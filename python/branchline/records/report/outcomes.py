@@ -1,4 +1,4 @@
-"""The results of a job in its report: cutflows, tables, merges, and results taken from earlier runs."""
+"""The outcomes of a job in its report: cutflows, tables, merges, and results reused from earlier runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from branchline.records.diagnosis.figures import partial_note
 from branchline.records.sensors.record import CutflowRecord, JobRecord, MergeStage
 from branchline.records.sensors.record_parts import TableRecord
 
-#: Wagons that a sentence names; the others are counted.
+#: Maximum number of wagons listed by name in a sentence; the remaining ones are only counted.
 NAMES_SHOWN_MAX = 5
-#: Tables, and columns of a table, that are named; job.json has all of them.
+#: Maximum number of tables, and of a table's columns, that the report lists; job.json lists all of them.
 TABLES_SHOWN_MAX = 40
 COLUMNS_SHOWN_MAX = 6
 
@@ -22,7 +22,12 @@ COLUMNS_SHOWN_MAX = 6
 
 
 class CutRow(NamedTuple):
-    """One cut: how many events pass it and all before it, as parts of those before and of all, and their weights."""
+    """One cut of a cutflow.
+
+    ``events`` is the number of events that pass this cut and all earlier cuts. ``of_last`` is the fraction of the
+    events that passed the previous cut, ``of_all`` the fraction of all events, and ``weight`` the sum of the events'
+    weights.
+    """
 
     name: str
     events: str
@@ -32,7 +37,7 @@ class CutRow(NamedTuple):
 
 
 class CutflowTable(NamedTuple):
-    """One cutflow: the wagon that returned it, where in what it returned, and its cuts in their order."""
+    """One cutflow: the wagon that returned it, its position in the wagon's return value, and its cuts in order."""
 
     wagon: str
     name: str
@@ -40,7 +45,7 @@ class CutflowTable(NamedTuple):
 
 
 def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
-    """Return the cutflows of all wagons, in their order."""
+    """Return the cutflows of all wagons, in the order of the wagons."""
     return [
         CutflowTable(wagon.name, flow.name, list(_cut_rows(flow)))
         for wagon in job.wagons
@@ -50,7 +55,7 @@ def cutflow_tables(job: JobRecord) -> list[CutflowTable]:
 
 
 def left_out_sentences(job: JobRecord) -> list[str]:
-    """Return a sentence for each wagon of whose cutflows the record has only the first."""
+    """Return a sentence for each wagon that returned more cutflows than the record contains."""
     return [
         f"job.json and the report have {count(len(wagon.cutflows))} of the "
         f"{count(len(wagon.cutflows) + wagon.cutflows_left_out)} cutflows of {wagon.name}; its results have all of them"
@@ -68,7 +73,7 @@ def _cut_rows(flow: CutflowRecord) -> Iterator[CutRow]:
 
 
 def _part(number: int, of: int) -> str:
-    """Three digits: few events of many are what a selection looks for."""
+    """Return a percentage with three significant digits, because selections often keep very few events."""
     return f"{significant(100 * number / of)} %" if of else "-"
 
 
@@ -76,7 +81,7 @@ def _part(number: int, of: int) -> str:
 
 
 class TableRow(NamedTuple):
-    """A table as the page shows it."""
+    """A table as shown in the report."""
 
     wagon: str
     key: str
@@ -90,25 +95,33 @@ class TableRow(NamedTuple):
 
 
 def table_rows(job: JobRecord) -> list[TableRow]:
-    """The tables of a job, in the order of its wagons."""
-    return [
-        TableRow(
+    """Return the tables of a job, in the order of its wagons."""
+    rows = []
+    for one in job.tables[:TABLES_SHOWN_MAX]:
+        names = list(one.columns)
+        more = f" and {len(names) - COLUMNS_SHOWN_MAX} more" if len(names) > COLUMNS_SHOWN_MAX else ""
+        columns = f"{count(len(names))}: {', '.join(names[:COLUMNS_SHOWN_MAX])}{more}"
+        merging = counted(one.pieces, "piece")
+        if one.merge_stages:
+            stages = counted(one.merge_stages, "stage")
+            merging += f" in {stages}, {size(one.merge_bytes)} copied in {duration(one.merge_s)}"
+        row = TableRow(
             one.wagon,
             one.key or "all of it",
             one.format,
             _place(one),
             count(one.rows),
             size(one.size_bytes),
-            _columns(one),
-            _merging(one),
+            columns,
+            merging,
             partial_note(job, one.wagon) or "",
         )
-        for one in job.tables[:TABLES_SHOWN_MAX]
-    ]
+        rows.append(row)
+    return rows
 
 
 def table_sentences(job: JobRecord) -> list[str]:
-    """Where the tables are, in sentences for the terminal."""
+    """Return a sentence for each table that a wagon returned, with the location of its files, for the terminal."""
     return [
         f"table {one.wagon}{'/' if one.key else ''}{one.key}: {counted(one.rows, 'row')}, {size(one.size_bytes)}, "
         f"{_place(one)}"
@@ -123,25 +136,11 @@ def _place(table: TableRecord) -> str:
     return f"{folder}/ ({counted(len(table.files), 'file')}{'' if table.is_merged else ', not merged'})"
 
 
-def _columns(table: TableRecord) -> str:
-    names = list(table.columns)
-    more = f" and {len(names) - COLUMNS_SHOWN_MAX} more" if len(names) > COLUMNS_SHOWN_MAX else ""
-    return f"{count(len(names))}: {', '.join(names[:COLUMNS_SHOWN_MAX])}{more}"
-
-
-def _merging(table: TableRecord) -> str:
-    pieces = counted(table.pieces, "piece")
-    if not table.merge_stages:
-        return pieces
-    stages = counted(table.merge_stages, "stage")
-    return f"{pieces} in {stages}, {size(table.merge_bytes)} copied in {duration(table.merge_s)}"
-
-
 # --- merges and earlier runs ------------------------------------------------------------------------------------------
 
 
 def merge_stages_text(stages: Iterable[MergeStage]) -> str:
-    """Return what each stage folded and how long that took; empty without stages."""
+    """Describe what each stage merged and how long it took; empty without stages."""
     return "; ".join(
         f"stage {one.stage}: {counted(one.results, 'result')} into {count(one.nodes)} in {duration(one.seconds)}"
         for one in stages
@@ -149,10 +148,10 @@ def merge_stages_text(stages: Iterable[MergeStage]) -> str:
 
 
 def reuse_sentences(job: JobRecord) -> list[str]:
-    """Return how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
+    """Return sentences on how many sub-jobs were reused, which wagons ran, and why some results could not be reused."""
     sentences = []
     if any(one.subjobs_reused for one in job.wagons):
-        taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} taken from earlier runs"
+        taken = f"{count(job.subjobs_reused)} of {counted(job.subjobs, 'sub-job')} reused from earlier runs"
         ran = [(one.name, job.subjobs_done - one.subjobs_reused) for one in job.wagons]
         ran = [(name, subjobs) for name, subjobs in ran if subjobs > 0]
         named = ", ".join(f"{name} in {count(subjobs)}" for name, subjobs in ran[:NAMES_SHOWN_MAX])
@@ -166,3 +165,17 @@ def reuse_sentences(job: JobRecord) -> list[str]:
     if len(unknown) > NAMES_SHOWN_MAX:
         sentences.append(f"results of {len(unknown) - NAMES_SHOWN_MAX} more wagons cannot be reused")
     return [*sentences, *job.reuse_notes]
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def errors_of(record: JobRecord) -> list[str]:
+    """Return a sentence for each error of a job."""
+    sentences = [error.message for error in record.errors]
+    sentences += [wagon.error.sentence(wagon.name) for wagon in record.wagons if wagon.error is not None]
+    for skipped in record.skipped:
+        lost = skipped.entries_lost
+        events = "an unknown number of events" if lost is None else f"{count(lost)} events"
+        sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
+    return sentences

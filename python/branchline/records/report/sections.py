@@ -1,15 +1,17 @@
-"""The content of the report's page: the record of a job as texts and small charts.
+"""The content of the report page: a job's record as text and small charts.
 
-Each function makes one section; the tables of what cost how much are in tables.py.
+Each function creates one section; the cost tables are in `cost_tables.py`.
 """
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from branchline.base import palette
 from branchline.base.quantities import (
+    MB,
     count,
     counted,
     duration,
@@ -22,7 +24,14 @@ from branchline.base.quantities import (
     size,
 )
 from branchline.records.diagnosis.diagnosis import UNWANTED_SHARE, diagnosis
-from branchline.records.diagnosis.figures import delivered_bytes, partial_note, unwanted_bytes
+from branchline.records.diagnosis.figures import (
+    delivered_bytes,
+    first_only,
+    local_copies,
+    partial_note,
+    remarks,
+    unwanted_bytes,
+)
 from branchline.records.report.activity import (
     NodeRow,
     SiteTable,
@@ -34,7 +43,7 @@ from branchline.records.report.activity import (
     retry_sentences,
     site_table,
 )
-from branchline.records.report.charts import Chart, Series, Slice, rates_chart, stack
+from branchline.records.report.charts import Chart, CumulativeSeries, Slice, rates_chart, stack
 from branchline.records.report.cost_tables import (
     BranchRow,
     ElementRow,
@@ -49,59 +58,73 @@ from branchline.records.report.cost_tables import (
     late_reads,
     wagon_rows,
 )
-from branchline.records.report.job_summary import conditions
-from branchline.records.report.outcomes import CutflowTable, TableRow, cutflow_tables, left_out_sentences, table_rows
+from branchline.records.report.outcomes import (
+    CutflowTable,
+    TableRow,
+    cutflow_tables,
+    left_out_sentences,
+    reuse_sentences,
+    table_rows,
+)
 from branchline.records.report.troubles import (
     lost_sentences,
+    measure_sentences,
     memory_sentences,
     missing_sentences,
     repeated_sentences,
     trouble_sentences,
     warning_sentences,
 )
-from branchline.records.sensors.record import JobRecord, SkippedFile
+from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, JobRecord, LinkRecord
+from branchline.records.sensors.record_parts import SampleRecord
 
 RESULTS_SHOWN_MAX = 40
 WORKERS_SHOWN_MAX = 16
 PROBLEMS_SHOWN_MAX = 10
 SKIPPED_SHOWN_MAX = 40
+#: Read settings up to this value are shown as counts, larger ones as sizes in bytes.
+SETTING_COUNT_MAX = 1024
 
 VERDICTS = {
-    "finished": "Finished, but not everything went well.",
-    "partial": "This result is partial.",
-    "failed": "This job failed.",
+    FINISHED: "Finished, but not everything went well.",
+    PARTIAL: "This result is partial.",
+    FAILED: "This job failed.",
 }
 
 
 class Phase(NamedTuple):
-    """How a phase is called and drawn."""
+    """A phase of a job: its name, its label, and what it means."""
 
     name: str
     label: str
     meaning: str
-    colour: str
+
+    @property
+    def colour(self) -> str:
+        """The phase's colour; phases that this version does not know have the colour of "other"."""
+        return palette.PHASES.get(self.name, palette.PHASES["other"])
 
 
-#: In the order in which they follow each other, for a chunk and for a job.
+#: All phases, in the order in which they occur while a chunk is processed and a job runs.
 PHASES = (
-    Phase("start", "Starting", "processes, imports, the dataset's list", "#8d99a6"),
-    Phase("plan", "Opening, planning", "headers and metadata of files", "#8fb3d1"),
-    Phase("warmup", "Warming up", "imports and compilation in the first chunks of workers", "#a9b7c4"),
-    Phase("wait", "Waiting for data", "the storage had not delivered yet", "#4f7cac"),
-    Phase("decompress", "Decompressing", "baskets being unpacked", "#d9822b"),
-    Phase("decode", "Decoding", "bytes becoming arrays", "#eab54d"),
-    Phase("wagons", "Wagons", "the analysis itself", "#4a9273"),
-    Phase("merge", "Merging", "results of the sub-jobs added up", "#7d6b9e"),
-    Phase("write", "Writing", "results and pictures", "#b3a3cc"),
-    Phase("idle", "Idle", "workers without work", "#dfe3e7"),
-    Phase("lost", "Lost", "workers that ended before their result", "#b5523b"),
-    Phase("other", "Not accounted for", "measured by no phase", "#c9b8b0"),
+    Phase("start", "Starting", "processes, imports, the dataset's list"),
+    Phase("plan", "Opening, planning", "headers and metadata of files"),
+    Phase("warmup", "Warming up", "imports and compilation in the first chunks of workers"),
+    Phase("wait", "Waiting for data", "the storage had not delivered yet"),
+    Phase("decompress", "Decompressing", "baskets being unpacked"),
+    Phase("decode", "Decoding", "bytes becoming arrays"),
+    Phase("wagons", "Wagons", "the analysis itself"),
+    Phase("merge", "Merging", "results of the sub-jobs added up"),
+    Phase("write", "Writing", "results and pictures"),
+    Phase("idle", "Idle", "workers without work"),
+    Phase("lost", "Lost", "workers that ended before their result"),
+    Phase("other", "Not accounted for", "measured by no phase"),
 )
-_READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = "#4f7cac", "#d9822b", "#4a9273"
+_READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = (palette.PHASES[one] for one in ("wait", "decompress", "wagons"))
 
 
 class PageContent(NamedTuple):
-    """What the page's template shows, by these names."""
+    """The variables of the report page's template."""
 
     sentence: str
     status: str
@@ -124,17 +147,17 @@ class PageContent(NamedTuple):
     unwanted_reads: str
     elements: Rows[ElementRow]
     sites: SiteTable
-    results: Results
+    results: ResultRows
     tables: list[TableRow]
     conditions: list[tuple[str, str]]
 
 
 def page_content(job: JobRecord) -> PageContent:
-    """Return the content of the page of a job."""
+    """Return the content of the report page for a job."""
     return PageContent(
         sentence=diagnosis(job),
-        status=job.status or "failed",
-        verdict=VERDICTS.get(job.status or "failed", "This job has not come to its end."),
+        status=job.status or FAILED,
+        verdict=VERDICTS.get(job.status or FAILED, "This job has not finished."),
         headline=_headline(job),
         facts=_facts(job),
         problems=_problems(job),
@@ -159,15 +182,11 @@ def page_content(job: JobRecord) -> PageContent:
     )
 
 
-def _per_second(number: float, seconds: float) -> str:
-    return significant(number / seconds) if seconds > 0 else "-"
-
-
 # --- the top of the page ---------------------------------------------------------------------------------------------
 
 
 class Fact(NamedTuple):
-    """One figure at the top: its value, its name, and a line of context."""
+    """A number at the top of the page: its value, its name, and a line of context."""
 
     value: str
     label: str
@@ -175,7 +194,7 @@ class Fact(NamedTuple):
 
 
 class Headline(NamedTuple):
-    """The machine and the time of the start, for people and as ISO 8601."""
+    """The job's machine and start time, as text and as ISO 8601."""
 
     host: str
     started: str
@@ -195,44 +214,38 @@ def _facts(job: JobRecord) -> list[Fact]:
     wall_s, events = job.wall_s, job.events
     read, plain, calls = job.totals.bytes_read, job.totals.plain_bytes, job.totals.read_calls
     files_count = len(job.files)
+    delivered = delivered_bytes(job)
+    wanted = percent(delivered - unwanted_bytes(job), delivered)
+    call_size = f"{size(read / calls)} each" if calls else "nothing read"
     return [
         Fact(duration(wall_s), "wall time", f"{duration(job.cpu_s)} of CPU time"),
         Fact(count(events), "events", f"in {counted(files_count, 'file')}"),
-        Fact(_per_second(events, wall_s), "events/s", f"{counted(job.workers or 1, 'worker')}"),
-        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, {_wanted(job)} of it wanted"),
+        Fact(significant(events / wall_s) if wall_s > 0 else "-", "events/s", f"{counted(job.workers or 1, 'worker')}"),
+        Fact(rate(read, wall_s), "read from storage", f"{size(read)}, {wanted} of it wanted"),
         Fact(rate(plain, wall_s), "after decompression", f"{size(plain)} in all"),
         Fact(
             ratio(1000 * calls, events, 2),
             "read calls per 1 000 events",
-            f"{counted(int(calls), 'call')}, {_call_size(read, calls)}",
+            f"{counted(int(calls), 'call')}, {call_size}",
         ),
         Fact(size(job.memory_peak_bytes), "peak memory", "all processes together"),
     ]
 
 
-def _wanted(job: JobRecord) -> str:
-    delivered = delivered_bytes(job)
-    return percent(delivered - unwanted_bytes(job), delivered)
-
-
 def _unwanted_reads(job: JobRecord) -> str:
-    """Say how many bytes were read that are no wanted baskets, and why."""
+    """Describe how many of the bytes read do not belong to needed baskets, and why they were read."""
     read, unwanted = delivered_bytes(job), unwanted_bytes(job)
     if not read or unwanted < UNWANTED_SHARE * read:
         return ""
     branches = counted(len(job.branches), "branch that was", "branches that were")
     return (
-        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} wanted. The rest lies "
-        "between them or is metadata. Small files are read whole, since one request takes less time than many."
+        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} needed. The rest is "
+        "between them or metadata. Small files are read whole, since one request takes less time than many."
     )
 
 
-def _call_size(read: float, calls: float) -> str:
-    return f"{size(read / calls)} each" if calls else "nothing read"
-
-
 class Problem(NamedTuple):
-    """Something that went wrong: one line, and what is folded below it."""
+    """A problem of the job: one line, and details that are folded below it."""
 
     title: str
     text: str
@@ -241,35 +254,35 @@ class Problem(NamedTuple):
 
 
 def _problems(job: JobRecord) -> list[Problem]:
-    problems = [
-        _missing_events,
-        _job_errors,
-        _wagon_errors,
-        _warnings,
-        _missing_subjobs,
-        _failures,
-        _restarted,
-        _skipped_files,
-        _recovered_files,
-        _lost_workers,
-        _memory_retries,
-        _repeated,
-        _storage_troubles,
+    return [
+        *_missing_events(job),
+        *_job_errors(job),
+        *_wagon_errors(job),
+        *_listed("Results that may be wrong", warning_sentences(job)),
+        *_missing_subjobs(job),
+        *_failures(job),
+        *_listed("Restarted", restarted_sentences(job)),
+        *_listed("Resubmitted", retry_sentences(job)),
+        *_skipped_files(job),
+        *_recovered_files(job),
+        *_listed("Workers", lost_sentences(job)),
+        *_listed("Memory", memory_sentences(job)),
+        *_listed("Ran twice", repeated_sentences(job)),
+        *_listed("Storage", trouble_sentences(job)),
     ]
-    return [one for of_kind in problems for one in of_kind(job)]
 
 
 def _missing_events(job: JobRecord) -> Iterable[Problem]:
     events, expected = job.events, (job.events_expected or 0)
     if job.interrupted:
-        yield Problem("Interrupted", "The job was stopped before its end. What was finished by then is kept.", [], "")
+        yield Problem("Interrupted", "The job was stopped early. Finished results are kept.", [], "")
     if expected > events:
         text = f"{count(events)} of {count(expected)} events were processed ({percent(events, expected)})."
         yield Problem("Not all events", text, [], "")
 
 
 def _job_errors(job: JobRecord) -> Iterable[Problem]:
-    # What is missing has an entry of its own.
+    # The error for missing sub-jobs is left out, because they have a separate entry.
     errors = [one for one in job.errors if not (job.missing and one.type == "MissingSubJobsError")]
     for error in errors[:PROBLEMS_SHOWN_MAX]:
         yield Problem(str(error.type or "Error"), str(error.message or ""), [], error.traceback or "")
@@ -312,27 +325,14 @@ def _failures(job: JobRecord) -> Iterable[Problem]:
         yield Problem("More failures", text, [], "")
 
 
-def _restarted(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Started again", restarted_sentences(job))
-    yield from _listed("Sent again", retry_sentences(job))
-
-
-def _memory_retries(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Memory", memory_sentences(job))
-
-
-def _repeated(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Ran twice", repeated_sentences(job))
-
-
 def _listed(title: str, sentences: list[str]) -> Iterable[Problem]:
-    """One problem for all sentences: the first is its text, the others are listed below it."""
+    """Yield a single problem for all sentences: the first sentence is its text, the rest are listed below it."""
     if sentences:
         yield Problem(title, sentences[0], _first(sentences[1:], PROBLEMS_SHOWN_MAX, "entry", "entries"), "")
 
 
 def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = None) -> list[str]:
-    """The first lines, and one that says how many more job.json lists."""
+    """Return the first lines, followed by a line with the number of remaining ones, which are only in job.json."""
     if len(lines) <= lines_max:
         return lines
     left = len(lines) - lines_max
@@ -343,6 +343,8 @@ def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = Non
 
 
 def _skipped_files(job: JobRecord) -> Iterable[Problem]:
+    if not job.skipped:
+        return
     of_missing = {(file.path, file.error) for one in job.missing for file in one.skipped()}
     skipped = [one for one in job.skipped if (one.path, one.error) not in of_missing]
     if not skipped:
@@ -354,7 +356,11 @@ def _skipped_files(job: JobRecord) -> Iterable[Problem]:
     if unknown:
         parts.append(f"an unknown number lost in {counted(unknown, 'file')} whose tree could not be read")
     text = f"{count(len(skipped))} of {counted(files_count, 'file')}: {', and '.join(parts)}"
-    lines = [f"{file.path}: {_lost(file)}. {_without_path(file)}" for file in skipped]
+    lines = []
+    for file in skipped:
+        lost_here = "an unknown number of events" if file.entries_lost is None else counted(file.entries_lost, "event")
+        # Some errors start with the file's path, which the line already shows.
+        lines.append(f"{file.path}: {lost_here} lost. {str(file.error).removeprefix(f'{file.path}: ')}")
     yield Problem("Skipped files", f"{text}.", _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
 
 
@@ -365,39 +371,17 @@ def _recovered_files(job: JobRecord) -> Iterable[Problem]:
     files_count = max(len(job.dataset), len(recovered))
     text = (
         f"{count(len(recovered))} of {counted(files_count, 'file')} were never closed: the job that wrote them was "
-        "killed, or still writes. Their last saved state was read; entries written later are lost."
+        "killed or is still writing. Their last saved state was read; entries written later are lost."
     )
     lines = [f"{file.path}: {counted(file.keys, 'key')} found" for file in recovered]
     yield Problem("Recovered files", text, _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
-
-
-def _lost_workers(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Workers", lost_sentences(job))
-
-
-def _warnings(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Results that may be wrong", warning_sentences(job))
-
-
-def _storage_troubles(job: JobRecord) -> Iterable[Problem]:
-    yield from _listed("Storage", trouble_sentences(job))
-
-
-def _without_path(file: SkippedFile) -> str:
-    """Return why a file was skipped, without the file's name in front, which stands there already."""
-    return str(file.error).removeprefix(f"{file.path}: ")
-
-
-def _lost(file: SkippedFile) -> str:
-    lost = file.entries_lost
-    return "an unknown number of events lost" if lost is None else f"{counted(lost, 'event')} lost"
 
 
 # --- where the time went ---------------------------------------------------------------------------------------------
 
 
 class PhaseRow(NamedTuple):
-    """One phase in the legend of the bar."""
+    """A phase in the legend of the stacked bar."""
 
     label: str
     meaning: str
@@ -407,32 +391,27 @@ class PhaseRow(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """The bar of phases, its legend, and how well they add up to the wall time."""
+    """The stacked bar of phases, its legend, and a note on how well the phases add up to the wall time."""
 
     slices: list[Slice]
     rows: list[PhaseRow]
     sum_note: str
 
 
-def _known_phases(seconds: Mapping[str, float]) -> list[tuple[Phase, float]]:
-    """Return every phase of a record with its seconds; one that this page does not know is shown by its own name."""
-    known = {phase.name for phase in PHASES}
-    others = [Phase(str(name), str(name), "", "#c9b8b0") for name in seconds if name not in known]
-    return [(phase, seconds.get(phase.name, 0.0)) for phase in (*PHASES, *others)]
-
-
 def _phases(job: JobRecord) -> Phases:
-    phases = _known_phases(job.phases)
+    known = {phase.name for phase in PHASES}
+    # Phases that this version does not know are shown under their own name.
+    others = [Phase(str(name), str(name), "") for name in job.phases if name not in known]
+    phases = [(phase, job.phases.get(phase.name, 0.0)) for phase in (*PHASES, *others)]
     wall_s = job.wall_s
-    sum_s = sum(seconds for _, seconds in phases)
-    whole_s = max(wall_s, sum_s)
-    tenths = shares([seconds for _, seconds in phases])
+    times_s = [seconds for _, seconds in phases]
+    sum_s = sum(times_s)
     rows = [
         PhaseRow(phase.label, phase.meaning, phase.colour, duration(seconds), share(tenth, seconds))
-        for (phase, seconds), tenth in zip(phases, tenths, strict=True)
+        for (phase, seconds), tenth in zip(phases, shares(times_s), strict=True)
         if seconds > 0
     ]
-    slices = stack([(phase.label, seconds, phase.colour) for phase, seconds in phases], whole_s)
+    slices = stack([(phase.label, seconds, phase.colour) for phase, seconds in phases], max(wall_s, sum_s))
     note = f"Together {duration(sum_s)}, {percent(sum_s, wall_s)} of the wall time of {duration(wall_s)}."
     if (job.workers or 1) > 1:
         note += f" Each phase is the mean over the {job.workers} workers."
@@ -440,14 +419,14 @@ def _phases(job: JobRecord) -> Phases:
 
 
 class WorkerRow(NamedTuple):
-    """One worker's own bar."""
+    """The bar of one worker."""
 
     name: str
     slices: list[Slice]
 
 
 class Workers(NamedTuple):
-    """Bars of single workers, and how many more there were."""
+    """Bars of individual workers, and the number of hidden workers."""
 
     rows: list[WorkerRow]
     hidden_count: int
@@ -471,10 +450,10 @@ def _charts(job: JobRecord) -> list[Chart]:
     points = job.timeline
     times = [float(point.t_s) for point in points]
     wall_s = job.wall_s
-    events = [Series("events", _EVENTS_COLOUR, [float(point.events) for point in points])]
+    events = [CumulativeSeries("events", _EVENTS_COLOUR, [float(point.events) for point in points])]
     data = [
-        Series("after decompression", _PLAIN_COLOUR, [float(point.plain_bytes) for point in points], 1e-6),
-        Series("read from storage", _READ_COLOUR, [float(point.bytes_read) for point in points], 1e-6),
+        CumulativeSeries("after decompression", _PLAIN_COLOUR, [float(point.plain_bytes) for point in points], 1 / MB),
+        CumulativeSeries("read from storage", _READ_COLOUR, [float(point.bytes_read) for point in points], 1 / MB),
     ]
     charts = (
         rates_chart("Events", "events/s", times, events, wall_s),
@@ -483,7 +462,7 @@ def _charts(job: JobRecord) -> list[Chart]:
     return [chart for chart in charts if chart is not None]
 
 
-# --- results and conditions ------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 class ResultRow(NamedTuple):
@@ -498,36 +477,107 @@ class ResultRow(NamedTuple):
     partial: str
 
 
-class Results(NamedTuple):
-    """The outputs listed, and how many more there are."""
+class ResultRows(NamedTuple):
+    """The outputs shown, and the number of hidden outputs."""
 
     rows: list[ResultRow]
     hidden_count: int
 
 
-def _results(job: JobRecord) -> Results:
+def _results(job: JobRecord) -> ResultRows:
     results = job.results
     outputs: dict[str, int] = {}
     for result in results:
         outputs[result.wagon] = outputs.get(result.wagon, 0) + 1
-    # An output with a note may be missed in results.root, so it is always listed.
+    # Outputs with a note are listed first, because they may be missing from results.root.
     shown = sorted(results, key=lambda result: not result.note)[:RESULTS_SHOWN_MAX]
-    rows = [
-        ResultRow(
+    rows = []
+    for result in shown:
+        in_root = result.root[0] if result.root else ""
+        if len(result.root) > 1:
+            in_root += f" and {count(len(result.root) - 1)} more"
+        row = ResultRow(
             result.wagon,
             result.key or ("all of it" if outputs[result.wagon] == 1 else "everything else"),
             result.format,
             ", ".join(result.files[:3]),
-            _in_root(result.root),
+            in_root,
             result.note or "",
             partial_note(job, result.wagon),
         )
-        for result in shown
+        rows.append(row)
+    return ResultRows(rows, len(results) - len(rows))
+
+
+# --- conditions -------------------------------------------------------------------------------------------------------
+
+
+def conditions(job: JobRecord) -> list[tuple[str, str]]:
+    """Return the conditions under which the job ran, as (name, text) pairs."""
+    files = job.dataset
+    dataset = f"{counted(len(files), 'file')}, {size(sum(file.size_bytes or 0 for file in files))}"
+    trees = sorted({str(file.tree) for file in files if file.tree})
+    if trees:
+        dataset += f", tree {', '.join(trees[:3])}"
+    cores = f"{counted(job.cpu_count or 1, 'core')}"
+    workers, threads = job.workers or 1, job.threads or 1
+    parameters_set = [
+        f"{wagon.name}.{one.name} = {one.value}" for wagon in job.wagons for one in wagon.parameters if one.is_set
     ]
-    return Results(rows, len(results) - len(rows))
+    memory = f"{size(job.memory_peak_bytes)} at the peak"
+    if job.memory_limit_bytes:
+        memory += f", limit {size(job.memory_limit_bytes)} for the reading of each worker"
+    # The access mode, and the settings that differ from their defaults.
+    settings = [f"{name.replace('_', ' ')} {_setting(value)}" for name, value in job.access.chosen()]
+    access = ". ".join([", ".join([job.access.mode, *settings]), *map(_chosen, job.links)])
+    packages = {"Branchline": job.branchline, **job.versions}
+    rows = [
+        ("Command", str(job.command or "")),
+        ("Dataset", dataset),
+        ("Part of it", first_only(job)),
+        ("Parameters", ", ".join(parameters_set)),
+        ("Samples", "; ".join(map(_sample, job.samples))),
+        ("First file", str(files[0].path) if files else ""),
+        ("Host", " ".join(filter(None, (str(job.host or ""), f"({cores})")))),
+        ("Workers", f"{counted(workers, 'process', 'processes')} of {counted(threads, 'decoding thread')}"),
+        ("Sub-jobs", f"{count(job.subjobs_done)} of {count(job.subjobs)} finished" if job.subjobs else ""),
+        ("Measures", " ".join(measure_sentences(job))),
+        ("Earlier runs", "; ".join(reuse_sentences(job))),
+        ("Memory", memory),
+        ("Access", access),
+        ("Local copies", local_copies(job)),
+        ("Storage", "; ".join(remarks(job))),
+        ("Started", str(job.started or "")),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in packages.items() if version)),
+    ]
+    return [(name, text) for name, text in rows if text]
 
 
-def _in_root(names: Sequence[str]) -> str:
-    if len(names) > 1:
-        return f"{names[0]} and {count(len(names) - 1)} more"
-    return names[0] if names else ""
+def _chosen(link: LinkRecord) -> str:
+    """Describe the link to a storage element, and the prefetch settings chosen for it."""
+    speed = link.bytes_per_second
+    bandwidth = f"bandwidth {size(speed)}/s" if speed else "bandwidth not measured (too few bytes)"
+    found = f"{link.name}: round trip {duration(link.round_trip_s)}, {bandwidth}"
+    requests = link.requests_in_flight
+    if not requests:
+        return f"{found}, no prefetching"
+    return (
+        f"{found}, prefetching of up to {counted(requests, 'request')} and {size(link.bytes_in_flight)}, "
+        f"ranges joined over gaps of {size(link.gap_bytes)}"
+    )
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g} s"
+    return size(value) if isinstance(value, int) and value > SETTING_COUNT_MAX else str(value)
+
+
+def _sample(sample: SampleRecord) -> str:
+    """Describe a sample, with the factor that scales its results to the luminosity."""
+    text = f"{sample.name}: {counted(sample.events, 'event')}"
+    if sample.sum_of_weights is not None:
+        text += f", sum of weights {sample.sum_of_weights:.6g} ({sample.sum_of_weights_from})"
+    if sample.factor is not None and not sample.is_data:
+        text += f", factor {sample.factor:.4g} for {sample.luminosity_per_fb:g} / fb"
+    return f"{text} ({sample.note})" if sample.note else text

@@ -1,1 +1,1 @@
-"""The files in an output directory: results of wagons in ROOT, JSON and Arrow formats, and `job.json`."""
+"""The files in an output directory: wagons' results in ROOT, JSON and Arrow formats, and `job.json`."""

@@ -1,7 +1,7 @@
-"""job.json and sensors.parquet: the record of a job, for programs.
+"""Writes and reads job.json and sensors.parquet: a job's record for other programs.
 
-Tables for Arrow are made of the bytes of their columns: Arrow asks pandas about each list that it is given, and loads
-it for that, which takes 0.35 s of CPU for nothing.
+Arrow tables are created from the bytes of their columns. If they were created from lists, Arrow would check for pandas
+objects and import pandas for that, which takes 0.35 s of CPU time.
 """
 
 from __future__ import annotations
@@ -9,19 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from branchline.base.limits import JOB_FILE_MAX_BYTES
 from branchline.base.whole_files import read_plain, whole_file, write_whole
-from branchline.records.result_files.outputs import Part, take_apart
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.sensor_list import SensorRow
 
 if TYPE_CHECKING:
     import pyarrow
 
-#: Names in the directory of a job: the report, the folder of pictures, the record, and what sensors measured.
+    from branchline.records.result_files.outputs import Part
+
+#: Names in the output directory: the report, the folder of pictures, the record and the sensor values.
 PAGE = "report.html"
 PICTURES = "pictures"
 JOB = "job.json"
@@ -35,32 +37,35 @@ def write_job(out_dir: Path, job: JobRecord) -> Path:
     return path
 
 
-def job_text(job: Mapping[str, Any]) -> str:
-    """Return the record as JSON with one line for each file, branch, wagon: short, and still to be read by people."""
-    return "{\n" + ",\n".join(f"{_dumps(str(key))}: {_lines(value)}" for key, value in job.items()) + "\n}\n"
+def job_text(job: Mapping[str, object]) -> str:
+    """Return the record as JSON with one line per file, branch and wagon, which is compact but readable."""
+    lines = []
+    for key, value in job.items():
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            text = "[\n " + ",\n ".join(map(_dumps, value)) + "\n]"
+        else:
+            text = _dumps(value)
+        lines.append(f"{_dumps(str(key))}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _lines(value: Any) -> str:
-    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-        return "[\n " + ",\n ".join(_dumps(item) for item in value) + "\n]"
-    return _dumps(value)
-
-
-def _dumps(value: Any) -> str:
+def _dumps(value: object) -> str:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
-        # NumPy numbers, paths and infinities are rare here; only they pay for the walk.
+        # Only if json fails: NumPy numbers, paths and infinities are rare, and converting them imports awkward.
+        from branchline.records.result_files.outputs import take_apart
+
         return json.dumps(take_apart("job", value, _refuse, ()), ensure_ascii=False, allow_nan=False)
 
 
-def _refuse(part: Part) -> Any:
-    """Stand in for a part that has no place in a record."""
+def _refuse(part: Part) -> str:
+    """Return a placeholder for a part that a record cannot contain."""
     return repr(part.value)
 
 
 def read_status(out_dir: Path) -> str | None:
-    """Return the status of the job in a directory; None if there is no record that can be read."""
+    """Return the status of the job whose output is in a directory; None without a readable record."""
     try:
         job = json.loads(read_plain(out_dir / JOB, JOB_FILE_MAX_BYTES))
     except (OSError, ValueError):
@@ -70,7 +75,9 @@ def read_status(out_dir: Path) -> str | None:
 
 
 def earlier_files(out_dir: Path) -> Iterator[Path]:
-    """Yield the files that an earlier job left in ``out_dir``, by its own record; never a path outside of it."""
+    """Yield the files that an earlier job left in ``out_dir``, according to its record; paths outside of it are
+    ignored.
+    """
     try:
         job = json.loads(read_plain(out_dir / JOB, JOB_FILE_MAX_BYTES))
     except (OSError, ValueError):
@@ -87,7 +94,7 @@ def earlier_files(out_dir: Path) -> Iterator[Path]:
 
 
 def write_sensors(out_dir: Path, rows: Sequence[SensorRow]) -> Path:
-    """Write what the sensors measured to ``sensors.parquet``, one row for each (scope, name, sensor).
+    """Write the sensor values to ``sensors.parquet``, one row per (scope, name, sensor).
 
     Raises StorageError.
     """
@@ -95,14 +102,14 @@ def write_sensors(out_dir: Path, rows: Sequence[SensorRow]) -> Path:
 
     path = out_dir / SENSORS
     schema = _sensor_schema()
-    columns = {field.name: [getattr(row, field.name) for row in rows] for field in schema}
+    columns = {name: list(map(attrgetter(name), rows)) for name in schema.names}
     table = table_of(columns, schema)
     with whole_file(path) as temporary:
         pyarrow.parquet.write_table(table, temporary, compression="zstd")
     return path
 
 
-def _sensor_schema() -> Any:
+def _sensor_schema() -> pyarrow.Schema:
     import pyarrow
 
     texts, number = pyarrow.string(), pyarrow.float64()
@@ -110,34 +117,34 @@ def _sensor_schema() -> Any:
 
 
 def load_parquet() -> None:
-    """Load what ``write_sensors`` needs, a tenth of a second the first time."""
+    """Load the libraries for ``write_sensors`` in advance, which takes a tenth of a second."""
     import pyarrow
     import pyarrow.parquet
 
     schema = _sensor_schema()
-    empty = table_of({name: [] for name in schema.names}, schema)
+    empty = table_of(dict.fromkeys(schema.names, ()), schema)
     pyarrow.parquet.write_table(empty, pyarrow.BufferOutputStream(), compression="zstd")
 
 
-def table_of(columns: Mapping[str, Sequence[Any]], schema: pyarrow.Schema) -> pyarrow.Table:
-    """A table with these columns of texts, numbers of 64 bits, and None for those that miss.
+def table_of(columns: Mapping[str, Sequence[object]], schema: pyarrow.Schema) -> pyarrow.Table:
+    """Return a table with columns of strings and 64-bit numbers; None is a missing value.
 
-    What UTF-8 cannot hold of a text, as in names of files in no encoding, is escaped as in job.json. Raises KeyError
-    for a kind of column that is none of these.
+    Characters that UTF-8 cannot encode, as in file names with invalid bytes, are escaped as in job.json. Raises
+    KeyError for other column types.
     """
     import pyarrow
 
     return pyarrow.Table.from_arrays([_column(columns[one.name], one.type) for one in schema], schema=schema)
 
 
-def _column(values: Sequence[Any], kind: pyarrow.DataType) -> pyarrow.Array:
+def _column(values: Sequence[object], kind: pyarrow.DataType) -> pyarrow.Array:
     import numpy as np
     import pyarrow
 
     valid = np.array([one is not None for one in values], bool)
     there = pyarrow.py_buffer(np.packbits(valid, bitorder="little"))
     if kind == pyarrow.string():
-        texts = [b"" if one is None else one.encode("utf-8", errors="backslashreplace") for one in values]
+        texts = [b"" if one is None else str(one).encode("utf-8", errors="backslashreplace") for one in values]
         ends = np.fromiter(accumulate(map(len, texts), initial=0), np.int32, len(texts) + 1)
         buffers = [there, pyarrow.py_buffer(ends), pyarrow.py_buffer(b"".join(texts))]
     else:

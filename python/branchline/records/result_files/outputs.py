@@ -1,4 +1,4 @@
-"""The outputs of the wagons, taken apart: which part is a histogram, an array, a table, and what is plain data."""
+"""Splits wagon outputs into histograms, arrays, tables and plain data."""
 
 from __future__ import annotations
 
@@ -9,58 +9,67 @@ import decimal
 import math
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import TYPE_CHECKING
 
 import awkward
 import boost_histogram
 import numpy
 
+from branchline.base.plain import Json
 from branchline.writing.objects.root_names import SafeNames
 
-#: What a part of an output is: decides the file that holds it.
+if TYPE_CHECKING:
+    from _typeshed import SupportsRichComparison
+
+#: Kinds of parts of an output; the kind determines the file format.
 HISTOGRAM, ARRAY, COLUMNS, TABLE = "histogram", "array", "columns", "table"
 
 
 @dataclasses.dataclass
 class Part:
-    """One part of a wagon's output that gets a file of its own.
+    """A part of a wagon's output that is stored in its own file.
 
-    ``key`` are the wagon's own words on the way to it, ``path`` their safe forms, the wagon's first.
+    ``key`` is the sequence of the wagon's own keys that leads to the part. ``path`` is the same sequence in a form that
+    is safe for file names, preceded by the wagon's name.
     """
 
     wagon: str
     key: tuple[str, ...]
     path: tuple[str, ...]
     kind: str
-    value: Any
+    value: object
 
     @property
     def title(self) -> str:
-        """The wagon's own words for this part, for people."""
+        """The wagon's own keys for this part, joined for display."""
         return "/".join(self.key)
 
 
-#: What JSON holds as it is; a float may be infinite, so it is looked at one by one.
+#: Types that JSON can represent unchanged; float is missing because infinite values need a check.
 _PLAIN_TYPES = (int, str, bool, type(None))
 
-#: Stores a part and returns the reference to it in the plain data.
-Store = Callable[[Part], Any]
+#: A function that stores a part and returns the reference to the part for the plain data.
+Store = Callable[[Part], Json]
 
 
-def take_apart(wagon: str, output: Any, store: Store, path: tuple[str, ...]) -> Any:
-    """Return ``output`` as data that JSON can hold; each part that needs a file of its own goes to ``store``."""
+def take_apart(wagon: str, output: object, store: Store, path: tuple[str, ...]) -> Json:
+    """Return ``output`` as JSON data; parts that need a file of their own are passed to ``store``."""
     return _Walk(wagon, store).plain(output, (), path)
 
 
 class _Walk:
-    """One walk through the output of one wagon."""
+    """A traversal of a wagon's output."""
 
     def __init__(self, wagon: str, store: Store) -> None:
         self._wagon = wagon
         self._store = store
 
-    def plain(self, value: Any, key: tuple[str, ...], path: tuple[str, ...]) -> Any:
-        """Return ``value`` as JSON data, with its parts stored."""
+    def plain(self, value: object, key: tuple[str, ...], path: tuple[str, ...]) -> Json:
+        """Return ``value`` as JSON data.
+
+        Histograms, arrays and similar objects are passed to the store, and replaced by the reference that the store
+        returns.
+        """
         value = unwrapped(value)
         kind = kind_of(value)
         if kind is not None:
@@ -70,13 +79,21 @@ class _Walk:
         if isinstance(value, AbstractSet):
             return [self.plain(item, key, path) for item in in_order(value)]
         if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-            return self._sequence(value, key, path)
+            if all(type(item) in _PLAIN_TYPES for item in value):
+                return list(value)
+            names = SafeNames()
+            return [
+                self.plain(item, (*key, str(place)), (*path, names.give(str(place))))
+                for place, item in enumerate(value)
+            ]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            fields: dict[object, object] = {
+                field.name: getattr(value, field.name) for field in dataclasses.fields(value)
+            }
             return self._mapping(fields, key, path)
         return plain_scalar(value)
 
-    def _mapping(self, value: Mapping[Any, Any], key: tuple[str, ...], path: tuple[str, ...]) -> Any:
+    def _mapping(self, value: Mapping[object, object], key: tuple[str, ...], path: tuple[str, ...]) -> Json:
         names = SafeNames()
         pairs = []
         for item_key, item in value.items():
@@ -85,40 +102,34 @@ class _Walk:
         texts = [key_text(item_key) for item_key, _ in pairs]
         if len(set(texts)) == len(texts):
             return dict(zip(texts, (item for _, item in pairs), strict=True))
-        # 1 and "1" are two keys of a dict and one of a JSON object.
+        # The keys 1 and "1" are different in a dict but the same in a JSON object.
         return {"pairs": [[plain_scalar(item_key), item] for item_key, item in pairs]}
 
-    def _sequence(self, value: Sequence[Any], key: tuple[str, ...], path: tuple[str, ...]) -> list[Any]:
-        if all(type(item) in _PLAIN_TYPES for item in value):
-            return list(value)
-        names = SafeNames()
-        return [
-            self.plain(item, (*key, str(index)), (*path, names.give(str(index)))) for index, item in enumerate(value)
-        ]
 
-
-def kind_of(value: Any) -> str | None:
-    """Return the kind of file that ``value`` needs, or None for plain data."""
+def kind_of(value: object) -> str | None:
+    """Return the kind of part that ``value`` is, or None for plain data."""
     if isinstance(value, boost_histogram.Histogram):
         return HISTOGRAM
     if isinstance(value, numpy.ndarray) and value.ndim > 0 and not value.dtype.hasobject:
         return ARRAY
     if isinstance(value, awkward.Array | awkward.Record):
         return COLUMNS
-    # pandas and Arrow are not needed to run a train, so their types are known by name.
+    # pandas and Arrow are optional, so their types are recognized by name, without an import.
     module, name = type(value).__module__.partition(".")[0], type(value).__name__
     if (module, name) in {("pandas", "DataFrame"), ("pandas", "Series"), ("pyarrow", "Table")}:
         return TABLE
     return None
 
 
-def is_part(output: Any) -> bool:
-    """Tell whether an output is, as a whole, a part with a file of its own."""
+def is_part(output: object) -> bool:
+    """Return whether an output as a whole is a part that is stored in its own file."""
     return kind_of(unwrapped(output)) is not None
 
 
-def unwrapped(value: Any) -> Any:
-    """Return what a thin wrapper such as coffea's ``column_accumulator`` holds, else the value itself."""
+def unwrapped(value: object) -> object:
+    """Return the content of a thin wrapper, such as coffea's ``column_accumulator``; other values are returned
+    unchanged.
+    """
     if isinstance(value, numpy.ndarray) and (value.ndim == 0 or value.dtype.hasobject):
         return value.tolist()
     if type(value).__module__.startswith("coffea.") and hasattr(value, "value"):
@@ -126,16 +137,16 @@ def unwrapped(value: Any) -> Any:
     return value
 
 
-def in_order(items: AbstractSet[Any]) -> list[Any]:
-    """Return the items of a set in one order, so that the same result gives the same file."""
+def in_order(items: AbstractSet[SupportsRichComparison]) -> list[SupportsRichComparison]:
+    """Return a set's items in a deterministic order, so that the same result is written to the same bytes."""
     try:
         return sorted(items)
     except TypeError:
         return sorted(items, key=repr)
 
 
-def key_text(key: Any) -> str:
-    """Return a dict's key as text: a tuple's items are joined, as JSON has no other keys than text."""
+def key_text(key: object) -> str:
+    """Return a dict's key as a string, because JSON keys are strings; the items of a tuple are joined."""
     if isinstance(key, tuple):
         return ",".join(key_text(item) for item in key)
     if isinstance(key, str):
@@ -144,8 +155,14 @@ def key_text(key: Any) -> str:
     return scalar if isinstance(scalar, str) else str(scalar)
 
 
-def plain_scalar(value: Any) -> Any:
-    """Return one value as JSON data. An unknown kind is described by class, text and fields, so nothing is lost."""
+#: Fields of boost_histogram's accumulators, which have no __dict__.
+_ACCUMULATOR_FIELDS = ("count", "value", "variance", "sum_of_weights", "sum_of_weights_squared")
+
+
+def plain_scalar(value: object) -> Json:
+    """Return a single value as JSON data. An object of an unknown type is described by its class, its string and its
+    fields, so that no information is lost.
+    """
     if isinstance(value, numpy.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
@@ -162,14 +179,6 @@ def plain_scalar(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [plain_scalar(item) for item in value]
-    return _described(value)
-
-
-#: The fields of boost_histogram's accumulators, which have no __dict__.
-_ACCUMULATOR_FIELDS = ("count", "value", "variance", "sum_of_weights", "sum_of_weights_squared")
-
-
-def _described(value: Any) -> dict[str, Any]:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     fields = getattr(value, "__dict__", None) or {
         name: getattr(value, name) for name in _ACCUMULATOR_FIELDS if hasattr(value, name)

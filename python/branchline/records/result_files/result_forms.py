@@ -1,8 +1,11 @@
-"""What Python had where a wagon's JSON file has something else, and the values made again by it.
+"""Forms: descriptions of the Python types in a wagon's output that JSON cannot represent.
 
-A form is JSON, too: None where JSON says it all, the name of a type (``"tuple"``, ``"float"``), or an object with
-``type`` and what is inside: ``items`` are forms by their place, ``every`` is the one form of all, ``keys`` are the keys
-of a dict that are no texts, with ``key_form``.
+A form is JSON data itself: None if JSON represents the value fully, the name of a type (``"tuple"``, ``"float"``), or
+an object with these fields:
+
+- ``type`` is the name of the type.
+- ``items`` are the forms of the items by index; ``every`` is the form of all items if they have the same one.
+- ``keys`` are a dict's keys if some are not strings, and ``key_form`` is their form.
 """
 
 from __future__ import annotations
@@ -14,23 +17,25 @@ import decimal
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import boost_histogram
 import numpy
 
+from branchline.base.checks import instance_of
+from branchline.base.plain import Json
 from branchline.records.result_files.outputs import in_order, kind_of, plain_scalar, unwrapped
 
-#: What JSON can hold.
-Form: TypeAlias = Any
+#: The form of a value; the module's docstring describes the format.
+Form: TypeAlias = "Json"
 
 _AS_THEY_ARE = (int, str, bool, type(None))
-#: Makes values of classes that are no plain data: by their names, from their fields.
-Makers = Mapping[str, Callable[[Mapping[str, Any]], Any]]
+#: Functions that create objects of other classes from their fields, by class name.
+Makers = Mapping[str, Callable[[Mapping[str, object]], object]]
 
 
-def form_of(value: Any) -> Form:
-    """Return the form of an output, for ``made_again``; parts with files of their own have the form None."""
+def form_of(value: object) -> Form:
+    """Return the form of an output, for ``made_again``; a part that is stored in its own file has the form None."""
     value = unwrapped(value)
     if type(value) in _AS_THEY_ARE or kind_of(value) is not None:
         return None
@@ -41,13 +46,22 @@ def form_of(value: Any) -> Form:
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         return _form("tuple" if isinstance(value, tuple) else "list", value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        inner: Form = _mapping_form(fields) or {"type": "dict"}
+        fields: dict[object, object] = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        inner = _mapping_form(fields) or {"type": "dict"}
         return inner | {"class": f"{type(value).__module__}.{type(value).__qualname__}"}
-    return _scalar_form(value)
+    if isinstance(value, numpy.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "float"
+    for scalar, name in _SCALARS.items():
+        if isinstance(value, scalar):
+            return name
+    if isinstance(value, _ACCUMULATORS):
+        return {"type": "accumulator", "class": type(value).__name__}
+    return None
 
 
-def _form(name: str, items: Iterable[Any]) -> Any:
+def _form(name: str, items: Iterable[object]) -> Form:
     """Return the form of a sequence."""
     inside = _inside([form_of(one) for one in items])
     if not inside:
@@ -55,8 +69,8 @@ def _form(name: str, items: Iterable[Any]) -> Any:
     return {"type": name, **inside}
 
 
-def _inside(forms: list[Any]) -> Form:
-    """Return the forms by their place, or as one if all are the same."""
+def _inside(forms: list[Form]) -> dict[str, Json]:
+    """Return the forms by index, or a single form if all are the same."""
     if all(one is None for one in forms):
         return {}
     if all(one == forms[0] for one in forms):
@@ -64,7 +78,7 @@ def _inside(forms: list[Any]) -> Form:
     return {"items": {str(place): one for place, one in enumerate(forms) if one is not None}}
 
 
-def _mapping_form(value: Mapping[Any, Any]) -> Any:
+def _mapping_form(value: Mapping[object, object]) -> dict[str, Json] | None:
     inside = _inside([form_of(one) for one in value.values()])
     if not all(type(key) is str for key in value):
         keys = list(value)
@@ -72,21 +86,8 @@ def _mapping_form(value: Mapping[Any, Any]) -> Any:
     return {"type": "dict", **inside} if inside else None
 
 
-def _plain_key(key: Any) -> Any:
+def _plain_key(key: object) -> Json:
     return [_plain_key(one) for one in key] if isinstance(key, tuple) else plain_scalar(key)
-
-
-def _scalar_form(value: Any) -> Any:
-    if isinstance(value, numpy.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return None if math.isfinite(value) else "float"
-    for kind, name in _SCALARS.items():
-        if isinstance(value, kind):
-            return name
-    if isinstance(value, _ACCUMULATORS):
-        return {"type": "accumulator", "class": type(value).__name__}
-    return None
 
 
 _ACCUMULATORS = (
@@ -95,7 +96,7 @@ _ACCUMULATORS = (
     boost_histogram.accumulators.WeightedMean,
     boost_histogram.accumulators.WeightedSum,
 )
-# A datetime is a date, too.
+# datetime must precede its base class date.
 _SCALARS: dict[type, str] = {
     complex: "complex",
     bytes: "bytes",
@@ -105,17 +106,19 @@ _SCALARS: dict[type, str] = {
     datetime.time: "time",
     decimal.Decimal: "decimal",
 }
-_MAKE_SCALAR: dict[str, Callable[[Any], Any]] = {
+_MAKE_OF_TEXT: dict[object, Callable[[str], object]] = {
     "float": float,
-    "complex": lambda plain: complex(float(plain["real"]), float(plain["imag"])),
-    "bytes": lambda plain: base64.b64decode(plain["base64"]),
-    "bytearray": lambda plain: bytearray(base64.b64decode(plain["base64"])),
     "datetime": datetime.datetime.fromisoformat,
     "date": datetime.date.fromisoformat,
     "time": datetime.time.fromisoformat,
     "decimal": decimal.Decimal,
 }
-_MAKE_COLLECTION: dict[str, Callable[[list[Any]], Any]] = {
+_MAKE_OF_FIELDS: dict[object, Callable[[dict[str, str]], object]] = {
+    "complex": lambda plain: complex(float(plain["real"]), float(plain["imag"])),
+    "bytes": lambda plain: base64.b64decode(plain["base64"]),
+    "bytearray": lambda plain: bytearray(base64.b64decode(plain["base64"])),
+}
+_MAKE_COLLECTION: dict[object, Callable[[list[object]], object]] = {
     "list": list,
     "tuple": tuple,
     "set": set,
@@ -123,24 +126,25 @@ _MAKE_COLLECTION: dict[str, Callable[[list[Any]], Any]] = {
 }
 
 
-def made_again(plain: Any, form: Any, part: Callable[[str], Any], makers: Makers) -> Any:
-    """Return the value that JSON and its form stand for.
+def made_again(plain: object, form: object, part: Callable[[str], object], makers: Makers) -> object:
+    """Return the value that JSON data and its form represent.
 
-    ``part`` reads the file that stands in the place of a part, by its name, and raises KeyError for a name that is
-    none. ``makers`` make values of classes that are no plain data. Raises ValueError, KeyError or TypeError where the
-    two do not belong together.
+    ``part`` reads a part's file, given its name, and raises KeyError for an unknown name. ``makers`` create objects of
+    other classes. Raises ValueError, KeyError or TypeError if data and form do not match.
     """
     if isinstance(plain, dict) and plain.keys() == {"file"} and isinstance(plain["file"], str):
         try:
             return part(plain["file"])
         except KeyError:
-            pass  # The wagon's own dict.
-    described: Form = form if isinstance(form, dict) else {"type": form}
+            pass  # not a part, but a dict in the wagon's output with the key "file"
+    described: Mapping[str, object] = form if isinstance(form, dict) else {"type": form}
     name = described["type"]
-    if name in _MAKE_SCALAR:
-        return _MAKE_SCALAR[name](plain)
+    if name in _MAKE_OF_TEXT:
+        return _MAKE_OF_TEXT[name](instance_of(plain, str))
+    if name in _MAKE_OF_FIELDS:
+        return _MAKE_OF_FIELDS[name](instance_of(plain, dict))
     if name == "accumulator":
-        return _accumulator(described["class"], plain["fields"])
+        return _accumulator(instance_of(described["class"], str), instance_of(plain, dict)["fields"])
     if isinstance(plain, dict):
         return _mapping(plain, described, part, makers)
     if isinstance(plain, list):
@@ -149,27 +153,32 @@ def made_again(plain: Any, form: Any, part: Callable[[str], Any], makers: Makers
     return plain
 
 
-def _inner(form: Mapping[str, Any], place: int) -> Any:
-    return form["every"] if "every" in form else form.get("items", {}).get(str(place))
+def _inner(form: Mapping[str, object], place: int) -> object:
+    return form["every"] if "every" in form else instance_of(form.get("items", {}), dict).get(str(place))
 
 
-def _mapping(plain: Mapping[str, Any], form: Form, part: Callable[[str], Any], makers: Makers) -> Any:
-    keys: list[Any] = list(plain)
-    values: list[Any] = list(plain.values())
+def _mapping(
+    plain: Mapping[str, object], form: Mapping[str, object], part: Callable[[str], object], makers: Makers
+) -> object:
+    keys: list[object] = list(plain)
+    values = list(plain.values())
     if "keys" in form:
-        keys = made_again(form["keys"], form["key_form"], part, makers)
-        # Two keys with one text, as 1 and "1", are written as pairs.
+        keys = instance_of(made_again(form["keys"], form["key_form"], part, makers), list)
+        # Different keys with the same string, such as 1 and "1", are written as pairs.
         if len(keys) != len(values):
-            values = [value for _, value in plain["pairs"]]
+            values = [value for _, value in instance_of(plain["pairs"], list)]
     items = [made_again(value, _inner(form, place), part, makers) for place, value in enumerate(values)]
     made = dict(zip(keys, items, strict=True))
-    return makers[form["class"]](made) if form.get("class") in makers else made
+    kind = form.get("class")
+    if isinstance(kind, str) and kind in makers:
+        return makers[kind]({str(key): value for key, value in made.items()})
+    return made
 
 
-def _accumulator(name: str, fields: Mapping[str, Any]) -> Any:
-    """Return an accumulator of boost_histogram, as a bin of a weighted histogram is."""
+def _accumulator(name: str, fields: Mapping[str, float]) -> object:
+    """Return an accumulator of boost_histogram, such as the content of a weighted histogram's bin."""
     values = {key: float(value) for key, value in fields.items()}
-    kind: Any = getattr(boost_histogram.accumulators, name)
+    kind = getattr(boost_histogram.accumulators, name)
     if name == "Sum":
         return kind(values["value"])
     if name == "WeightedSum":

@@ -1,1 +1,1 @@
-"""Reports of a job to a control room: collected, spooled to disk, and sent exactly once."""
+"""A job's reports to a control room: collected, spooled to disk, and stored exactly once by the server."""

@@ -1,4 +1,4 @@
-"""Where a job reports to: the address of a control room, and the token that it asks for."""
+"""The address and access token of the control room that a job reports to."""
 
 from __future__ import annotations
 
@@ -9,32 +9,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
+from branchline.base import environment
 from branchline.base.limits import REPORT_TOKEN_MAX_BYTES
 from branchline.errors import OptionError
 
-#: The variables with the address, with the token, and with the path of a file that holds the token.
-ADDRESS_VARIABLE = "BRANCHLINE_REPORT_TO"
-TOKEN_VARIABLE = "BRANCHLINE_REPORT_TOKEN"  # noqa: S105 - the name of a variable
-TOKEN_FILE_VARIABLE = "BRANCHLINE_REPORT_TOKEN_FILE"  # noqa: S105 - the name of a variable
-#: The variable that says whether jobs obey the measures of the control room: "obey" (default) or "refuse".
-MEASURES_VARIABLE = "BRANCHLINE_MEASURES"
-#: The path below the address that takes reports.
+#: Names of environment variables: the control room's address, the token, and the path of a token file.
+ADDRESS_VARIABLE = environment.REPORT_TO
+TOKEN_VARIABLE = environment.REPORT_TOKEN
+TOKEN_FILE_VARIABLE = environment.REPORT_TOKEN_FILE
+#: Name of the environment variable that says whether jobs follow the control room's measures: "obey" (default) or
+#: "refuse".
+MEASURES_VARIABLE = environment.MEASURES
+#: URL path of the reports endpoint.
 REPORTS_PATH = "/api/v1/reports"
-_HINT = "write it like https://host:8443, with the token in BRANCHLINE_REPORT_TOKEN"
-# What a header may have: anything else in a token would become a part of the request.
+_HINT = f"write it like https://host:8443, with the token in {TOKEN_VARIABLE}"
+# Matches printable ASCII only: other characters in a token could inject headers into the request.
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"http": 80, "https": 443}
 
 
 class TokenError(Exception):
-    """There is a token, and it cannot be used; the message does not show it."""
+    """Raised if the token cannot be used. The message never contains the token."""
 
 
 @dataclass(frozen=True)
 class ReportTarget:
-    """A control room. ``url`` is its address without token, query and slash at the end. ``token`` is that of the
-    address if it had one; ``token_file`` a file with it. Neither is shown, nor compared. ``is_obeyed``: the job obeys
-    its measures.
+    """The control room that a job reports to.
+
+    - ``url`` has no token, query or trailing slash.
+    - ``token`` is the token in the address, or empty. It is excluded from ``repr`` and comparison.
+    - ``token_file`` is the path of a token file, or empty. It is excluded from ``repr`` and comparison.
+    - ``is_obeyed`` is True if the job follows the control room's measures.
     """
 
     url: str
@@ -44,54 +49,57 @@ class ReportTarget:
 
     @classmethod
     def of(cls, given: str | None, environment: Mapping[str, str] | None = None) -> ReportTarget | None:
-        """The control room at an address, by default at that of the environment; None where there is none, and for an
-        empty address. Raises OptionError for anything else that is no address, and for a token that cannot be used.
+        """Return the control room at an address, by default the address in the environment.
+
+        Returns None if the address is empty or not set. Raises OptionError for an invalid address or token.
         """
         environment = os.environ if environment is None else environment
         address = environment.get(ADDRESS_VARIABLE, "") if given is None else given
         if not isinstance(address, str):
-            raise OptionError(f"report_to cannot be a {type(address).__name__}", hint=_HINT)
+            raise OptionError(f"report_to must be a string, not {type(address).__name__}", hint=_HINT)
         if not address.strip():
             return None
         url, token = _split(address.strip())
         token_file = "" if token else environment.get(TOKEN_FILE_VARIABLE, "").strip()
-        target = cls(url, token, token_file, _is_obeyed(environment))
+        word = environment.get(MEASURES_VARIABLE, "").strip() or "obey"
+        if word not in ("obey", "refuse"):
+            raise OptionError(f"invalid {MEASURES_VARIABLE} {word!r:.40}", hint="set it to obey or refuse")
+        target = cls(url, token, token_file, word == "obey")
         try:
             target.authorization(environment)
         except TokenError as error:
-            raise OptionError(
-                str(error), hint="look at BRANCHLINE_REPORT_TOKEN and BRANCHLINE_REPORT_TOKEN_FILE"
-            ) from None
+            raise OptionError(str(error), hint=f"check {TOKEN_VARIABLE} and {TOKEN_FILE_VARIABLE}") from None
         return target
 
     @property
     def why_refused(self) -> str:
-        """Why the job does not obey measures; empty if it does."""
+        """Why the job ignores measures; empty if it follows them."""
         return "" if self.is_obeyed else f"{MEASURES_VARIABLE} is refuse"
 
     @property
     def scheme(self) -> str:
-        """How it is spoken to: http or https."""
+        """URL scheme: http or https."""
         return urlsplit(self.url).scheme
 
     @property
     def host(self) -> str:
-        """The name or number of the machine; that of IPv6 without brackets."""
+        """Host name or IP address; IPv6 without brackets."""
         return urlsplit(self.url).hostname or ""
 
     @property
     def port(self) -> int:
-        """The port, by default that of the scheme."""
+        """Port; defaults to the default port of the URL scheme."""
         return urlsplit(self.url).port or _PORTS[self.scheme]
 
     @property
     def path(self) -> str:
-        """The path to which reports are sent."""
+        """URL path that reports are posted to."""
         return urlsplit(self.url).path + REPORTS_PATH
 
     def authorization(self, environment: Mapping[str, str] | None = None) -> str | None:
-        """The value of the header with the token; None where there is none. A token file is read each time, since
-        tokens are renewed. Raises TokenError.
+        """Return the value of the Authorization header, or None without a token.
+
+        A token file is read on every call, because tokens are rotated. Raises TokenError.
         """
         environment = os.environ if environment is None else environment
         token, where = self.token, "in the address"
@@ -103,33 +111,28 @@ class ReportTarget:
         if not token:
             return None
         if not _TOKEN.fullmatch(token):
-            raise TokenError(f"the token {where} has characters that no token has")
+            raise TokenError(f"the token {where} contains invalid characters")
         return f"Bearer {token}"
 
 
-def _is_obeyed(environment: Mapping[str, str]) -> bool:
-    word = environment.get(MEASURES_VARIABLE, "").strip() or "obey"
-    if word not in ("obey", "refuse"):
-        raise OptionError(f"{MEASURES_VARIABLE} cannot be {word!r:.40}", hint="set it to obey or refuse")
-    return word == "obey"
-
-
 def _split(address: str) -> tuple[str, str]:
-    """An address without its token, and the token. No message shows more of the address than scheme and host."""
+    """Split an address into the URL without the token, and the token. Error messages never contain the query or the
+    password.
+    """
     try:
         parts = urlsplit(address)
         port = parts.port
     except ValueError:
-        raise OptionError("the address of the control room is none", hint=_HINT) from None
+        raise OptionError("invalid control room URL", hint=_HINT) from None
     scheme = parts.scheme.lower()
     if scheme not in _PORTS or not parts.hostname or re.search(r"[\x00-\x20\x7f-\U0010ffff]", address):
-        raise OptionError("reports are sent to an address that begins with http:// or https://", hint=_HINT)
+        raise OptionError("the control room URL must start with http:// or https://", hint=_HINT)
     if "@" in parts.netloc:
-        raise OptionError("the address of the control room has a user or a password in it", hint=_HINT)
+        raise OptionError("the control room URL must not contain a user or password", hint=_HINT)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     token = query.pop("token", "")
     if query or parts.fragment:
-        raise OptionError("the address of the control room has more behind it than a token", hint=_HINT)
+        raise OptionError("the control room URL has a query or fragment other than the token", hint=_HINT)
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     at = "" if port is None or port == _PORTS[scheme] else f":{port}"
     return f"{scheme}://{host}{at}{parts.path.rstrip('/')}", token
@@ -140,10 +143,10 @@ def _token_in(path: Path) -> str:
         with path.open("rb") as file:
             content = file.read(REPORT_TOKEN_MAX_BYTES + 1)
     except OSError as error:
-        raise TokenError(f"the token in the file {path} cannot be read: {error.strerror}") from None
+        raise TokenError(f"cannot read the token file {path}: {error.strerror}") from None
     if len(content) > REPORT_TOKEN_MAX_BYTES:
-        raise TokenError(f"the file {path} is too large for a token")
+        raise TokenError(f"the token file {path} is too large")
     token = content.decode("latin-1").strip()
     if not token:
-        raise TokenError(f"the file {path} has no token in it")
+        raise TokenError(f"the token file {path} is empty")
     return token

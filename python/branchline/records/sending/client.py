@@ -1,30 +1,25 @@
-"""Sends reports to a control room over HTTP, and says what became of each.
+"""Sends reports to a control room over HTTP and returns the outcome of each report.
 
-Every wait on the connection has an end, and the token goes to no other server.
+Every wait has a timeout. The token is sent only to the control room, which includes the proxy from the environment if
+the URL starts with ``http://``.
 """
 
 from __future__ import annotations
 
-import base64
 import enum
-import http.client
-import io
 import ipaddress
 import json
 import os
-import queue
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
-from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
+import httpx
+
+from branchline.base.environment import REPORT_TOKEN
 from branchline.base.limits import (
     REPORT_ANSWER_BYTES,
     REPORT_ANSWER_S,
@@ -35,28 +30,28 @@ from branchline.base.limits import (
 from branchline.records.sending.address import ReportTarget, TokenError
 from branchline.records.sensors.this_process import branchline_version
 
-#: One address, as the resolver of the system returns it.
-_Address = tuple[socket.AddressFamily, socket.SocketKind, int, str, Any]
 _OK, _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _TOO_LARGE, _TOO_MANY = 200, 400, 401, 403, 404, 413, 429
 _REDIRECTS, _SERVER_ERRORS = range(300, 400), range(500, 600)
 _UNAVAILABLE = 503
-#: Letters of a server's sentence that are shown.
+#: Maximum number of characters of a server's error message that are shown.
 _SENTENCE_MAX = 200
 
 
 class Fate(enum.Enum):
-    """What became of a report."""
+    """The outcome of sending a report."""
 
-    TAKEN = "taken"  # the server has it, now or from before
-    REFUSED = "refused"  # it would be refused again
-    FAILED = "failed"  # the server failed at it
-    LATER = "later"  # it cannot be sent now, nor can others
+    TAKEN = "taken"  # the server stored the report, from this or an earlier attempt
+    REFUSED = "refused"  # the server rejects the report permanently
+    FAILED = "failed"  # the server failed on this report
+    LATER = "later"  # no report can be sent at the moment
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a report, and why in the words of a sentence. ``pause_s`` is a pause that the server asks for,
-    ``answer`` what it said to a report that it took.
+    """The outcome of sending a report.
+
+    ``why`` is the reason as a sentence, ``pause_s`` the retry delay that the server requested, and ``answer`` the
+    server's response to an accepted report.
     """
 
     fate: Fate
@@ -66,8 +61,10 @@ class Outcome:
 
 
 class Sender:
-    """Sends to one control room. After a failure ``pause_s`` grows, until a report is taken. ``answered`` gets what the
-    server says to each report that it takes.
+    """Sends reports to one control room.
+
+    After failures, the delay ``pause_s`` grows until a report is accepted. ``answered`` is called with the response to
+    each accepted report.
     """
 
     def __init__(self, target: ReportTarget, answered: Callable[[bytes], None] | None = None) -> None:
@@ -76,19 +73,17 @@ class Sender:
         self.pause_s = 0.0
         self._connection = Connection(target)
         self._end_s = float("inf")
-        self._deadline: Deadline | None = None
 
     def end_by(self, end_s: float) -> None:
-        """No wait goes on after this time by ``time.monotonic``, from the next one on."""
+        """Set the deadline (``time.monotonic``) of the current wait and all later waits."""
         self._end_s = end_s
-        if self._deadline is not None:
-            self._deadline.end_s = min(self._deadline.end_s, end_s)
+        self._connection.end_by(end_s)
 
     def send(self, body: bytes) -> Outcome:
-        """Sends a report, and waits for the answer."""
-        deadline = self._deadline = Deadline(min(time.monotonic() + REPORT_ANSWER_S, self._end_s))
+        """Send a report and wait for the response."""
+        end_s = min(time.monotonic() + REPORT_ANSWER_S, self._end_s)
         try:
-            answer = self._connection.post(body, self.target.authorization(), deadline)
+            answer = self._connection.post(body, self.target.authorization(), end_s)
             outcome = _outcome(answer)
         except (UnreachableError, TokenError) as error:
             outcome = Outcome(Fate.LATER, str(error))
@@ -102,7 +97,7 @@ class Sender:
         return outcome
 
     def close(self) -> None:
-        """Closes the connection; the next report opens another one."""
+        """Close the connection; the next report opens another one."""
         self._connection.close()
 
 
@@ -112,27 +107,27 @@ def _outcome(answer: Answer) -> Outcome:
         return (
             Outcome(Fate.TAKEN, answer=answer.body)
             if _is_taken(answer)
-            else Outcome(Fate.LATER, "what answers there is no control room")
+            else Outcome(Fate.LATER, "the server is not a control room")
         )
     if status in (_BAD_REQUEST, _TOO_LARGE):
         return Outcome(Fate.REFUSED, _sentence(answer) or f"status {status}")
     if status in (_UNAUTHORIZED, _FORBIDDEN):
-        return Outcome(Fate.LATER, f"it does not take the token (status {status}): look at BRANCHLINE_REPORT_TOKEN")
+        return Outcome(Fate.LATER, f"it rejects the token (status {status}): check {REPORT_TOKEN}")
     if status in (_TOO_MANY, _UNAVAILABLE):
         sentence = _sentence(answer)
-        why = f"it cannot take reports now: {sentence}" if sentence else f"it is busy (status {status})"
+        why = f"it cannot accept reports now: {sentence}" if sentence else f"it is busy (status {status})"
         return Outcome(Fate.LATER, why, answer.retry_after_s)
     if status in _REDIRECTS:
-        return Outcome(Fate.LATER, f"it refers to another address (status {status}): give that one")
+        return Outcome(Fate.LATER, f"it redirects to another address (status {status}): use that one")
     if status in _SERVER_ERRORS:
         return Outcome(Fate.FAILED, f"it failed (status {status})", answer.retry_after_s)
     if status == _NOT_FOUND:
-        return Outcome(Fate.LATER, "what answers there is no control room (status 404)")
+        return Outcome(Fate.LATER, "the server is not a control room (status 404)")
     return Outcome(Fate.LATER, f"it answered with status {status}")
 
 
 def _is_taken(answer: Answer) -> bool:
-    """Whether the answer is that of a control room, and not a page of a portal that answers for it."""
+    """Return whether a response comes from a control room rather than, for example, from a captive portal."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -141,7 +136,7 @@ def _is_taken(answer: Answer) -> bool:
 
 
 def _sentence(answer: Answer) -> str:
-    """The sentence of the server, as it may be shown in a terminal."""
+    """Return the server's error message in a form that is safe to print to a terminal."""
     try:
         found = json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -155,7 +150,7 @@ def _sentence(answer: Answer) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the server answered. ``retry_after_s`` is the pause that it asks for, None where it asks for none."""
+    """A server's response. ``retry_after_s`` is the retry delay that the server requests, None without a request."""
 
     status: int
     body: bytes
@@ -163,268 +158,175 @@ class Answer:
 
 
 class UnreachableError(Exception):
-    """There is no answer; the message says why, in the words of a sentence."""
-
-
-class Deadline:
-    """The end of all waits of a request, by ``time.monotonic``; it may come nearer while one waits."""
-
-    def __init__(self, end_s: float) -> None:
-        self.end_s = end_s
-
-    def left_s(self) -> float:
-        """The seconds that are left. Raises TimeoutError after the end."""
-        left_s = self.end_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("there was no answer in time")
-        return left_s
+    """Raised if there was no response; the message is the reason, as a sentence."""
 
 
 class Connection:
-    """Sends reports to a control room, one after the other over one connection while the server holds it."""
+    """Sends reports to a control room, one at a time, over a persistent connection.
+
+    Requests run in a daemon thread so that their total duration can be limited: httpx only limits each read and write,
+    and nothing interrupts the system's resolver, which may take minutes if a name server does not respond.
+    """
 
     def __init__(self, target: ReportTarget) -> None:
         self._target = target
-        self._names = _Names()
-        self._socket: _BoundedSocket | None = None
+        self._client: httpx.Client | None = None
+        self._request: _Request | None = None
+        self._has_answered = False
+        self._end_s = float("inf")
+        #: Notified when a request has ended or when the deadline was moved forward.
+        self._changed = threading.Condition()
 
-    def post(self, body: bytes, authorization: str | None, deadline: Deadline) -> Answer:
-        """Sends a report. No redirect is followed. Raises UnreachableError."""
-        is_used = self._socket is not None
+    def end_by(self, end_s: float) -> None:
+        """Set the deadline (``time.monotonic``) of the current wait and all later waits."""
+        with self._changed:
+            self._end_s = end_s
+            self._changed.notify_all()
+
+    def post(self, body: bytes, authorization: str | None, end_s: float) -> Answer:
+        """Send a report and return the response. Redirects are not followed.
+
+        ``end_s`` is the deadline (``time.monotonic``). Raises UnreachableError.
+        """
+        # Waiting for the previous request limits the number of threads to one, even if a name server never responds.
+        if self._request is not None and not self._ends(self._request, end_s):
+            raise UnreachableError(self._request.why_late())
         try:
-            return self._post(body, authorization, deadline)
-        except _NameTimeoutError as error:
-            self.close()
-            raise UnreachableError(str(error)) from None
-        except TimeoutError:
-            self.close()
-            raise UnreachableError("it did not answer in time") from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.close()
-            # Servers close connections that wait: not an error of this request, which may be sent again.
-            if is_used and not isinstance(error, ssl.SSLError):
-                return self.post(body, authorization, deadline)
+            self._client = self._client or _client_for(self._target)
+        except httpx.InvalidURL:
+            # The exception's message may contain part of a password.
+            raise UnreachableError("invalid proxy URL or no_proxy entry in the environment") from None
+        except (OSError, ValueError, ImportError) as error:
             raise UnreachableError(_reason(error)) from None
+        headers = {
+            "User-Agent": f"branchline/{branchline_version()}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            **({"Authorization": authorization} if authorization else {}),
+        }
+        url = f"{self._target.scheme}://{_in_url(self._target.host)}:{self._target.port}{self._target.path}"
+        sent = self._client.build_request("POST", url, headers=headers, content=body)
+        request = self._request = _Request(self._client, sent, self._changed)
+        threading.Thread(target=request.run, name="branchline-report-request", daemon=True).start()
+        if not self._ends(request, end_s):
+            self.close()
+            raise UnreachableError(request.why_late())
+        if isinstance(request.outcome, Answer):
+            self._has_answered = True
+            return request.outcome
+        has_answered, failure = self._has_answered, request.outcome
+        self.close()
+        # Servers close idle connections, so a report that fails on a reused connection is sent again on a new one.
+        if has_answered and isinstance(failure, httpx.NetworkError | httpx.RemoteProtocolError):
+            return self.post(body, authorization, end_s)
+        raise UnreachableError(_reason(failure)) from None
 
     def close(self) -> None:
-        """Closes the connection; the next report opens another one."""
-        if self._socket is not None:
-            with suppress(OSError):
-                self._socket.close()
-            self._socket = None
+        """Close the connection; the next report opens another one."""
+        if self._client is not None:
+            self._client.close()
+        self._client, self._has_answered = None, False
 
-    def _post(self, body: bytes, authorization: str | None, deadline: Deadline) -> Answer:
-        if self._socket is None:
-            self._socket = self._connected(deadline)
-        self._socket.deadline = deadline
-        lines = [
-            f"POST {self._target.path} HTTP/1.1",
-            f"Host: {_in_url(self._target.host)}:{self._target.port}",
-            f"User-Agent: branchline/{branchline_version()}",
-            "Content-Type: application/json",
-            "Content-Encoding: gzip",
-            f"Content-Length: {len(body)}",
-            "Accept: application/json",
-            *([f"Authorization: {authorization}"] if authorization else []),
-        ]
-        # A server may answer before it has read all, as with 413, and close: what it said counts.
-        refusal: OSError | None = None
+    def _ends(self, request: _Request, end_s: float) -> bool:
+        """Wait for a request; return whether it ended before the deadline."""
+        with self._changed:
+            while not request.has_ended:
+                left_s = min(end_s, self._end_s) - time.monotonic()
+                if left_s <= 0:
+                    return False
+                self._changed.wait(left_s)
+        return True
+
+
+class _Request:
+    """A request that runs in its own thread, so that the caller can stop waiting for it."""
+
+    def __init__(self, client: httpx.Client, request: httpx.Request, changed: threading.Condition) -> None:
+        self._client, self._request, self._changed = client, request, changed
+        self.has_ended = False
+        self.outcome: Answer | Exception = UnreachableError("the request was not sent")
+        self._is_connecting = False
+        request.extensions["trace"] = self._trace
+
+    def run(self) -> None:
+        """Send the request, and store its response or its error."""
         try:
-            self._socket.sendall(_head(lines) + body)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            refusal = error
+            self.outcome = self._answer()
+        except Exception as error:  # noqa: BLE001 - raised in the waiting thread
+            self.outcome = error
+        with self._changed:
+            self.has_ended = True
+            self._changed.notify_all()
+
+    def why_late(self) -> str:
+        """Return why the request has not ended yet, as a sentence."""
+        if self._is_connecting:
+            return f"no connection to {self._request.url.host} was made in time"
+        return "it did not answer in time"
+
+    def _answer(self) -> Answer:
+        answer = self._client.send(self._request, stream=True)
         try:
-            answer, holds = _answer(self._socket, "POST")
-        except (OSError, http.client.HTTPException):
-            if refusal is None:
-                raise
-            raise refusal from None
-        if refusal is not None or not holds:
-            self.close()
-        return answer
+            body = bytearray()
+            for part in answer.iter_raw():
+                body += part
+                if len(body) >= REPORT_ANSWER_BYTES:
+                    break
+            return Answer(answer.status_code, bytes(body), _pause_s(answer.headers.get("Retry-After")))
+        finally:
+            answer.close()
 
-    def _connected(self, deadline: Deadline) -> _BoundedSocket:
-        target = self._target
-        proxy = _proxy_for(target)
-        host, port = (target.host, target.port) if proxy is None else (proxy.host, proxy.port)
-        bounded = _BoundedSocket(_open(self._names.addresses(host, port, deadline), deadline), deadline)
-        try:
-            if proxy is not None:
-                _connect_through(bounded, target, proxy)
-            if target.scheme == "https":
-                bounded.raw.settimeout(deadline.left_s())
-                bounded.raw = _context().wrap_socket(bounded.raw, server_hostname=target.host)
-        except BaseException:
-            bounded.close()
-            raise
-        return bounded
+    def _trace(self, event: str, _: object) -> None:
+        if event.startswith("connection.connect_tcp."):
+            self._is_connecting = event.endswith(".started")
 
 
-def _head(lines: list[str]) -> bytes:
-    return "\r\n".join([*lines, "", ""]).encode("ascii", errors="replace")
+def _client_for(target: ReportTarget) -> httpx.Client:
+    """Return a client that uses the proxies from the environment, except for connections to this machine."""
+    # Trust the certificate authorities of the system (or SSL_CERT_FILE and SSL_CERT_DIR) and those of the grid.
+    context = ssl.create_default_context()
+    grid = os.environ.get("X509_CERT_DIR", "")
+    if grid:
+        context.load_verify_locations(capath=grid)
+    return httpx.Client(
+        verify=context,
+        trust_env=not _is_this_machine(target.host),
+        timeout=REPORT_ANSWER_S,
+        limits=httpx.Limits(keepalive_expiry=None),
+    )
 
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _answer(bounded: _BoundedSocket, method: str) -> tuple[Answer, bool]:
-    """An answer, and whether the connection may be used again."""
-    response = http.client.HTTPResponse(bounded, method=method)  # type: ignore[arg-type]  # it needs makefile alone
-    response.begin()
-    if method == "CONNECT" and response.status == _OK:
-        return Answer(response.status, b""), True
-    body = response.read(REPORT_ANSWER_BYTES)
-    holds = not response.will_close and response.isclosed()
-    return Answer(response.status, body, _pause_s(response.getheader("Retry-After"))), holds
-
-
 def _pause_s(text: str | None) -> float | None:
-    """Seconds of a Retry-After. One with a date asks for a pause, too; the usual one will do."""
+    """Return the number of seconds in a Retry-After header; None if it contains a date, for which the default delay is
+    used.
+    """
     return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, socket.gaierror):
-        return f"its name is not known: {error.strerror}"
-    if isinstance(error, http.client.HTTPException):
-        return f"it did not answer as a control room does ({type(error).__name__})"
-    if isinstance(error, OSError):
-        return str(error.strerror or error)
+def _reason(error: BaseException) -> str:
+    if isinstance(error, httpx.ProxyError):
+        return f"the proxy refuses to connect to it ({error})"
+    # httpx chains the operating system's errors as causes.
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, TimeoutError) or isinstance(error, httpx.TimeoutException):
+        return "it did not answer in time"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {cause.verify_message}"
+    if isinstance(cause, socket.gaierror):
+        return f"its host name cannot be resolved: {cause.strerror}"
+    if isinstance(cause, OSError):
+        return str(cause.strerror or cause)
+    if isinstance(error, httpx.HTTPError):
+        return f"its response was invalid ({type(error).__name__})"
     return str(error)
-
-
-class _NameTimeoutError(TimeoutError):
-    """The name of a host was not looked up in time."""
-
-
-class _Names:
-    """Addresses of hosts. The resolver of the system may take minutes where a server of names is silent, and nothing
-    can interrupt it: it works in a thread, which is one at a time however often it is asked.
-    """
-
-    def __init__(self) -> None:
-        self._asked: tuple[str, int] | None = None
-        self._found: queue.SimpleQueue[Sequence[_Address] | OSError] = queue.SimpleQueue()
-
-    def addresses(self, host: str, port: int, deadline: Deadline) -> Sequence[_Address]:
-        """Those of a host. Raises OSError if it has none, TimeoutError if that is not known before the end."""
-        with suppress(socket.gaierror):
-            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
-        if self._asked != (host, port):
-            self._asked, self._found = (host, port), queue.SimpleQueue()
-            work = partial(_resolve, host, port, self._found)
-            threading.Thread(target=work, name="branchline-report-names", daemon=True).start()
-        try:
-            found = self._found.get(timeout=deadline.left_s())
-        except (queue.Empty, TimeoutError):
-            raise _NameTimeoutError(f"the name {host} was not looked up in time") from None
-        self._asked = None
-        if isinstance(found, OSError):
-            raise found
-        return found
-
-
-def _resolve(host: str, port: int, found: queue.SimpleQueue[Sequence[_Address] | OSError]) -> None:
-    try:
-        found.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    except OSError as error:
-        found.put(error)
-
-
-class _BoundedSocket(io.RawIOBase):
-    """A socket of which all waits together end at the deadline. A timeout of the system is for each of them."""
-
-    def __init__(self, raw: socket.socket, deadline: Deadline) -> None:
-        self.raw, self.deadline = raw, deadline
-
-    def sendall(self, content: bytes) -> None:
-        """Sends all."""
-        left = memoryview(content).cast("B")
-        while left:
-            self.raw.settimeout(self.deadline.left_s())
-            left = left[self.raw.send(left) :]
-
-    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
-        """A reader for an answer."""
-        return io.BufferedReader(_Incoming(self))
-
-    def close(self) -> None:
-        """Closes the connection."""
-        self.raw.close()
-
-
-class _Incoming(io.RawIOBase):
-    """What comes in."""
-
-    def __init__(self, connection: _BoundedSocket) -> None:
-        self._connection = connection
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Waits for some bytes."""
-        self._connection.raw.settimeout(self._connection.deadline.left_s())
-        return self._connection.raw.recv_into(buffer)
-
-
-def _open(addresses: Sequence[_Address], deadline: Deadline) -> socket.socket:
-    """A connection to the first address that accepts one."""
-    failed: OSError | None = None
-    for family, kind, protocol, _, address in addresses:
-        raw = socket.socket(family, kind, protocol)
-        try:
-            raw.settimeout(deadline.left_s())
-            raw.connect(address)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            raw.close()
-            failed = error
-        else:
-            return raw
-    raise failed or OSError("it has no address")
-
-
-def _context() -> ssl.SSLContext:
-    """Trusts the authorities of the system, or those of SSL_CERT_FILE and SSL_CERT_DIR, and those of the grid."""
-    context = ssl.create_default_context()
-    grid = os.environ.get("X509_CERT_DIR", "")
-    if grid:
-        context.load_verify_locations(capath=grid)
-    return context
-
-
-# --- proxies ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Proxy:
-    host: str
-    port: int
-    authorization: str | None
-
-
-def _proxy_for(target: ReportTarget) -> _Proxy | None:
-    """The proxy that the environment names for an address; none for this machine."""
-    if _is_this_machine(target.host) or proxy_bypass(f"{target.host}:{target.port}"):
-        return None
-    proxies = getproxies()
-    url = proxies.get(target.scheme) or proxies.get("all")
-    if not url:
-        return None
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise ValueError("the proxy of the environment is none that is known: write it like http://host:3128")
-    credentials = None
-    if parts.username is not None:
-        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-        credentials = f"Basic {base64.b64encode(pair).decode()}"
-    return _Proxy(parts.hostname, parts.port or 80, credentials)
 
 
 def _is_this_machine(host: str) -> bool:
@@ -432,13 +334,3 @@ def _is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _connect_through(bounded: _BoundedSocket, target: ReportTarget, proxy: _Proxy) -> None:
-    """Has a proxy connect to the server, also for http: it does not see the token of https, and does not cache."""
-    place = f"{_in_url(target.host)}:{target.port}"
-    own = [f"Proxy-Authorization: {proxy.authorization}"] if proxy.authorization else []
-    bounded.sendall(_head([f"CONNECT {place} HTTP/1.1", f"Host: {place}", *own]))
-    answer, _ = _answer(bounded, "CONNECT")
-    if answer.status != _OK:
-        raise OSError(f"the proxy {proxy.host}:{proxy.port} refuses to connect to it (status {answer.status})")

@@ -1,6 +1,6 @@
-"""The messages of a job to a control room: who it is, its status, and what it has read since the last message.
+"""Messages from a job to a control room: the job's identity, its status, and what it has read since the last message.
 
-Batches travel as compressed JSON, each split into as many as it takes to stay within the limits of a server.
+Messages are sent as compressed JSON and split to stay within the server's size limits.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
 
-#: Raised when a field changes its meaning or goes away; new fields have defaults.
+#: Version of the message format; increased when a field changes its meaning or is removed. New fields have defaults.
 BATCH_VERSION = 1
-#: Kinds of jobs that report.
+#: Kinds of jobs that send reports.
 TRAIN, TRACE = "train", "trace"
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class JobIdentity:
-    """A job, the same in all of its batches.
+    """The identity of a job, the same in all of its messages.
 
-    ``job`` is 32 random hexadecimal digits. ``name`` is what people call it, by default that of its directory ``out``.
-    ``place`` is where its sub-jobs run: "here", "dask", "executor", "slurm" or "htcondor". ``started`` is ISO 8601,
-    UTC.
+    - ``job`` consists of 32 random hexadecimal digits.
+    - ``name`` is a display name, by default the name of the directory ``out``.
+    - ``place`` is where its sub-jobs run: "here", "dask", "executor", "slurm" or "htcondor".
+    - ``started`` is the start time (ISO 8601, UTC).
     """
 
     job: str
@@ -71,8 +72,9 @@ def identity_of(
     wagons: Iterable[str] = (),
     datasets: Iterable[str] = (),
 ) -> JobIdentity:
-    """That of a job which begins now in this process; ``job`` is its number if it has one already. Without a name it
-    has that of its directory of results.
+    """Return the identity of a job that starts now in this process.
+
+    ``job`` is the job's ID if it already has one. ``name`` defaults to the name of the results directory.
     """
     return JobIdentity(
         job=job or uuid.uuid4().hex,
@@ -92,7 +94,7 @@ def identity_of(
 
 
 def _user() -> str:
-    """The user's name; empty where there is none, as in some containers."""
+    """Return the user's name; empty if it is unknown, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -102,19 +104,21 @@ def _user() -> str:
 def _site() -> str:
     try:
         return own_spot().site
-    except BranchlineError:  # The job itself refuses a site's file that is wrong.
+    except BranchlineError:  # the job itself reports an invalid site file
         return ""
 
 
 @dataclass(frozen=True)
 class ReportBatch:
-    """One message of a job. Each process that sends, a ``source``, numbers its batches from 0: a server takes each
-    number once, however often it comes.
+    """One message of a job.
 
-    ``files`` are readings of files since the batch before, one for each sub-job that read it, ``sites`` the same reads
-    by site and storage element. ``status`` is the state of the job when the batch was made, at ``made`` (ISO 8601,
-    UTC); None if this source does not know it. ``record`` is in the last batch of a job; its own list of files is
-    empty, since all of them were sent.
+    Each sending process (a ``source``) numbers its messages from 0. A server ignores messages with a number that it
+    already has, so messages can be resent.
+
+    - ``files`` are the file reads since the previous message, one per sub-job and file.
+    - ``sites`` are the same reads by site and storage element.
+    - ``status`` is the job's state at the time ``made`` (ISO 8601, UTC); None if this source does not know the state.
+    - ``record`` is only in the last message of a job. Its list of files is empty, because all files were sent before.
     """
 
     identity: JobIdentity
@@ -128,16 +132,19 @@ class ReportBatch:
     batch_version: int = BATCH_VERSION
 
     def as_dict(self) -> dict[str, object]:
-        """The message as dicts, lists, numbers and texts."""
+        """Return the message as dicts, lists, numbers and strings."""
         plain: dict[str, object] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> ReportBatch:
-        """The batch in what ``as_dict`` gave. Raises ValueError for anything else, and for a later version."""
+        """Return the message for the output of ``as_dict``.
+
+        Raises ValueError for anything else, and for a newer version.
+        """
         version = plain.get("batch_version")
         if not isinstance(version, int) or not 1 <= version <= BATCH_VERSION:
-            what = f"the batch has version {version!r}, and this Branchline takes versions up to {BATCH_VERSION}"
+            what = f"the batch has version {version!r}; this Branchline supports versions up to {BATCH_VERSION}"
             raise ValueError(what)
         batch: ReportBatch = from_plain(cls, plain)
         return batch
@@ -147,22 +154,22 @@ class ReportBatch:
 
 
 def encoded(batch: ReportBatch) -> bytes:
-    """The body of a request with this batch."""
-    # This gives what as_dict does, ten times as fast. A name of a file may have bytes that are no text.
+    """Return the request body for a message."""
+    # Equivalent to as_dict, but ten times as fast. File names may contain bytes that are not valid UTF-8.
     text = json.dumps(batch, default=_plain, ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode(errors="replace"), REPORT_ZLIB_LEVEL, mtime=0)
 
 
 def _plain(value: object) -> object:
-    """The fields of a dataclass, which are its attributes; a number of NumPy's as one of Python's."""
+    """Return the fields of a dataclass as a dict, or a NumPy number as a Python number."""
     return value.item() if hasattr(value, "item") else vars(value)
 
 
 def split(batch: ReportBatch) -> Iterator[tuple[ReportBatch, bytes]]:
-    """A batch as one or several that servers take, numbered from that of the batch on, with their bodies.
+    """Split a message into parts that the server accepts; yield each part with its request body.
 
-    The record is in the last one. A record that is too large goes without its longest lists; readings that are too
-    large alone come as they are, and the server refuses them.
+    Parts are numbered from the message's number. The last part has the record; a record that is too large loses its
+    longest lists. A single part that is still too large is yielded nevertheless, and the server rejects it.
     """
     number = batch.number
     count = max(1, -(-len(batch.files) // BATCH_FILES_MAX), -(-len(batch.sites) // BATCH_SITES_MAX))
@@ -195,14 +202,15 @@ def _part(values: list[Value], place: int, size: int) -> list[Value]:
 
 
 def is_taken(body: bytes) -> bool:
-    """Whether a server takes a body of this size."""
-    # The last four bytes of a gzip file are the size of its content.
+    """Return whether a server accepts a body of this size."""
+    # A gzip file ends with its uncompressed size in four bytes.
     return len(body) <= REQUEST_MAX_BYTES and int.from_bytes(body[-4:], "little") <= REPORT_PLAIN_MAX_BYTES
 
 
 def _shorter(record: JobRecord) -> JobRecord | None:
-    """The record without the longest of the lists that grow with the dataset; None if all of them are empty. job.json
-    has them.
+    """Return the record without the longest of the lists that grow with the dataset (job.json has all lists).
+
+    Returns None if all of these lists are empty.
     """
     names = ("dataset", "skipped", "missing", "branches", "timeline", "activity", "worker_phases", "workers_lost")
     longest = max(names, key=lambda name: len(getattr(record, name)))

@@ -1,32 +1,35 @@
-"""Reports that wait to be sent, on disk, or in memory where the disk does not take them.
+"""Reports that wait to be sent, on disk, or in memory if they cannot be written to disk.
 
-An `Outbox` holds the reports of this process; `send_left` sends the reports of jobs that have ended without sending
-them, because they were killed or the control room was away.
+An `Outbox` holds the reports of this process. `send_left` sends the left-over reports of jobs that were killed or could
+not reach the control room.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from branchline.base.limits import REPORT_FAILURES_IN_A_ROW, SPOOL_MEMORY_BYTES
+from branchline.base.quantities import MIB
 from branchline.errors import StorageError
 from branchline.records.sending.client import Fate, Sender
 from branchline.records.sending.spool import Spool, Spooled, SpooledSource, SpoolFullError
 
 
 class Outbox:
-    """The reports of one source of a job, which this process makes. ``source`` is None where there is no disk for them,
-    which ``trouble`` says why. One thread puts reports into it, another one sends them.
+    """The reports of one source (sending process) of a job, in this process.
+
+    ``source`` is None if reports cannot be stored on disk; ``trouble`` is the reason. One thread adds reports, another
+    thread sends them.
     """
 
     def __init__(self, source: SpooledSource | None, trouble: str = "") -> None:
         self._source = source
         self._trouble = trouble
         self._lock = threading.Lock()
-        self._waiting: list[Waiting] = []
+        self._waiting: list[WaitingReport] = []
         self._memory_bytes = 0
         self.losses = Losses()
 
@@ -36,12 +39,12 @@ class Outbox:
 
     @property
     def folder(self) -> str:
-        """Where reports wait; empty for in memory."""
+        """The spool folder; empty if reports are only kept in memory."""
         return "" if self._source is None else str(self._source.folder)
 
     def put(self, number: int, body: bytes, readings: int, *, is_last: bool) -> bool:
-        """Keeps a report; False if it is lost."""
-        report = Waiting(number, readings, is_last, in_memory=body)
+        """Add a report; return False if there was no room for it."""
+        report = WaitingReport(number, readings, is_last, in_memory=body)
         self._to_disk(report)
         with self._lock:
             if report.on_disk is None:
@@ -53,20 +56,20 @@ class Outbox:
             self._waiting.append(report)
         return True
 
-    def _to_disk(self, report: Waiting) -> None:
+    def _to_disk(self, report: WaitingReport) -> None:
         if self._source is None:
             return
         try:
             written = self._source.write(report.number, report.in_memory, is_last=report.is_last)
         except SpoolFullError:
-            self._trouble = f"the spool {self._source.spool.folder} has its {self._source.spool.max_bytes // 2**20} MiB"
+            self._trouble = f"the spool {self._source.spool.folder} is full ({self._source.spool.max_bytes // MIB} MiB)"
         except StorageError as error:
             self._trouble = error.what
         else:
             report.on_disk, report.in_memory = written, b""
 
     def send(self, sender: Sender, goes_on: Callable[[], bool]) -> Tally:
-        """Sends what waits, the oldest first, while it ``goes_on``."""
+        """Send the waiting reports, oldest first, as long as ``goes_on()`` returns True."""
         with self._lock:
             waiting = list(self._waiting)
         tally = Tally()
@@ -74,10 +77,13 @@ class Outbox:
         for report in waiting:
             if not goes_on():
                 break
-            body = self._body(report)
+            if report.on_disk is None or self._source is None:
+                body = report.in_memory
+            else:
+                body = self._source.read(report.on_disk)
             if not body:
                 tally.damaged += 1
-                self.losses.add(report.readings, "their files are gone, or cannot be read")
+                self.losses.add(report.readings, "their files are missing or unreadable")
                 self._forget(report, is_refused=True)
                 continue
             outcome = sender.send(body)
@@ -96,12 +102,7 @@ class Outbox:
                     break
         return tally
 
-    def _body(self, report: Waiting) -> bytes:
-        if report.on_disk is None or self._source is None:
-            return report.in_memory
-        return self._source.read(report.on_disk)
-
-    def _forget(self, report: Waiting, *, is_refused: bool) -> None:
+    def _forget(self, report: WaitingReport, *, is_refused: bool) -> None:
         if report.on_disk is None or self._source is None:
             with self._lock:
                 self._memory_bytes -= len(report.in_memory)
@@ -113,18 +114,18 @@ class Outbox:
             self._waiting.remove(report)
 
     def sync(self) -> None:
-        """Brings to the disk what stays there for a while."""
+        """Flush the reports to disk that will stay there for a while."""
         if self._source is not None:
             self._source.sync()
 
     def settle(self) -> None:
-        """At the end: what is in memory goes to the disk if that has room now, else it is lost. Lets go of the rest."""
+        """Finish: write reports from memory to disk, count reports that do not fit as lost, and unlock the spool."""
         with self._lock:
             for report in self._waiting:
                 if report.on_disk is None:
                     self._to_disk(report)
                 if report.on_disk is None:
-                    self.losses.add(report.readings, self._trouble or "there is no folder to keep them in")
+                    self.losses.add(report.readings, self._trouble or "no folder to store them in")
             self._waiting = [one for one in self._waiting if one.on_disk is not None]
         if self._source is not None:
             self._source.sync()
@@ -132,8 +133,12 @@ class Outbox:
 
 
 @dataclass(eq=False)
-class Waiting:
-    """A report that is to be sent, with the readings of files in it: on disk, or as its body."""
+class WaitingReport:
+    """A report that waits to be sent.
+
+    ``on_disk`` is its file, or None if its body is ``in_memory``. ``readings`` is the number of file reads that it
+    contains.
+    """
 
     number: int
     readings: int = 0
@@ -144,8 +149,10 @@ class Waiting:
 
 @dataclass
 class Tally:
-    """What became of reports. ``why_refused`` and ``why_waiting`` are the reasons of the server, or for it;
-    ``damaged`` counts those that the disk gave back no more.
+    """The outcomes of sending reports.
+
+    ``why_refused`` is the reason for the last rejection, ``why_waiting`` the reason for the current delay. ``damaged``
+    counts reports that could not be read back from disk.
     """
 
     taken: int = 0
@@ -156,11 +163,11 @@ class Tally:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was tried."""
+        """Whether no attempt was made to send a report."""
         return not (self.taken or self.refused or self.damaged or self.why_waiting)
 
     def add(self, later: Tally) -> None:
-        """Adds what was tried later; whether reports wait is as it was then."""
+        """Add later outcomes; only they determine whether reports are still delayed."""
         self.taken += later.taken
         self.refused += later.refused
         self.damaged += later.damaged
@@ -171,14 +178,14 @@ class Tally:
 
 @dataclass
 class Losses:
-    """What neither the disk nor the memory took."""
+    """Reports that were lost because they could not be read back, or because neither disk nor memory had room."""
 
     reports: int = 0
     readings: int = 0
     why: str = ""
 
     def add(self, readings: int, why: str) -> None:
-        """One more."""
+        """Count a lost report."""
         self.reports += 1
         self.readings += readings
         self.why = why
@@ -189,8 +196,10 @@ class Losses:
 
 @dataclass
 class SentReports:
-    """What became of the reports that were left, in ``sent``. ``waiting`` counts those for the same control room that
-    still are, ``elsewhere`` those for others, by address.
+    """Outcomes of sending left-over reports.
+
+    ``sent`` has the outcomes for the control room, ``waiting`` counts reports that still wait for it, and ``elsewhere``
+    counts reports for other control rooms, by address.
     """
 
     sent: Tally = field(default_factory=Tally)
@@ -199,8 +208,9 @@ class SentReports:
 
 
 def send_left(spool: Spool, sender: Sender, goes_on: Callable[[], bool] = lambda: True) -> SentReports:
-    """Sends what is left for a control room, while it ``goes_on``. A source at which another process is at work is left
-    alone: that one sends. Raises nothing.
+    """Send left-over reports to a control room as long as ``goes_on()`` returns True.
+
+    Sources that another process has locked are skipped, because that process sends their reports. Never raises.
     """
     found = SentReports()
     with suppress(OSError):
@@ -223,19 +233,12 @@ def _send_source(source: SpooledSource, sender: Sender, goes_on: Callable[[], bo
         if not source.lock():
             return
     except OSError as error:
-        found.sent.why_waiting = f"the folder {source.folder} cannot be locked: {error.strerror}"
+        found.sent.why_waiting = f"cannot lock the folder {source.folder}: {error.strerror}"
         return
     try:
-        found.sent.add(_send_spooled(source, source.reports(), sender, goes_on))
+        outbox = Outbox(source)
+        outbox._waiting = [WaitingReport(one.number, on_disk=one) for one in source.reports()]
+        found.sent.add(outbox.send(sender, goes_on))
         found.waiting += len(source.reports())
     finally:
         source.close()
-
-
-def _send_spooled(
-    source: SpooledSource, reports: Iterable[Spooled], sender: Sender, goes_on: Callable[[], bool]
-) -> Tally:
-    """Sends reports that another process left, the oldest first; the source is locked."""
-    outbox = Outbox(source)
-    outbox._waiting = [Waiting(one.number, on_disk=one) for one in reports]
-    return outbox.send(sender, goes_on)

@@ -1,12 +1,13 @@
-"""Reports on disk until they are sent. Each is there whole or not at all, and is the user's alone.
+"""Reports stored on disk until they are sent. Files are written atomically and readable only by the user.
 
-    JOB/SOURCE.lock                 the address that the reports of a source are for; locked by who writes or sends them
-    JOB/SOURCE-NUMBER.json.gz       a report: the body of a request
-    JOB/SOURCE-NUMBER.last.json.gz  the last one of a job
-    refused/...                     reports that the server refused
+    JOB/SOURCE.lock                 the control room's URL; locked by the process that writes or sends the reports
+    JOB/SOURCE-NUMBER.json.gz       a report: a request body
+    JOB/SOURCE-NUMBER.last.json.gz  the last report of a job
+    refused/...                     reports that the server rejected
 
-A process holds the lock of a source while it works on it, so that no two send the same. The system releases it when a
-process is killed. Nothing in these files is a secret of the control room: the token stays in memory.
+A source is a process that reports a job. A process locks a source while using it, so that reports are not sent twice.
+The operating system releases the lock when the process dies. The files do not contain the control room's token, which
+is only kept in memory.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ _REPORT = re.compile(rf"({_SOURCE.pattern})-([0-9]{{1,12}})(\.last)?\.json\.gz")
 _LOCKED = re.compile(rf"({_SOURCE.pattern})\.lock")
 _LOCK, _REFUSED, _WRITING = ".lock", "refused", ".writing-"
 _ADDRESS_MAX_BYTES = 4096
-# Tries to make a folder that others remove at the same moment, since it is empty.
+# Maximum number of attempts to create a job's folder, which other processes may remove at the same time because it is
+# empty.
 _TRIES_MAX = 20
 
 
 class SpoolFullError(Exception):
-    """The spool has as much as it may."""
+    """Raised if the spool has reached its maximum size."""
 
 
 @dataclass(frozen=True)
@@ -58,35 +60,36 @@ class Spooled:
 
 @dataclass
 class Spool:
-    """The spool in a folder, which is made when something is written there."""
+    """A folder with spooled reports; the folder is created on the first write."""
 
     folder: Path
     max_bytes: int = SPOOL_MAX_BYTES
     _size_bytes: int = 0
     _looked_s: float = field(default=float("-inf"))
-    #: The locks of this process: on some file systems opening such a file again would release its lock.
+    #: Lock files that this process holds. They must not be opened again: on some file systems, closing the second file
+    #: descriptor would release the lock.
     _held: set[Path] = field(default_factory=set, repr=False)
 
     @classmethod
     def of_user(cls) -> Spool | None:
-        """That of the user on this machine; None where there is no home directory."""
+        """Return the user's spool on this machine, or None without a home directory."""
         try:
             return cls(state_folder() / "spool")
         except OptionError:
             return None
 
     def source(self, job: str, source: str) -> SpooledSource:
-        """The reports of one source of a job. Raises ValueError for names that are none."""
+        """Return the spooled reports of one source of a job. Raises ValueError for invalid names."""
         if not _JOB.fullmatch(job) or not _SOURCE.fullmatch(source):
-            raise ValueError(f"{job!r:.80} and {source!r:.80} name no source of a job")
+            raise ValueError(f"invalid job {job!r:.80} or source {source!r:.80}")
         return SpooledSource(self, self.folder / job, source)
 
     def sources(self) -> list[SpooledSource]:
-        """All sources that have reports here, those of the oldest jobs first."""
+        """Return all sources that have reports, those of the oldest jobs first."""
         return self._sources(_REPORT)
 
     def _sources(self, form: re.Pattern[str]) -> list[SpooledSource]:
-        """Those with a file whose name has this form."""
+        """Return the sources that have a file whose name matches the pattern."""
         found = []
         for folder in sorted(_folders(self.folder), key=_changed_s):
             names = {match[1] for path in _files(folder) if (match := form.fullmatch(path.name))}
@@ -94,22 +97,23 @@ class Spool:
         return found
 
     def refused(self) -> list[Path]:
-        """The reports that servers refused, the oldest first."""
+        """Return the reports that servers rejected, oldest first."""
         return sorted(_files(self.folder / _REFUSED), key=_changed_s)
 
     def has_room(self, size_bytes: int, *, is_last: bool) -> bool:
-        """Whether so much more may be written."""
+        """Return whether a report of this size still fits into the spool; if so, reserve the space."""
         now_s = time.monotonic()
         most = self.max_bytes + (SPOOL_LAST_BYTES if is_last else 0)
         if now_s - self._looked_s > SPOOL_LOOK_INTERVAL_S or self._size_bytes + size_bytes > most:
-            self._size_bytes, self._looked_s = self._used_bytes(), now_s
+            self._size_bytes = sum(_size_bytes(path) for folder in _folders(self.folder) for path in _files(folder))
+            self._looked_s = now_s
         if self._size_bytes + size_bytes > most:
             return False
         self._size_bytes += size_bytes
         return True
 
     def clear(self) -> None:
-        """Removes what dead processes left beside reports: files half written, and locks with nothing to send."""
+        """Remove leftovers of dead processes: partially written files, and lock files without reports."""
         for folder in _folders(self.folder):
             for path in _files(folder):
                 if path.name.startswith(_WRITING) and time.time() - _changed_s(path) > SPOOL_QUIET_S:
@@ -119,13 +123,10 @@ class Spool:
             if not source.reports() and source.lock():
                 source.close()
 
-    def _used_bytes(self) -> int:
-        return sum(_size_bytes(path) for folder in _folders(self.folder) for path in _files(folder))
-
 
 @dataclass
 class SpooledSource:
-    """The reports of one source of a job in a spool."""
+    """The spooled reports of one source of a job."""
 
     spool: Spool
     folder: Path
@@ -135,7 +136,7 @@ class SpooledSource:
 
     @property
     def job(self) -> str:
-        """The job."""
+        """The job's ID."""
         return self.folder.name
 
     @property
@@ -144,11 +145,11 @@ class SpooledSource:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process works on it."""
+        """Whether this process has locked the source."""
         return self._lock_path in self.spool._held
 
     def server(self) -> str:
-        """The address that the reports are for; empty if it cannot be read."""
+        """Return the URL of the control room for the reports; empty if it cannot be read."""
         try:
             with self._lock_path.open("rb") as file:
                 return file.read(_ADDRESS_MAX_BYTES).decode().strip()
@@ -156,23 +157,25 @@ class SpooledSource:
             return ""
 
     def begin(self, server: str) -> None:
-        """Makes the folder, and locks the source for this process. Raises StorageError."""
+        """Create the folder, lock the source for this process, and store the control room's URL. Raises
+        StorageError.
+        """
         with failed_writing(self.folder):
             for _ in range(_TRIES_MAX):
                 self.spool.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self.folder.mkdir(mode=0o700, exist_ok=True)
                 if self.folder.stat().st_uid != os.geteuid():
-                    what = "this folder for reports belongs to somebody else"
+                    what = "the folder for reports belongs to another user"
                     raise StorageError(what, path=str(self.folder), hint="set XDG_STATE_HOME to a folder of your own")
                 if self.lock() and self._lock is not None:
                     os.ftruncate(self._lock, 0)
                     os.pwrite(self._lock, f"{server}\n".encode(), 0)
                     return
-        what = "this folder for reports cannot be locked"
+        what = "cannot lock the folder for reports"
         raise StorageError(what, path=str(self.folder), hint="set XDG_STATE_HOME to another folder")
 
     def lock(self) -> bool:
-        """Locks the source; False while somebody has it, and where it is gone. Raises OSError."""
+        """Lock the source; return False if it is locked already or does not exist. Raises OSError."""
         if self.is_own:
             return False
         try:
@@ -184,20 +187,19 @@ class SpooledSource:
         except BlockingIOError:
             os.close(lock)
             return False
-        except OSError:  # A file system without locks.
-            if self._is_in_use():
+        except OSError:  # the file system has no locks
+            # If the file system has no locks, a source counts as locked if one of its reports was written recently.
+            if any(time.time() - _changed_s(one.path) < SPOOL_QUIET_S for one in self.reports()):
                 os.close(lock)
                 return False
         self._lock = lock
         self.spool._held.add(self._lock_path)
         return True
 
-    def _is_in_use(self) -> bool:
-        """Whether somebody wrote a report of this source lately."""
-        return any(time.time() - _changed_s(one.path) < SPOOL_QUIET_S for one in self.reports())
-
     def write(self, number: int, body: bytes, *, is_last: bool) -> Spooled:
-        """Keeps a report. Raises SpoolFullError, and StorageError where the disk refuses."""
+        """Write a report. Raises SpoolFullError if the spool is full, and StorageError if the file cannot be
+        written.
+        """
         if not self.spool.has_room(len(body), is_last=is_last):
             raise SpoolFullError
         path = self.folder / f"{self.name}-{number}{'.last' if is_last else ''}.json.gz"
@@ -207,14 +209,14 @@ class SpooledSource:
         return Spooled(path, self.name, number)
 
     def take(self, other: SpooledSource, report: Spooled) -> None:
-        """Takes over a report of another spool. Raises OSError."""
+        """Move a report from another spool to this one. Raises OSError."""
         body = other.read(report)
         if body:
             self._write(self.folder / report.path.name, body)
             report.path.unlink(missing_ok=True)
 
     def sync(self) -> None:
-        """Brings what was written to the disk, for reports that stay: most are sent before the disk has them."""
+        """Flush written reports to disk. Only needed for reports that are not sent soon."""
         for path in list(self._unsynced):
             self._unsynced.discard(path)
             with suppress(OSError):
@@ -225,7 +227,7 @@ class SpooledSource:
                     os.close(file)
 
     def reports(self) -> list[Spooled]:
-        """What is to be sent, the oldest first."""
+        """Return the reports to send, oldest first."""
         found = [
             Spooled(path, match[1], int(match[2]))
             for path in _files(self.folder)
@@ -234,7 +236,7 @@ class SpooledSource:
         return sorted(found, key=lambda one: one.number)
 
     def read(self, report: Spooled) -> bytes:
-        """The body of a report; empty if it cannot be read."""
+        """Return the body of a report; empty if it cannot be read."""
         try:
             with report.path.open("rb") as file:
                 return file.read(REQUEST_MAX_BYTES + 1)
@@ -242,13 +244,13 @@ class SpooledSource:
             return b""
 
     def sent(self, report: Spooled) -> None:
-        """Forgets a report that the server has."""
+        """Delete a report that the server has stored."""
         self._unsynced.discard(report.path)
-        with suppress(OSError):  # It is sent again, and the server knows it.
+        with suppress(OSError):  # the report is sent again, and the server recognizes it
             report.path.unlink(missing_ok=True)
 
     def refuse(self, report: Spooled) -> None:
-        """Moves a report aside that the server refused; the oldest of those make room for it."""
+        """Move a report to the folder of rejected reports; delete the oldest rejected reports if there are too many."""
         aside = self.spool.folder / _REFUSED
         with suppress(OSError):
             aside.mkdir(mode=0o700, exist_ok=True)
@@ -259,14 +261,14 @@ class SpooledSource:
             report.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Lets go of the source. What has nothing to send is removed."""
+        """Unlock the source, and delete its lock file if no reports are left."""
         if self._lock is None:
             return
-        # The lock is held while its file goes: who waits for it finds nothing to send.
+        # The lock is held while its file is deleted: a process that waits for the lock then finds nothing to send.
         if not self.reports():
             with suppress(OSError):
                 self._lock_path.unlink(missing_ok=True)
-                self.folder.rmdir()  # It stays while other sources of the job have something there.
+                self.folder.rmdir()  # fails if other sources of the job have files in the folder
         os.close(self._lock)
         self._lock = None
         self.spool._held.discard(self._lock_path)
@@ -283,7 +285,7 @@ class SpooledSource:
 
 
 def move_reports(folder: Path, spool: Spool) -> None:
-    """Moves the reports of jobs that are gone from a folder that is to be removed into a spool. Raises StorageError."""
+    """Move the reports of ended jobs from a folder that will be deleted to a spool. Raises StorageError."""
     for source in Spool(folder).sources():
         with failed_writing(folder):
             if not source.lock():
@@ -297,7 +299,7 @@ def move_reports(folder: Path, spool: Spool) -> None:
 
 
 def _folders(folder: Path) -> Iterator[Path]:
-    """The folders of jobs."""
+    """Yield the folders of all jobs in a spool."""
     with suppress(OSError):
         yield from [path for path in folder.iterdir() if _JOB.fullmatch(path.name) and path.is_dir()]
 

@@ -1,1 +1,1 @@
-"""Sensors: the list of everything that is measured in a job, and the record that holds it."""
+"""Sensors: the list of all quantities that are measured for a job, and the record that stores the values."""

@@ -1,4 +1,7 @@
-"""Measures of a control room: what it asks of the jobs that report to it, in its answers to their reports."""
+"""Measures of a control room: corrective actions that it requests from the jobs that report to it.
+
+The requests are part of the responses to the jobs' reports.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,21 @@ from dataclasses import dataclass, field, replace
 from branchline.base.limits import MEASURE_SECONDS_MAX, MEASURE_TEXT_MAX, MEASURES_IN_FORCE_MAX
 from branchline.base.plain import check_types, from_plain, to_plain
 
-#: Raised when a field changes its meaning or goes away; new fields have defaults.
+#: Version of the measures' format; increased when a field changes its meaning or is removed. New fields have defaults.
 MEASURES_VERSION = 1
-#: What jobs are asked to do: read another replica first, or copy files whole to the worker's disk and read them there.
+#: Kinds of measures: prefer another replica, or copy whole files to the worker's disk and read the copies.
 AVOID, STAGE = "avoid-element", "stage-element"
-#: What the field of an answer is called.
+#: Key of the measures in a response.
 MEASURES_FIELD = "measures"
 
 
 @dataclass(frozen=True)
 class JobMeasure:
-    """One measure. ``storage_element`` is an element as pages name it, or the beginning of locations up to a slash;
-    ``site`` is that of the workers that it is for, empty for all. It ends ``seconds_left`` after the answer.
+    """A corrective action that a control room requests from a job.
+
+    - ``storage_element`` is the name of a storage element as shown on the pages, or a URL prefix that ends at a slash.
+    - ``site`` limits the measure to workers at a site; empty for all workers.
+    - ``seconds_left`` is the time after the response at which the measure expires.
     """
 
     number: int
@@ -30,19 +36,24 @@ class JobMeasure:
     seconds_left: float = 0.0
 
     def is_for(self, site: str) -> bool:
-        """Whether workers at a site are to obey it."""
+        """Return whether the measure applies to workers at a site."""
         return self.site in ("", site)
 
     def concerns(self, element: str, location: str) -> bool:
-        """Whether a replica is meant, by its storage element and its location without secrets."""
+        """Return whether the measure applies to a replica.
+
+        ``element`` is the replica's storage element, ``location`` its location without secrets.
+        """
         meant = self.storage_element
         return meant in (element, location) or location.startswith(meant if meant.endswith("/") else f"{meant}/")
 
 
 @dataclass(frozen=True)
 class JobMeasures:
-    """All measures that are in force for a job: those of an earlier answer that are not here have ended. ``ignored``
-    counts what this Branchline does not understand.
+    """All measures in force for a job.
+
+    Measures from earlier responses that are not listed have ended. ``ignored`` counts measures that this version does
+    not understand.
     """
 
     job: str
@@ -51,14 +62,16 @@ class JobMeasures:
     ignored: int = 0
 
     def as_dict(self) -> Mapping[str, object]:
-        """As an answer has it."""
+        """Return the measures as they appear in a response."""
         plain: Mapping[str, object] = to_plain(self)
         return plain
 
 
 def measures_in(answer: bytes, job: str) -> JobMeasures | None:
-    """The measures in an answer of a control room to a report of a job: none are in force where it names none. None
-    where it says nothing to this job, or nothing that can be read. Whatever comes, it raises nothing.
+    """Return the measures in the control room's response to a job's report.
+
+    If the response lists no measures, none are in force. Returns None if the response is for another job or cannot be
+    parsed. Never raises.
     """
     try:
         found = json.loads(answer)
@@ -82,7 +95,7 @@ def measures_in(answer: bytes, job: str) -> JobMeasures | None:
 
 
 def _measure(plain: object) -> JobMeasure | None:
-    """One that this Branchline understands; None for any other."""
+    """Parse a measure; return None if this version does not understand it."""
     try:
         one: JobMeasure = from_plain(JobMeasure, plain)
         check_types(one)
@@ -95,10 +108,12 @@ def _measure(plain: object) -> JobMeasure | None:
 
 @dataclass
 class MeasureRecord:
-    """What a job did about a measure. ``files`` counts readings of files by sub-jobs that it changed: another replica
-    was asked first, or the file was copied; ``without_other`` counts files that have no other replica and were read
-    there anyway. ``first`` and ``last`` are when sub-jobs with them were opened (ISO 8601, UTC). ``refused`` says why
-    the job did not obey.
+    """The effect of a measure (corrective action) on a job.
+
+    ``files`` counts the file reads that the measure changed: another replica was tried first, or the file was copied.
+    ``without_other`` counts file reads that it could not change because the file has no other replica. ``first`` and
+    ``last`` are the times (ISO 8601, UTC) at which the first and last affected sub-job was opened. ``refused`` is the
+    reason if the job did not follow the measure.
     """
 
     number: int
@@ -113,11 +128,11 @@ class MeasureRecord:
 
     @classmethod
     def of(cls, measure: JobMeasure) -> MeasureRecord:
-        """Of a measure about which nothing was done yet."""
+        """Return the record of a measure that has had no effect yet."""
         return cls(measure.number, measure.kind, measure.storage_element, measure.site)
 
     def add(self, other: MeasureRecord) -> None:
-        """Adds what another sub-job did about the same measure."""
+        """Add the effect of the same measure on another sub-job."""
         self.files += other.files
         self.without_other += other.without_other
         self.first = min(filter(None, (self.first, other.first)), default="")
@@ -126,7 +141,7 @@ class MeasureRecord:
 
 
 def added_measures(records: Iterable[MeasureRecord]) -> list[MeasureRecord]:
-    """One record for each measure, by number; those given stay as they are."""
+    """Return the sum of the records of each measure, ordered by measure number; the given records are not changed."""
     added: dict[int, MeasureRecord] = {}
     for one in records:
         if one.number in added:

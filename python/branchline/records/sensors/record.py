@@ -1,18 +1,17 @@
-"""The record of a job, field by field: job.json contains it, and every report is made from it.
+"""The record of a job, field by field: the content of job.json, from which all reports are created.
 
-job.json is kept for years and sent to servers, so its form has a version and a JSON Schema next to this file
+job.json files are kept for years and sent to servers, so the format has a version and a JSON Schema next to this file
 (``job.schema.json``, written by ``python -m branchline.records.sensors.schema``). Times are wall seconds unless a name
-says ``cpu``; sizes are bytes.
+contains ``cpu``; sizes are bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from branchline.base.plain import from_plain, to_plain
-from branchline.reading.access import Access
+from branchline.reading.access import PLANNED, Access
 from branchline.records.sensors.job_measures import MeasureRecord
 from branchline.records.sensors.record_parts import (
     BasketCounts,
@@ -25,13 +24,12 @@ from branchline.records.sensors.record_parts import (
     TableRecord,
 )
 
-#: Increased when a field changes its meaning or is removed; a new field does not increase it.
-#: Version 2 names all settings of ``access``, with null for the usual ones.
+#: Version of the format; increased when a field changes its meaning or is removed. Version 2 has all access settings.
 SCHEMA_VERSION = 2
 
-# The status of a job or a wagon: running, all events processed by all wagons, some missing, none processed.
+# Statuses of a job or wagon: running, all events processed by all wagons, some events missing, no events processed.
 RUNNING, FINISHED, PARTIAL, FAILED = "running", "finished", "partial", "failed"
-# A wagon that stopped before its first event.
+# Status of a wagon that stopped before its first event.
 STOPPED = "stopped"
 
 
@@ -48,8 +46,8 @@ class DatasetFile:
 
 @dataclass
 class WagonFault:
-    """The error that stopped a wagon: the file and entries of the chunk (None before the first one), the line of the
-    author's files that raised it (empty if none did), and the traceback in the author's own code.
+    """The error that stopped a wagon: the file and entries of the chunk (None before the first chunk), the line in the
+    user's files that raised the error (empty if none), and the traceback in the user's code.
     """
 
     type: str
@@ -66,7 +64,7 @@ class WagonFault:
         return self.type == KeyboardInterrupt.__name__
 
     def sentence(self, name: str) -> str:
-        """The error in one sentence, with the name of the wagon."""
+        """Return the error as a sentence that names the wagon."""
         where = f" at {self.path}" if self.path else ""
         if self.path and self.entry_start is not None and self.entry_stop is not None:
             where += f", entries {self.entry_start} to {self.entry_stop}"
@@ -76,7 +74,7 @@ class WagonFault:
 
 @dataclass
 class CutRecord:
-    """The events that pass a cut and all before it, and the sum of their weights; None if that is no finite number."""
+    """The number of events that pass a cut and all earlier cuts, and the sum of their weights (None if not finite)."""
 
     name: str
     events: int = 0
@@ -85,7 +83,9 @@ class CutRecord:
 
 @dataclass
 class CutflowRecord:
-    """A cutflow that a wagon returned; ``name`` is where it stands in what it returned, empty if it is all of that."""
+    """A cutflow that a wagon returned. ``name`` is its position in the wagon's return value; empty if it is the whole
+    value.
+    """
 
     name: str
     cuts: list[CutRecord] = field(default_factory=list)
@@ -93,11 +93,12 @@ class CutflowRecord:
 
 @dataclass
 class WagonRecord:
-    """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; in ``core_wait_s`` of it
-    other threads had the cores. ``subjobs_reused`` counts sub-jobs whose result comes from an earlier run;
-    ``not_reusable`` is the reason why no result can be reused. ``code_sha256`` is the hash of the source of its class,
-    None if there is no source. ``parameters`` are those that it declares, with their values; ``cutflows`` the first of
-    those that it returned, without the last ``cutflows_left_out``. ``warnings`` say why its result may be wrong.
+    """The cost of a wagon. ``seconds`` is the time in process() without waiting for columns; during ``core_wait_s`` of
+    that time, other threads occupied the cores. ``subjobs_reused`` counts sub-jobs with results from an earlier run;
+    ``not_reusable`` is the reason if results cannot be reused. ``code_sha256`` is the hash of the class's source, None
+    if unavailable. ``parameters`` are the declared parameters with their values. ``cutflows`` are the first cutflows
+    that the wagon returned, ``cutflows_left_out`` is the number of further ones. ``warnings`` are reasons why the
+    result may be wrong.
     """
 
     name: str
@@ -123,10 +124,11 @@ class WagonRecord:
 
 @dataclass
 class FileRecord(ReadCounts):
-    """The cost of reading a file. ``entries`` counts those of its tree, ``events`` those that wagons got. ``open_s`` is
-    the time to open it; times of other steps are sums over threads. ``subjobs`` counts the sub-jobs that read it,
-    ``subjobs_reused`` those with results from an earlier run. ``site`` is the site of the worker, ``replica`` the URL
-    that was read if it is not ``path``; ``replicas_failed`` lists failed replicas with their errors.
+    """The cost of reading a file. ``entries`` counts the entries of its tree, ``events`` those passed to wagons.
+    ``open_s`` is the time to open the file; times of other steps are sums over threads. ``subjobs`` counts sub-jobs
+    that read the file, ``subjobs_reused`` those with results from an earlier run. ``site`` is the worker's site,
+    ``replica`` the URL that was read if it is not ``path``; ``replicas_failed`` lists failed replicas with their
+    errors.
     """
 
     path: str
@@ -152,7 +154,7 @@ class FileRecord(ReadCounts):
 
 @dataclass
 class BranchRecord(BasketCounts):
-    """The cost of the baskets of a branch, in all files."""
+    """The cost of a branch's baskets in all files."""
 
     name: str
     codec: str = ""
@@ -168,9 +170,9 @@ class StorageRecord(RequestCounts):
 
 @dataclass
 class SiteReading:
-    """Reads of the workers at a site from a storage element. ``nearness`` is the place of the element: on the worker's
-    ``host``, at its ``site`` or ``elsewhere``. ``files`` counts files that sub-jobs read there, ``failures`` failed
-    replicas. ``wall_s`` is the time of the files in their workers, ``fetch_s`` thread time inside read calls.
+    """Reads by workers at a site from a storage element. ``nearness`` is where the element is: on the worker's
+    ``host``, at the worker's ``site`` or ``elsewhere``. ``files`` counts files read by sub-jobs, ``failures`` failed
+    replicas. ``wall_s`` is the time that workers spent on the files, ``fetch_s`` the thread time in read calls.
     """
 
     site: str
@@ -185,7 +187,7 @@ class SiteReading:
 
 @dataclass
 class StorageRemark:
-    """A remark of the storage layer, and the number of files that it is about."""
+    """A remark of the storage layer, and the number of files that the remark applies to."""
 
     text: str
     files: int = 0
@@ -193,9 +195,8 @@ class StorageRemark:
 
 @dataclass
 class LinkRecord:
-    """The measured link from a site to a storage element, and the settings of reading that were chosen for it.
-
-    ``choices`` counts changes of the settings.
+    """The measured link from a site to a storage element, and the read settings chosen for the link. ``choices`` counts
+    changes of the settings.
     """
 
     name: str
@@ -210,10 +211,10 @@ class LinkRecord:
 
 @dataclass
 class TroubleRecord:
-    """Failures at a storage element: ``retries`` counts repeated requests, ``timeouts``, ``resets``,
-    ``wrong_answers`` and ``other_errors`` the causes. ``replicas_left`` counts files whose reading continued at another
-    replica, ``replicas_refused`` replicas that differ from the one read before. ``waits`` counts waits that the server
-    asked for, which took ``waited_s``. ``lost_s`` is the time of failed requests and of the pauses after them.
+    """Failures at a storage element. ``retries`` counts repeated requests; ``timeouts``, ``resets``, ``wrong_answers``
+    and ``other_errors`` count the causes. ``replicas_left`` counts files for which reading continued at another
+    replica, ``replicas_refused`` counts replicas with different content. ``waits`` counts waits that the server
+    requested, ``waited_s`` is their total time. ``lost_s`` is the time of failed requests and of subsequent delays.
     """
 
     name: str
@@ -231,7 +232,7 @@ class TroubleRecord:
 
 @dataclass
 class SkippedFile:
-    """A file that was skipped; ``entries_lost`` is None if unknown."""
+    """A file that was skipped. ``entries_lost`` is None if the number of lost entries is unknown."""
 
     path: str
     entries_lost: int | None = None
@@ -240,7 +241,7 @@ class SkippedFile:
 
 @dataclass
 class MissingEntries:
-    """Entries of a file that a missing sub-job would have read; ``entry_stop`` None is the end of the tree.
+    """Entries of a file that a missing sub-job should have read; ``entry_stop`` None means the end of the tree.
     ``part`` describes a part of the file whose first and last entries are unknown.
     """
 
@@ -250,11 +251,11 @@ class MissingEntries:
     part: str = ""
 
     def count(self) -> int | None:
-        """The number of entries, None if unknown."""
+        """Return the number of entries, or None if unknown."""
         return self.entry_stop - self.entry_start if self.entry_stop is not None and not self.part else None
 
     def words(self) -> str:
-        """The entries, without the path."""
+        """Describe the entries, without the file's path."""
         if self.entry_stop is None and not self.entry_start:
             return self.part or "all entries"
         part = f"{self.part} of " if self.part else ""
@@ -264,8 +265,8 @@ class MissingEntries:
 
 @dataclass
 class MissingSubJob:
-    """A sub-job without a result: the files that it would have read, the ``cause`` that ended its last attempt, and the
-    step ``doing`` at which that happened.
+    """A sub-job without a result: the files that it should have read, the ``cause`` that ended its last attempt, and
+    its last step (``doing``).
     """
 
     index: int
@@ -276,7 +277,7 @@ class MissingSubJob:
     attempts: int = 1
 
     def skipped(self) -> list[SkippedFile]:
-        """Its entries as skipped files."""
+        """Return the sub-job's entries as skipped files."""
         return [
             SkippedFile(one.path, one.count(), f"{one.words()}: its sub-job is missing: {self.cause}")
             for one in self.files
@@ -285,9 +286,9 @@ class MissingSubJob:
 
 @dataclass
 class MemoryRetry:
-    """A sub-job that ran out of memory and finished with less. ``chunk_divisor`` 1 means that only the memory for
-    reading was reduced. Else chunks had 1/``chunk_divisor`` of the entries, and sums of the wagons ``inexact`` may
-    differ in their last bits from sums over whole chunks.
+    """A sub-job that ran out of memory and then succeeded with less. If ``chunk_divisor`` is 1, only the memory for
+    reading was reduced. Otherwise chunks had 1/``chunk_divisor`` of the entries, and floating-point sums of the wagons
+    in ``inexact`` may differ in the last bits from sums over whole chunks.
     """
 
     subjob: str
@@ -297,8 +298,8 @@ class MemoryRetry:
 
 @dataclass
 class ActivitySpan:
-    """The time in which a process of a job worked, in seconds from the job's start. ``stage`` is 0 for processing
-    events, else the stage of merging; ``is_last`` marks the merge that writes the results.
+    """A time span in which a process of a job worked, in seconds from the job's start. ``stage`` is 0 for processing
+    events, otherwise the merge stage; ``is_last`` marks the merge that writes the results.
     """
 
     host: str = ""
@@ -310,8 +311,8 @@ class ActivitySpan:
 
 @dataclass(frozen=True)
 class MergeStage:
-    """What a stage of the merge has cost so far: the ``results`` that were folded into others, ``nodes`` of the tree
-    that are whole, and the ``seconds`` of all processes that folded them. Stage 1 folds results of sub-jobs.
+    """The cost of a merge stage so far: the number of merged ``results``, the number of completed ``nodes`` of the
+    tree, and the total ``seconds`` of all processes. Stage 1 merges the sub-jobs' results.
     """
 
     stage: int
@@ -322,9 +323,8 @@ class MergeStage:
 
 @dataclass
 class FailureGroup:
-    """Sub-jobs that failed in the same way: at the same place of the code, or by the same cause.
-
-    ``example`` is the traceback of the first of them, or the end of its log file ``log``.
+    """Sub-jobs that failed in the same way: at the same line of code, or by the same cause. ``example`` is the first
+    sub-job's traceback, or the end of its log file ``log``.
     """
 
     message: str = ""
@@ -336,8 +336,8 @@ class FailureGroup:
 
 @dataclass
 class RetryRecord:
-    """Sub-jobs that the last job of a submitted train, or its user, sent again: how many by each cause, the nodes that
-    got none of them, and when, in seconds since the submission.
+    """A resubmission of sub-jobs by the last job of a submitted train, or by the user (``is_by_user``). ``causes``
+    counts the sub-jobs by cause, ``sent_s`` is the time of the resubmission in seconds after the submission.
     """
 
     subjobs: int = 0
@@ -357,8 +357,8 @@ class RestartedTask:
 
 @dataclass
 class RepeatedSubJob:
-    """A sub-job that ran twice at the end of a job because its first worker was slow; ``why`` is the reason in words.
-    ``kept`` is the worker whose result counts, ``dropped`` the other one.
+    """A sub-job that ran twice at the end of a job because its first worker was slow; ``why`` is the reason. ``kept``
+    is the worker whose result was used, ``dropped`` the worker whose result was dropped.
     """
 
     subjob: str
@@ -369,9 +369,9 @@ class RepeatedSubJob:
 
 @dataclass
 class LostWorker:
-    """A worker process that was ended because it sent nothing for ``seconds``, or that died by itself (``is_dead``).
-    ``doing`` is its last step, ``subjobs`` are those that other workers got. ``host`` is empty for the machine of the
-    job. ``log`` is the end of what it wrote to its standard error, where that is not the job's own.
+    """A worker process that was killed after ``seconds`` without progress, or that died (``is_dead``). ``doing`` is its
+    last step, ``subjobs`` are the sub-jobs that were reassigned. ``host`` is empty if it is the job's machine. ``log``
+    is the end of the worker's standard error, if separate from the job's standard error.
     """
 
     worker: int
@@ -387,7 +387,7 @@ class LostWorker:
 
 @dataclass
 class MissingCompanion:
-    """A companion that lacks some events, and the first of these."""
+    """A companion that lacks some events: the number of missing events, and the first few missing events."""
 
     name: str
     events_missing: int = 0
@@ -396,7 +396,7 @@ class MissingCompanion:
 
 @dataclass
 class RecoveredFile:
-    """A file that was never closed, and the number of keys that were recovered."""
+    """A file that was never closed, and the number of its keys that were recovered."""
 
     path: str
     keys: int = 0
@@ -404,7 +404,7 @@ class RecoveredFile:
 
 @dataclass
 class TimePoint:
-    """Cumulative counts at a time after the start of the job."""
+    """Cumulative counts at a time after the job's start."""
 
     t_s: float
     events: int = 0
@@ -429,7 +429,7 @@ class JobFault:
 
 @dataclass
 class WorkerPhases:
-    """The wall time of a worker by phases, which add up to ``wall_s``."""
+    """The wall time of a worker by phase; the phases add up to ``wall_s``."""
 
     worker: int
     host: str = ""
@@ -451,8 +451,8 @@ class WorkerPhases:
 
 @dataclass
 class AccessRecord:
-    """How files were read: the mode, and those settings of ``branchline.Access`` that are not the usual ones; the
-    others are None.
+    """How files were read: the mode, ``local``, and the settings of ``branchline.Access`` that differ from their
+    defaults; other settings are None. In records older than the default "auto" of ``local``, None means "advised".
     """
 
     mode: str = "planned"
@@ -466,42 +466,52 @@ class AccessRecord:
     cache_dir: str | None = None
     cache_size: int | None = None
     stage_dir: str | None = None
+    timeout: float | None = None
+    server_wait: float | None = None
+    tries: int | None = None
+    retry_pause: float | None = None
     throttle: str | None = None
     fault: str | None = None
 
     @classmethod
     def of(cls, access: Access) -> AccessRecord:
-        """The record of a way of reading."""
-        record, usual = cls(access.mode), Access()
+        """Return the record of an access configuration."""
+        record = cls(access.mode)
         for name in cls.names():
-            if getattr(access, name) != getattr(usual, name):
+            if name == "local" or getattr(access, name) != getattr(PLANNED, name):
                 setattr(record, name, getattr(access, name))
         return record
 
+    def access(self) -> Access:
+        """Return the recorded access configuration."""
+        values = {name: getattr(self, name) for name in self.names() if getattr(self, name) is not None}
+        return from_plain(Access, {"mode": self.mode, "local": "advised", **values})
+
     @classmethod
     def names(cls) -> list[str]:
-        """The settings besides the mode."""
+        """Return the names of the settings other than the mode."""
         return [one.name for one in fields(cls) if one.name != "mode"]
 
-    def chosen(self) -> list[tuple[str, int | str]]:
-        """The settings that are not the usual ones, with their names."""
+    def chosen(self) -> list[tuple[str, object]]:
+        """Return the names and values of the settings that differ from their defaults."""
         pairs = [(name, getattr(self, name)) for name in self.names()]
-        return [(name, value) for name, value in pairs if value is not None]
+        return [(name, value) for name, value in pairs if value not in (None, getattr(PLANNED, name))]
 
 
 @dataclass
 class JobRecord:
     """A job: its conditions, costs and results.
 
-    ``phases`` is the wall time of the job by phases, ``access`` the settings of reading, ``versions`` the packages
-    that results depend on, ``sources`` the files of the wagons' code, ``environment`` the variables that can change
-    numbers, such as those of threads. ``subjobs_reused`` counts sub-jobs whose results all come from an earlier run;
-    ``reuse_notes`` are reasons why others could not be reused. ``sites`` are the reads of the workers at each site
-    from each storage element. ``allow_missing`` is the share of the sub-jobs that may be ``missing``; the files of
-    these are in ``skipped`` too. With ``max_events`` or ``max_files`` only the first ones of each dataset were to be
-    read, and ``dataset`` has these alone. ``seed`` is that of the random numbers of wagons. ``left_out`` names files
-    that were not written because a package is not installed. ``process`` is only there while a job runs. ``measures``
-    are those of the control room that the job was told of, ``measures_ignored`` how many it did not understand.
+    ``phases`` is the job's wall time by phase, ``access`` the read settings, and ``options`` the other options of
+    ``branchline.run`` that are not defaults, as strings. ``versions`` are the versions of packages that results depend
+    on, ``sources`` the wagons' source files, and ``environment`` the variables that can change numerical results.
+    ``subjobs_reused`` counts sub-jobs whose results all come from an earlier run; ``reuse_notes`` are the reasons why
+    other results could not be reused. ``sites`` are the reads by site and storage element. ``allow_missing`` is the
+    maximum fraction of ``missing`` sub-jobs, whose files are also in ``skipped``. With ``max_events`` or ``max_files``,
+    only the first events or files of each dataset are read, and ``dataset`` lists only these. ``seed`` is the seed of
+    the wagons' random numbers. ``left_out`` lists files that were not written because a package is not installed.
+    ``process`` is only set while a job runs. ``measures`` are the corrective actions requested by the control room,
+    ``measures_ignored`` is the number of unknown ones.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -519,6 +529,7 @@ class JobRecord:
     workers: int = 0
     threads: int = 0
     access: AccessRecord = field(default_factory=AccessRecord)
+    options: dict[str, str] = field(default_factory=dict)
     memory_limit_bytes: int = 0
     step_entries: int = 0
     interrupted: bool = False
@@ -571,22 +582,18 @@ class JobRecord:
     worker_phases: list[WorkerPhases] = field(default_factory=list)
     timeline: list[TimePoint] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The content of job.json: dicts, lists, numbers and texts."""
-        plain: dict[str, Any] = to_plain(self)
-        return plain
+    def as_dict(self) -> dict[str, object]:
+        """Return the content of job.json: dicts, lists, numbers and strings."""
+        return to_plain(self)
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> JobRecord:
-        """The record in the content of a job.json.
-
-        A record without ``schema_version`` is of Branchline 0.1.0, whose fields are those of version 1: what it lacks
-        has its default. Unknown fields, as of a later version, are ignored. Raises ValueError for anything that is no
-        record, and for a record of a later version.
+    def from_dict(cls, plain: Mapping[str, object]) -> JobRecord:
+        """Return the record for the content of a job.json. A record without ``schema_version`` was written by
+        Branchline 0.1.0, with the fields of version 1. Missing fields get their defaults. Unknown fields, for example
+        of a newer version, are ignored. Raises ValueError for anything that is not a record, and for a newer version.
         """
         version = plain.get("schema_version", SCHEMA_VERSION)
         if not isinstance(version, int) or version > SCHEMA_VERSION:
-            what = f"the record has version {version!r}, and this Branchline reads versions up to {SCHEMA_VERSION}"
+            what = f"the record has version {version!r}; this Branchline supports versions up to {SCHEMA_VERSION}"
             raise ValueError(what)
-        record: JobRecord = from_plain(cls, {**plain, "schema_version": SCHEMA_VERSION})
-        return record
+        return from_plain(cls, {**plain, "schema_version": SCHEMA_VERSION})

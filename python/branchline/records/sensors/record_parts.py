@@ -1,19 +1,18 @@
-"""Parts of a job's record that are types of their own: counters, results, samples and source code."""
+"""Dataclasses that are parts of a job's record: counters, results, samples and source files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-#: The state of a file of the user: as it was committed, changed since, or unknown to git.
+#: Git states of a user's file: committed, modified since the commit, or not tracked.
 COMMITTED, CHANGED, NOT_IN_GIT = "as committed", "changed since the commit", "not in git"
-#: Git is not there, refuses the folder, or was too slow.
+#: Git state of a user's file if git is not installed, rejects the folder, or is too slow.
 NOT_KNOWN = "not known, as git did not answer"
 
 
 @dataclass(kw_only=True)
 class RequestCounts:
-    """What was read from storage; ``fetch_s`` is thread time inside its read calls."""
+    """Counts of reads from storage. ``fetch_s`` is the thread time in read calls."""
 
     bytes_read: int = 0
     cached_bytes: int = 0
@@ -21,7 +20,7 @@ class RequestCounts:
     fetch_s: float = 0.0
 
     def add_requests(self, other: RequestCounts) -> None:
-        """Adds what else was read."""
+        """Add the counts of further reads."""
         self.bytes_read += other.bytes_read
         self.cached_bytes += other.cached_bytes
         self.read_calls += other.read_calls
@@ -30,7 +29,7 @@ class RequestCounts:
 
 @dataclass(kw_only=True)
 class BasketCounts:
-    """What baskets took: sizes before and after decompression, and thread times."""
+    """The cost of baskets: sizes before and after decompression, and the thread times of the steps."""
 
     baskets: int = 0
     compressed_bytes: int = 0
@@ -39,7 +38,7 @@ class BasketCounts:
     decode_s: float = 0.0
 
     def add_baskets(self, other: BasketCounts) -> None:
-        """Adds what other baskets took."""
+        """Add the cost of further baskets."""
         self.baskets += other.baskets
         self.compressed_bytes += other.compressed_bytes
         self.plain_bytes += other.plain_bytes
@@ -49,12 +48,12 @@ class BasketCounts:
 
 @dataclass(kw_only=True)
 class ReadCounts(RequestCounts, BasketCounts):
-    """What reading took, from requests to arrays. ``bytes_asked`` are those that were wanted of ``bytes_read``."""
+    """The cost of reading, from requests to arrays. ``bytes_asked`` is the number of bytes that were needed."""
 
     bytes_asked: int = 0
 
     def add(self, other: ReadCounts) -> None:
-        """Adds what reading something else took."""
+        """Add the cost of further reads."""
         self.bytes_asked += other.bytes_asked
         self.add_requests(other)
         self.add_baskets(other)
@@ -62,11 +61,11 @@ class ReadCounts(RequestCounts, BasketCounts):
 
 @dataclass
 class ParameterRecord:
-    """A parameter of a wagon: its type, its value, and whether a caller has set it."""
+    """A wagon's parameter: its type, its value, and whether the caller set it."""
 
     name: str
     kind: str
-    value: Any = None
+    value: object = None
     is_set: bool = False
 
 
@@ -74,8 +73,8 @@ class ParameterRecord:
 class ResultRecord:
     """A part of a wagon's output: its files, its names in results.root, its picture, and a note.
 
-    ``form`` says what Python had where JSON has something else, such as a tuple or an infinite number; it is null where
-    JSON says it all. ``branchline.load`` makes the values again by it.
+    ``form`` describes Python types that JSON cannot represent, such as tuples or infinite numbers, so that
+    ``branchline.load`` can restore the values; null if JSON represents all values.
     """
 
     wagon: str = ""
@@ -86,16 +85,17 @@ class ResultRecord:
     root: list[str] = field(default_factory=list)
     picture: str | None = None
     note: str | None = None
-    form: Any = None
+    form: object = None
 
 
 @dataclass
 class TableRecord:
-    """A table that a wagon returned under ``key``: its ``files``, relative to the directory of results, in the order of
-    its rows, and its columns with their types.
+    """A table that a wagon returned under ``key``.
 
-    Sub-jobs wrote ``pieces``, which were merged in ``merge_stages``: ``merge_s`` are seconds of workers,
-    ``merge_bytes`` what was copied. If ``is_merged`` is False the files are pieces.
+    ``files`` are relative to the results directory, in the order of the rows. ``columns`` maps column names to types.
+    Sub-jobs wrote the table in ``pieces``, which were merged in ``merge_stages`` stages. ``merge_s`` is the workers'
+    time for merging, ``merge_bytes`` the number of bytes copied. If ``is_merged`` is False, the files are the unmerged
+    pieces.
     """
 
     wagon: str
@@ -115,10 +115,12 @@ class TableRecord:
 
 @dataclass
 class SampleRecord:
-    """A sample. ``sum_of_weights`` is that of the files that were read, in proportion where a part of a file was; None
-    for data, and if it is not known, for the reason in ``note``. ``factor`` is what raw results are multiplied with to
-    be those of ``luminosity_per_fb`` (None if it is not known): 1000 * cross section in pb * luminosity in 1/fb *
-    ``scale`` / sum of weights.
+    """A data sample or a simulated sample.
+
+    ``sum_of_weights`` is the sum over all files read, where the sum of each file is scaled by the fraction of the file
+    that was read. It is None for data, and if the sum is unknown for the reason in ``note``. ``factor`` scales raw
+    results to ``luminosity_per_fb`` (None if unknown): 1000 * cross section in pb * luminosity in 1/fb * ``scale`` /
+    sum of weights.
     """
 
     name: str = ""
@@ -137,14 +139,15 @@ class SampleRecord:
 
     @property
     def is_data(self) -> bool:
-        """Whether it was measured."""
+        """Whether the sample is measured data rather than simulation."""
         return self.kind == "data"
 
 
 @dataclass
 class SourceRecord:
-    """A Python file of the user that wagons need, with the ``commit`` that was checked out; ``state`` says whether
-    it is the file of that commit.
+    """One of the user's Python files that wagons need.
+
+    ``commit`` is the commit that was checked out; ``state`` says whether the file is as in that commit.
     """
 
     module: str

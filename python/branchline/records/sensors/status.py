@@ -1,31 +1,31 @@
-"""The state of a train, the same on every place: what `branchline status`, the progress line and callbacks get; and the
-same in words, for a terminal and a notebook.
+"""The status of a train, wherever it runs: for `branchline status`, progress lines and callbacks, and as text for
+terminals and notebooks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from branchline.base.limits import MB
 from branchline.base.plain import from_plain, to_plain
-from branchline.base.quantities import count
-from branchline.records.sensors.record import FINISHED, RUNNING, MergeStage
+from branchline.base.quantities import MB, count
+from branchline.records.sensors.record import FINISHED, RUNNING, MergeStage, SiteReading
 
-#: Raised when a field changes its meaning or goes away; new fields have defaults.
+#: Version of the status format; increased when a field changes its meaning or is removed. New fields have defaults.
 STATUS_VERSION = 1
-#: The process of the job has ended without a record of its end, as after kill -9.
+#: Status of a job whose process ended without recording it, for example after kill -9.
 DIED = "died"
-#: No task of a submitted train waits or runs, and its results were not written.
+#: Status of a submitted train that has no queued or running tasks, although its results were not written.
 STOPPED = "stopped"
-#: Storage elements whose rates stand in a progress line.
+#: Maximum number of storage elements whose read rates are shown in a progress line.
 ELEMENTS_SHOWN_MAX = 4
 
 
 @dataclass(frozen=True)
 class ElementStatus:
-    """What finished sub-jobs read from a storage element: files, bytes as they are stored, the bytes of them that
-    workers at the same site or host read, and failures of replicas.
+    """Reads of finished sub-jobs from a storage element.
+
+    The fields count files, stored bytes, bytes read by workers at the same site or host, and failures of replicas.
     """
 
     storage_element: str
@@ -35,24 +35,62 @@ class ElementStatus:
     failures: int = 0
 
 
+class ElementReads:
+    """Sums of the reads from each storage element."""
+
+    def __init__(self) -> None:
+        self._elements: dict[str, ElementStatus] = {}
+
+    def add(self, readings: Iterable[SiteReading]) -> None:
+        """Add workers' reads."""
+        for one in readings:
+            near = 0 if one.nearness == "elsewhere" else one.bytes_read
+            self.add_element(ElementStatus(one.storage_element, one.files, one.bytes_read, near, one.failures))
+
+    def add_element(self, other: ElementStatus) -> None:
+        """Add counts that were already summed for a storage element."""
+        known = self._elements.get(other.storage_element, ElementStatus(other.storage_element))
+        self._elements[other.storage_element] = ElementStatus(
+            other.storage_element,
+            known.files + other.files,
+            known.bytes_read + other.bytes_read,
+            known.bytes_near + other.bytes_near,
+            known.failures + other.failures,
+        )
+
+    def all(self) -> list[ElementStatus]:
+        """Return the sums for each storage element, the element with the most bytes first."""
+        return sorted(self._elements.values(), key=lambda one: (-one.bytes_read, one.storage_element))
+
+
 @dataclass(frozen=True)
 class TrainStatus:
-    """The state of a train at a moment; counts are of all that was done so far.
+    """A snapshot of a train's state; counts include everything done so far.
 
-    ``seconds`` since it began or was submitted; ``fraction_done`` of the dataset's bytes, None if nobody knows them.
-    ``status`` is "running", "died", "stopped", or the status in job.json; ``phase`` is "run", "merge" or "write".
-    ``running`` counts sub-jobs that workers have, ``failed`` those without a result that nobody will run, ``causes``
-    the same by cause, ``reused`` those of ``done`` that an earlier run made. ``slowest`` is the sub-job that has been
-    at work for longest, for ``slowest_s``; ``repeated`` counts sub-jobs that ran twice, ``workers_lost`` workers that
-    died or were silent. ``merge_s`` is the time spent on merging after the last sub-job, ``merge_stages`` what each
-    stage of the merge has cost so far, on all machines. ``elements`` has one value for each storage element.
-    ``errors`` are sentences on what stopped the train, and why wagons failed. ``updated`` is the time of this state
-    (ISO 8601, UTC), ``process`` on ``host`` the job.
+    - ``seconds`` is the time since the train started or was submitted.
+    - ``fraction_done`` is the processed fraction of the dataset's bytes, None if unknown.
+    - ``status`` is "running", "died", "stopped", or the status in job.json.
+    - ``phase`` is "run", "merge" or "write".
+    - ``done`` counts sub-jobs with a result, ``reused`` those of them with a result from an earlier run.
+    - ``running`` counts sub-jobs that are assigned to workers.
+    - ``failed`` counts sub-jobs without a result that will not run again, ``causes`` counts them by cause.
+    - ``slowest`` is the sub-job that has been running longest, for ``slowest_s``.
+    - ``repeated`` counts sub-jobs that ran twice, ``workers_lost`` counts workers that died or timed out.
+    - ``merge_s`` is the merge time after the last sub-job.
+    - ``merge_stages`` is the cost of each merge stage so far, on all machines.
+    - ``elements`` has one value for each storage element.
+    - ``errors`` are sentences that say what stopped the train and why wagons failed.
+    - ``updated`` is the time of the snapshot (ISO 8601, UTC).
+    - ``process`` is the ID of the job's process on ``host``.
 
-    Of a submitted train: ``tasks`` that wait or run, the reasons why some wait (``waiting``), nodes that get no more
-    tasks (``excluded_nodes``), and why the state of its tasks is not known (``silence``).
+    A submitted train also has these fields:
 
-    It is a value and raises nothing. ``seconds`` and what ends with ``_s`` are seconds.
+    - ``tasks`` counts tasks that are queued or running, ``waiting`` counts queued tasks by the reason why they wait.
+    - ``excluded_nodes`` are nodes that get no more tasks.
+    - ``silence`` is the reason if the state of the tasks is unknown.
+
+    The snapshot is immutable, and reading it raises nothing. ``seconds`` and fields that end with ``_s`` are in
+    seconds.
 
         def show(status):
             print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events in {status.seconds:.0f} s")
@@ -94,44 +132,47 @@ class TrainStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the train waits or runs any more."""
+        """Whether no part of the train is queued or running any more."""
         return self.status != RUNNING and not self.tasks and not self.silence
 
     @property
     def ended(self) -> str | None:
-        """The status in job.json, once the job wrote its end there."""
+        """The status in job.json, once the job has recorded its end there."""
         return None if self.status in (RUNNING, DIED, STOPPED) else self.status
 
     @property
     def is_good(self) -> bool:
-        """Whether all results are there, or may still come."""
+        """Whether all results are available or may still become so."""
         return self.status in (RUNNING, FINISHED) and not self.failed
 
     def as_dict(self) -> dict[str, object]:
-        """What `branchline status --json` prints: dicts, lists, numbers and texts."""
+        """Return the output of `branchline status --json`: dicts, lists, numbers and strings."""
         plain: dict[str, object] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> TrainStatus:
-        """The state in what ``as_dict`` gave. Raises ValueError for anything else, and for a later version."""
+        """Return the status for the output of ``as_dict``.
+
+        Raises ValueError for anything else, and for a newer version.
+        """
         version = plain.get("status_version")
         if not isinstance(version, int) or version > STATUS_VERSION:
-            what = f"the state has version {version!r}, and this Branchline reads versions up to {STATUS_VERSION}"
+            what = f"the status has version {version!r}; this Branchline supports versions up to {STATUS_VERSION}"
             raise ValueError(what)
         status: TrainStatus = from_plain(cls, {**plain, "status_version": STATUS_VERSION})
         return status
 
 
 def part_done(now: TrainStatus) -> float:
-    """The part of a train that is done, from 0 to 1: of its bytes, else of its sub-jobs."""
+    """Return the fraction of a train that is done, from 0 to 1: of its bytes if known, otherwise of its sub-jobs."""
     if now.fraction_done is not None:
         return now.fraction_done
     return now.done / now.subjobs if now.subjobs else 0.0
 
 
 def progress_text(now: TrainStatus) -> str:
-    """The state of a train in a few words."""
+    """Return a train's status as a short line."""
     seconds = max(now.seconds, 1e-9)
     words = [f"{now.done}/{now.subjobs} sub-jobs"] if now.subjobs else []
     words.append(f"{count(now.events / seconds)} events/s")

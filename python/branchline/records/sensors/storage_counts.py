@@ -1,4 +1,6 @@
-"""Counts of each process for storage elements: the measured links and what reading chose for them, and failures."""
+"""Counters that each process keeps for storage elements: measured links, the read settings chosen for them, and
+failures.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,15 @@ from branchline.records.sensors.record import LinkRecord, TroubleRecord
 
 
 def links_chosen(access: Access, site: str = "") -> list[LinkRecord]:
-    """The links that this process, at a site, has measured: one for each storage element, with what is chosen for it
-    now.
+    """Return a record of each link that this process has measured, one per storage element, with its current settings.
+
+    ``site`` is copied into each record.
     """
     return [replace(record_of(LinkRecord, one), site=site) for one in _core.links_chosen(access)]
 
 
 def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """One record for each site and storage element: the last one, with the number of different choices in all."""
+    """Return the last record for each site and storage element, with the total number of different choices."""
     last: dict[tuple[str, str], LinkRecord] = {}
     choices: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     for link in links:
@@ -30,7 +33,10 @@ def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
 
 
 def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """Fewer links for which ``joined_links`` gives the same: of those with one site, name and choice the last."""
+    """Return the last link for each combination of site, name and choice.
+
+    For these links, ``joined_links`` returns the same result as for all links.
+    """
     last: dict[tuple[str, str, tuple[int, ...]], LinkRecord] = {}
     for link in links:
         key = (link.site, link.name, _choice(link))
@@ -44,12 +50,12 @@ def _choice(link: LinkRecord) -> tuple[int, ...]:
 
 
 def take_troubles() -> list[TroubleRecord]:
-    """The failures in this process since the last call, one record for each storage element."""
+    """Return the failures in this process since the last call, one record per storage element."""
     return [record_of(TroubleRecord, one) for one in _core.take_troubles()]
 
 
 def added_troubles(troubles: Iterable[TroubleRecord]) -> list[TroubleRecord]:
-    """The sums for each storage element, sorted by name."""
+    """Return the sum of the records of each storage element, sorted by name."""
     elements: dict[str, TroubleRecord] = {}
     numbers = [one.name for one in fields(TroubleRecord) if one.name != "name"]
     for trouble in troubles:

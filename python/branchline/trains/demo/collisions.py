@@ -1,9 +1,11 @@
-"""Proton collisions at 14 TeV, simulated by Pythia 8: the whole particle record of every event.
+"""Proton collisions at 14 TeV, simulated by Pythia 8, with the complete particle record of each event.
 
-Most events are what a beam crossing gives: soft, non-diffractive collisions. Jets are rare among these, so one event
-in five is a hard scattering, with a weight that says how rare it is. The two kinds do not overlap: soft events whose
-hardest scattering reaches the threshold of the hard ones are dropped. Spectra filled with `weight` therefore come out
-as cross-sections: the sum of the weights of a file, divided by its number of events, is the cross-section in mb.
+Most events are soft, non-diffractive collisions, as in a beam crossing. Jets are rare among these, so one event in five
+is a hard scattering, with a weight that accounts for its rarity. The two kinds do not overlap: a soft event is dropped
+if the transverse momentum of its hardest scattering exceeds the threshold for hard events.
+
+Spectra filled with `weight` therefore give cross-sections: the sum of the weights in a file, divided by the number of
+events in the file, is the cross-section in mb.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ENERGY_GEV = 14_000.0
-# The transverse momentum of the hardest scattering that parts soft events from hard ones, in GeV/c.
+# Threshold between soft and hard events, in GeV/c: the transverse momentum of the hardest scattering.
 THRESHOLD_GEV = 20.0
-# The share of hard events in a file, where nature has about one in a hundred.
+# Fraction of hard events in a file; in nature it is about one in a hundred.
 HARD_SHARE = 0.2
-# Pythia takes seeds from 1 up to this number.
+# Maximum seed that Pythia accepts; the minimum is 1.
 PYTHIA_SEED_MAX = 900_000_000
 
 SOFT = ("SoftQCD:nonDiffractive = on",)
 HARD = ("HardQCD:all = on", f"PhaseSpace:pTHatMin = {THRESHOLD_GEV}")
 
-# Branches with one number per particle, and the type they are written as. The names are Pythia's.
+# Branches with one number per particle, and their types in the file. The names are those of Pythia.
 PARTICLE_TYPES: Mapping[str, str] = {
     "id": "i4",
     "status": "i4",
@@ -54,7 +56,7 @@ PARTICLE_TYPES: Mapping[str, str] = {
     "tau": "f4",
 }
 
-# Branches with one number per event.
+# Branches with one number per event, and their types in the file.
 EVENT_TYPES: Mapping[str, str] = {
     "event": "i8",
     "process": "i4",
@@ -67,12 +69,12 @@ EVENT_TYPES: Mapping[str, str] = {
 
 
 class SimulationError(BranchlineError):
-    """Pythia could not be set up or gave up on an event."""
+    """Pythia could not be initialised or failed to generate an event."""
 
 
 @dataclass
 class Generator:
-    """A Pythia of one kind of events, and the events taken from it."""
+    """A Pythia instance for one kind of events, and the numbers of its generated and accepted events."""
 
     pythia: Any
     drop_above_gev: float
@@ -81,7 +83,9 @@ class Generator:
     batches: list[Any] = field(default_factory=list)
 
     def next_event(self) -> tuple[Any, dict[str, float]]:
-        """One event of this kind: its record as an awkward array of length one, and the numbers of the event."""
+        """Return one event of this kind: its particle record as an awkward array of length one, and the numbers that
+        describe the event.
+        """
         while True:
             batch = self.pythia.nextBatch(1, "fail")
             self.tried += 1
@@ -98,12 +102,14 @@ class Generator:
         }
 
     def cross_section_mb(self) -> float:
-        """Cross-section of the events that were not dropped."""
+        """Return the cross-section of the events that were not dropped."""
         return float(self.pythia.infoPython().sigmaGen()) * self.taken / self.tried
 
 
 def new_generator(settings: tuple[str, ...], seed: int, drop_above_gev: float) -> Generator:
-    """A Pythia with these settings, ready to give events."""
+    """Return an initialised Pythia instance with these settings. Soft events above ``drop_above_gev`` will be
+    dropped.
+    """
     try:
         import pythia8mc
     except ImportError as error:
@@ -113,17 +119,17 @@ def new_generator(settings: tuple[str, ...], seed: int, drop_above_gev: float) -
     base = ("Print:quiet = on", f"Beams:eCM = {ENERGY_GEV}", "Random:setSeed = on", f"Random:seed = {seed}")
     for setting in base + settings:
         if not pythia.readString(setting):
-            raise SimulationError(f"Pythia does not take the setting {setting!r}")
+            raise SimulationError(f"Pythia rejects the setting {setting!r}")
     if not pythia.init():
         raise SimulationError(f"Pythia cannot start with {', '.join(settings)}; its messages above say why")
     return Generator(pythia, drop_above_gev)
 
 
 def simulate(seed: int, events_count: int) -> dict[str, ak.Array]:
-    """The branches of `events_count` events: awkward arrays, jagged for the particles.
+    """Return the branches of `events_count` events as awkward arrays, with one list per event for particles.
 
-    The same seed and number give the same events. Momenta, energies, masses and scales are in GeV, production vertices
-    and proper lifetimes in mm and mm/c, weights in mb.
+    The same arguments give the same events. Momenta, energies, masses and scales are in GeV, production vertices in mm,
+    proper lifetimes in mm/c, weights in mb.
     """
     soft_seed, hard_seed, order_seed = np.random.SeedSequence(seed).generate_state(3)
     soft = new_generator(SOFT, 1 + int(soft_seed) % PYTHIA_SEED_MAX, THRESHOLD_GEV)
@@ -145,7 +151,9 @@ def simulate(seed: int, events_count: int) -> dict[str, ak.Array]:
 
 
 def weights_mb(is_hard: np.ndarray, soft: Generator, hard: Generator) -> np.ndarray:
-    """What each event stands for: the cross-section of its kind, over that kind's share among the events."""
+    """Return the weight of each event: the cross-section of its kind, divided by the fraction of events of this
+    kind.
+    """
     weights = np.empty(len(is_hard))
     for kind, generator in ((is_hard, hard), (~is_hard, soft)):
         if kind.any():
@@ -153,11 +161,11 @@ def weights_mb(is_hard: np.ndarray, soft: Generator, hard: Generator) -> np.ndar
     return weights
 
 
-def particle_branches(particles: ak.Array, particle_data: Any) -> dict[str, ak.Array]:
-    """The branches of `PARTICLE_TYPES`, from the records as Pythia gives them."""
+def particle_branches(particles: ak.Array, particle_data: object) -> dict[str, ak.Array]:
+    """Return the branches of `PARTICLE_TYPES` from Pythia's records."""
     counts = ak.num(particles)
     flat = ak.flatten(particles)
-    # A particle made in the collision itself has no vertex of its own: it starts where the beams meet.
+    # Particles without a production vertex start at the interaction point.
     vertex = ak.fill_none(flat.vProd, {"px": 0.0, "py": 0.0, "pz": 0.0, "e": 0.0}, axis=0)
     columns = {
         "px": flat.p.px,
@@ -178,7 +186,7 @@ def particle_branches(particles: ak.Array, particle_data: Any) -> dict[str, ak.A
 
 
 def charges(ids: np.ndarray, particle_data: Any) -> np.ndarray:
-    """Electric charges in units of e of particles with these numbers in the scheme of the Particle Data Group."""
+    """Return the electric charges, in units of e, of particles with these Particle Data Group IDs."""
     kinds, kind_of_particle = np.unique(ids, return_inverse=True)
     by_kind = np.array([particle_data.charge(int(kind)) for kind in kinds])
     return by_kind[kind_of_particle]

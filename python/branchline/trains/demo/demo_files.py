@@ -1,8 +1,8 @@
-"""The demo's files: simulated collisions as TTrees, made once by several processes and kept for the next time.
+"""The files of the demo: simulated collisions as TTrees, created once by several processes and reused later.
 
-A file appears under its name only when it is whole, and carries the parameters it was made with: it is kept as long as
-these are the wanted ones. The events in a file depend on the seed and the number of the file alone, not on how many
-processes made it; of its bytes, only the dates that the format keeps differ from one making to the next.
+A file appears under its name only when it is complete. It contains the parameters with which it was created, and is
+reused if these equal the requested parameters. The events in a file depend only on the seed and the index of the file,
+not on the number of processes. Apart from the dates that the format stores, the bytes of a file are reproducible.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import awkward as ak
 import uproot
 
+from branchline.base.checks import instance_of
 from branchline.base.quantities import counted
 from branchline.errors import OptionError
 from branchline.jobs.interruption import Interruption
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
 
 TREE_NAME = "events"
 COUNT_NAME = "n"
-# Events per basket of a branch: big enough to compress well, small enough that a file has several clusters.
+# Number of events per basket of a branch: large enough to compress well, small enough that a file has several clusters.
 BASKET_EVENTS = 50
-# Raised whenever the simulation gives other events for the same seed, so that older files are made again.
+# Version of the simulation. It is increased when the simulation gives different events for the same seed, so that older
+# files are created again.
 CONTENT_VERSION = 1
-# Files take the name of their dataset, and one list of all of them is a dataset too.
+# Name of the file that lists all files of the demo. Such a list can be used as a dataset.
 LIST_NAME = "collisions.txt"
 
 CODECS: dict[str, uproot.compression.Compression | None] = {
@@ -51,7 +53,7 @@ CODECS: dict[str, uproot.compression.Compression | None] = {
 
 @dataclass(frozen=True)
 class Parameters:
-    """What decides on the content of one file."""
+    """The parameters that determine the content of a file."""
 
     seed: int
     index: int
@@ -60,17 +62,19 @@ class Parameters:
     content_version: int = CONTENT_VERSION
 
     def file_seed(self) -> int:
-        """The seed of this file's simulation; one billion files apart from those of the next seed."""
+        """Return the random seed of this file. Files with the same index and consecutive values of `seed` have seeds
+        one billion apart.
+        """
         return self.seed * 1_000_000_000 + self.index
 
     def text(self) -> str:
-        """As written into the file."""
+        """Return the parameters as the text that is stored in the file."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far the making of the data has come."""
+class DemoProgress:
+    """Progress of creating the files."""
 
     path: Path
     kept: bool
@@ -86,20 +90,22 @@ def make_data(
     seed: int = 1,
     compression: str = "zlib",
     workers: int | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[DemoProgress], None] | None = None,
     stopping: Callable[[], None] | None = None,
     *,
     force: bool = False,
 ) -> list[Path]:
-    """Make what is missing of the demo's files, and give the paths of all of them in order.
+    """Create the missing files of the demo, and return the paths of all files in order.
 
-    `progress` is called for each file, kept or made, `stopping` on the first Ctrl-C. `out_dir` also gets
-    `collisions.txt`, a list of these files that serves as a dataset. Files with other content are replaced only with
-    `force`; without it OptionError is raised before anything is made. Raises ValueError when `compression` is not one
-    of `CODECS`, and KeyboardInterrupt after the files in the making are finished and kept, or on a second Ctrl-C.
+    `progress` is called for each file, created or reused. `stopping` is called on the first Ctrl-C. `out_dir` also
+    receives `collisions.txt`, a list of the files that can be used as a dataset.
+
+    Files with different content are replaced only with `force`; otherwise OptionError is raised before any file is
+    created. Raises ValueError for an unknown `compression`. After the first Ctrl-C, files in progress are completed and
+    kept, and KeyboardInterrupt is raised. A second Ctrl-C raises it immediately.
     """
     if compression not in CODECS:
-        raise ValueError(f"compression {compression!r} is not known; there are {', '.join(CODECS)}")
+        raise ValueError(f"unknown compression {compression!r}; choose one of {', '.join(CODECS)}")
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
     wanted = {
@@ -111,7 +117,7 @@ def make_data(
     with closing(made(wanted, workers or os.cpu_count() or 1, stopping)) as steps:
         for done, (path, kept) in enumerate(steps, start=1):
             if progress is not None:
-                progress(Progress(path, kept, done, files, done * events_per_file))
+                progress(DemoProgress(path, kept, done, files, done * events_per_file))
     paths = list(wanted)
     write_whole(out_dir / LIST_NAME, lambda part: part.write_text("".join(f"{path.name}\n" for path in paths)))
     return paths
@@ -120,7 +126,7 @@ def make_data(
 def made(
     wanted: dict[Path, Parameters], workers: int, stopping: Callable[[], None] | None = None
 ) -> Generator[tuple[Path, bool]]:
-    """Each path once its file is there, and whether it was there before."""
+    """Yield each path once its file exists, and whether the file was reused."""
     missing = []
     for path, parameters in wanted.items():
         if is_kept(path, parameters):
@@ -129,9 +135,9 @@ def made(
             missing.append((path, parameters))
     if not missing:
         return
-    # What processes that are killed leave half made is in one folder, which goes with the last of them.
+    # Incomplete files are written to one folder, so that files of killed processes are removed at the end.
     with tempfile.TemporaryDirectory(prefix=".part-", dir=missing[0][0].parent) as folder:
-        subjobs = iter([SubJob(index, str(path), (path, one)) for index, (path, one) in enumerate(missing)])
+        subjobs = iter([SubJob(index, str(path), _WantedFile(path, one)) for index, (path, one) in enumerate(missing)])
         place, interruption = LocalProcesses(min(workers, len(missing))), Interruption()
 
         def stop() -> None:
@@ -149,27 +155,35 @@ def made(
 
 
 @dataclass(frozen=True)
+class _WantedFile:
+    path: Path
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
 class Making:
-    """What each process does: files, one after the other, until there are no more or it is interrupted."""
+    """Creates files in a worker process until none are left or the process is interrupted."""
 
     folder: str
 
     def __call__(self, context: Context) -> Iterator[Finished]:
         subjob = None if context.interruption.asked else context.draw()
         while subjob is not None:
-            path, parameters = subjob.payload
-            make_file(path, parameters, self.folder)
+            wanted = instance_of(subjob.payload, _WantedFile)
+            make_file(wanted.path, wanted.parameters, self.folder)
             yield Finished(subjob.index, None, context.worker)
             subjob = None if context.interruption.asked else context.draw()
 
 
 def is_kept(path: Path, parameters: Parameters) -> bool:
-    """Whether the file is there and made with these parameters."""
+    """Return whether the file exists and was created with these parameters."""
     return path.exists() and parameters_in(path) == parameters
 
 
 def parameters_in(path: Path) -> Parameters | None:
-    """What a file was made with; None for one of another program, or one that was damaged later."""
+    """Return the parameters with which a file was created; None if the file is damaged or was written by another
+    program.
+    """
     try:
         with uproot.open(path) as file:
             return Parameters(**json.loads(str(file["parameters"])))
@@ -178,31 +192,33 @@ def parameters_in(path: Path) -> Parameters | None:
 
 
 def check_replaceable(wanted: dict[Path, Parameters]) -> None:
-    """Raise OptionError for a file with other content, unless it differs only since an older version simulated it."""
+    """Raise OptionError if a file exists with different content. A file that differs only in the content version may be
+    replaced.
+    """
     for path, parameters in wanted.items():
         if not path.exists():
             continue
         found = parameters_in(path)
         if found is None:
-            what = "is there and is no whole file of simulated collisions"
+            what = "exists and is not a complete file of simulated collisions"
         elif replace(found, content_version=CONTENT_VERSION) == parameters:
             continue
         else:
             what = (
-                f"is there and has other collisions: {counted(found.events_count, 'event')} with seed {found.seed}, "
+                f"exists and has other collisions: {counted(found.events_count, 'event')} with seed {found.seed}, "
                 f"compressed with {found.compression}"
             )
         raise OptionError(f"{path} {what}", hint="choose another folder, or replace such files with --force")
 
 
 def make_file(path: Path, parameters: Parameters, folder: str | None = None) -> None:
-    """Simulate the events of one file and write it."""
+    """Simulate the events of one file, and write the file."""
     branches = simulate(parameters.file_seed(), parameters.events_count)
     write_whole(path, lambda part: write_tree(part, branches, parameters), folder)
 
 
 def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters) -> None:
-    """Write the branches as a TTree, the particles' arrays counted by one leaf."""
+    """Write the branches as a TTree. A single leaf counts the elements of all particle branches."""
     particles = ak.zip({name: branches[name] for name in PARTICLE_TYPES})
     columns = {name: array for name, array in branches.items() if name not in PARTICLE_TYPES} | {"": particles}
     identifier = uuid.uuid5(uuid.NAMESPACE_OID, parameters.text())
@@ -220,10 +236,10 @@ def write_tree(path: Path, branches: dict[str, ak.Array], parameters: Parameters
 
 
 def write_whole(path: Path, write: Callable[[Path], object], folder: str | None = None) -> None:
-    """Let `write` write a file that appears at its place only when it is whole.
+    """Let `write` write a file, which appears at `path` only when it is complete.
 
-    It is written under its own name, since a ROOT file holds that, in a folder of its own within `folder` or next to
-    `path`.
+    The temporary file has the same name, since a ROOT file contains its own name. It is in a temporary folder within
+    `folder` or, by default, next to `path`.
     """
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder or path.parent) as own:
         part = Path(own) / path.name

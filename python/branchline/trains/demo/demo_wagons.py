@@ -1,8 +1,9 @@
-"""The demo's train: three wagons over the same collisions, light, middling and heavy, written as users write them.
+"""The demo's train: three wagons (light, medium and heavy) over the same collisions, written as users would write them.
 
-Each wagon is an object with `process(events)`, where `events.px` is an awkward array of the branch `px`. What it
-returns is added up over the dataset, and `postprocess` makes the result of the sum. Momenta are in GeV/c. The weight of
-an event is a cross-section in mb: what is filled with it and divided by the number of events generated is one, too.
+Each wagon is an object with `process(events)`, where `events.px` is an awkward array of the branch `px`. The return
+values of `process` are added up over the dataset, and `postprocess` converts the sum to the result. Momenta are in
+GeV/c. The weight of an event is a cross-section in mb, so a histogram of weights, divided by the number of generated
+events, gives a cross-section too.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import numpy as np
 import vector
 
 vector.register_awkward()
-# Else every worker prints FastJet's banner between the lines of the others.
+# Prevent each worker from printing FastJet's banner.
 fastjet._swig.ClusterSequence.set_fastjet_banner_stream(None)
 
 
 def cross_section(filled: hist.Hist, events_count: int, label: str) -> hist.Hist:
-    """The differential cross-section in mb per unit of the axis, from weights that were filled for so many events.
+    """Return the differential cross-section in mb per unit of the axis, from a histogram of the weights of
+    `events_count` events.
 
-    What lies beyond the axis is a cross-section in mb.
+    Underflow and overflow bins contain cross-sections in mb.
     """
     scaled = filled * (1 / events_count)
     widths: Any = filled.axes[0].widths
@@ -36,11 +38,11 @@ def cross_section(filled: hist.Hist, events_count: int, label: str) -> hist.Hist
 
 
 class Spectra:
-    """Light: how many charged particles there are, and their transverse momentum and pseudorapidity."""
+    """Light wagon: the number of charged particles, and spectra of their transverse momentum and pseudorapidity."""
 
     name = "spectra"
 
-    def process(self, events: Any) -> dict[str, Any]:
+    def process(self, events: Any) -> dict[str, object]:
         charged = (events.status > 0) & (events.charge != 0)
         px, py, pz = events.px[charged], events.py[charged], events.pz[charged]
         pt = np.hypot(px, py)
@@ -64,8 +66,8 @@ class Spectra:
             "eta": eta_spectrum,
         }
 
-    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
-        """Cross-sections: that of all events, and differential ones."""
+    def postprocess(self, total: dict[str, Any]) -> dict[str, object]:
+        """Return the total cross-section and the differential cross-sections."""
         events_count = total["events"]
         return {
             "events": events_count,
@@ -77,14 +79,14 @@ class Spectra:
 
 
 class Jets:
-    """Middling: anti-kt jets with R = 0.4 of all particles that a calorimeter sees."""
+    """Medium wagon: anti-kt jets with R = 0.4, from all particles that a calorimeter detects."""
 
     name = "jets"
     radius = 0.4
     pt_min = 10.0
     eta_max = 4.5
 
-    def process(self, events: Any) -> dict[str, Any]:
+    def process(self, events: Any) -> dict[str, object]:
         flavour = abs(events.id)
         seen = (events.status > 0) & (flavour != 12) & (flavour != 14) & (flavour != 16)  # no neutrinos
         particles = ak.zip(
@@ -115,8 +117,8 @@ class Jets:
             .fill(ak.flatten(jets.eta), weight=weight),
         }
 
-    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
-        """Differential cross-sections."""
+    def postprocess(self, total: dict[str, Any]) -> dict[str, object]:
+        """Return the differential cross-sections."""
         units = {
             "number": r"$d\sigma/dN_{jets}$ [mb]",
             "pt": r"$d\sigma/dp_T$ [mb/(GeV/c)]",
@@ -129,8 +131,10 @@ class Jets:
 
 
 @nb.njit
-def count_pairs(triggers: Any, partners: Any, weights: Any, counts: Any, eta_width: float) -> None:
-    """Add to `counts` the differences in eta and phi between the triggers of each event and its list of partners."""
+def count_pairs(
+    triggers: np.ndarray, partners: np.ndarray, weights: np.ndarray, counts: np.ndarray, eta_width: float
+) -> None:
+    """Count pairs of each event's triggers and partners in `counts`, by difference in eta and in phi."""
     eta_bins, phi_bins = counts.shape
     for event in range(len(triggers)):
         for trigger in triggers[event]:
@@ -145,17 +149,19 @@ def count_pairs(triggers: Any, partners: Any, weights: Any, counts: Any, eta_wid
 
 
 class Correlations:
-    """Heavy: pairs of charged particles in delta eta and delta phi, against pairs from different events."""
+    """Heavy wagon: correlations of charged particles in delta eta and delta phi. The background comes from pairs of
+    particles from different events.
+    """
 
     name = "correlations"
     eta_max = 2.5
     delta_eta_max = 4.0
     trigger_pt_min = 1.0
     partner_pt_min = 0.3
-    # Each event is paired with so many that came before it: the more, the smoother the background.
+    # Maximum number of earlier events with which each event is paired. A larger number gives a smoother background.
     mixed_events = 100
 
-    def process(self, events: Any) -> dict[str, Any]:
+    def process(self, events: Any) -> dict[str, object]:
         charged = (events.status > 0) & (events.charge != 0)
         px, py, pz = events.px[charged], events.py[charged], events.pz[charged]
         pt = np.hypot(px, py)
@@ -176,8 +182,8 @@ class Correlations:
             "mixed_event": self.histogram(mixed, "mixed pairs, sum of weights"),
         }
 
-    def postprocess(self, total: dict[str, Any]) -> dict[str, Any]:
-        """The yield of partners per trigger, corrected for what the limits in eta let through."""
+    def postprocess(self, total: dict[str, Any]) -> dict[str, object]:
+        """Return the yield of partners per trigger, corrected for the acceptance in eta."""
         same, mixed = total["same_event"].values(), total["mixed_event"].values()
         middle = mixed.shape[0] // 2
         acceptance = mixed / mixed[middle - 1 : middle + 1].mean()

@@ -1,1 +1,1 @@
-"""The output directory of a run: lock, settings, state, and reports while the train runs."""
+"""The output directory of a run: its lock, settings and state, and reports while the train runs."""

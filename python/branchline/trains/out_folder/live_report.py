@@ -1,14 +1,16 @@
-"""A train that reports to a control room: what its run gives, as the reporter takes it."""
+"""Reports of a running train to a control room."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from branchline.jobs.where import OnDask, OnExecutor, Where
+from branchline.base.environment import REPORT_TO
+from branchline.jobs.where import OnDask, OnExecutor
 from branchline.reading.locations import without_secrets
 from branchline.records.sending.message import TRAIN, JobIdentity
 from branchline.records.sensors.record import FAILED, JobRecord
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportsTo:
-    """Where a train reports to, and who is told what cannot be sent: at once, from another thread, or at its end."""
+    """Where a train sends its reports. If reports cannot be sent, ``say_at_once`` is called immediately, from another
+    thread, and ``say_at_end`` at the end of the train.
+    """
 
     target: ReportTarget
     say_at_once: Callable[[str], None] | None = None
@@ -36,7 +40,12 @@ class ReportsTo:
     def of(
         cls, address: str | None, say_at_once: Callable[[str], None] | None, say_at_end: Callable[[str], None]
     ) -> ReportsTo | None:
-        """At an address, or that of the environment; None for no control room. Raises OptionError."""
+        """Return where to send reports; None without a control room. The default of ``address`` is taken from the
+        environment. Raises OptionError.
+        """
+        if address is None and not os.environ.get(REPORT_TO):
+            return None
+        # Imported late, because most runs report to no control room.
         from branchline.records.sending.address import ReportTarget
 
         target = ReportTarget.of(address)
@@ -45,7 +54,7 @@ class ReportsTo:
     def reporter(
         self, identity: JobIdentity, spool: Spool | None, source: str = "job", told: MeasuresTold | None = None
     ) -> Reporter:
-        """The reporter of a process of the job. ``told`` gets the measures of the control room."""
+        """Create the reporter for a process of the job. Measures sent by the control room are passed to ``told``."""
         from branchline.records.sending.reporter import Reporter
 
         tell = None if told is None else told.tell
@@ -53,8 +62,8 @@ class ReportsTo:
 
 
 class ReportedTrain:
-    """The reports of a train in this process, and the measures that it was ``told``. Without a control room each method
-    does nothing.
+    """The reports of a train from this process, and the measures that the process received. Without a control room, the
+    methods do nothing.
     """
 
     def __init__(
@@ -66,7 +75,7 @@ class ReportedTrain:
         self._last: TrainStatus | None = None
 
     def begin(self, plan: TrainPlan, command: str, out: Path | None) -> None:
-        """The train runs from now on."""
+        """Report that the train has started."""
         if self._to is not None:
             from branchline.records.sending.spool import Spool
 
@@ -75,32 +84,32 @@ class ReportedTrain:
             self._reporter.begin()
 
     def note(self, now: TrainStatus) -> None:
-        """The state of the train is this one now."""
+        """Report the current state of the train."""
         if self._reporter is not None:
             self._last = now
             self._reporter.note(now)
 
     def read(self, reads: ReadRecords) -> None:
-        """These were read."""
+        """Report read records."""
         if self._reporter is not None:
-            # Of files that an earlier run read there is a record, too.
+            # Leave out the records of files that only an earlier run has read.
             self._reporter.read([one for one in reads.files if one.subjobs or not one.subjobs_reused], reads.sites)
 
     def end(self, record: JobRecord) -> None:
-        """The train is over."""
+        """Report the end of the train."""
         self._end(record, status_at_end(record))
 
     def fail(self, error: BaseException) -> None:
-        """The train ended without a record."""
+        """Report that the train ended without a job record."""
         why = f"{type(error).__name__}: {error}"
         self._end(None, replace(self._last or TrainStatus(), status=FAILED, errors=[why]))
 
     def leave(self) -> None:
-        """The part of this process is done; others go on."""
+        """Report that this process is done while other processes of the train continue."""
         self._end(None, None)
 
     def _end(self, record: JobRecord | None, status: TrainStatus | None) -> None:
-        # A second Ctrl-C ends the wait, and does not begin another one.
+        # Forget the reporter first: a second Ctrl-C then ends the wait instead of starting a new one.
         reporter, self._reporter = self._reporter, None
         if reporter is not None and self._to is not None:
             for sentence in reporter.end(record, status):
@@ -109,7 +118,7 @@ class ReportedTrain:
 
 @contextmanager
 def reported(to: ReportsTo | None) -> Iterator[ReportedTrain]:
-    """The reports of a train that runs in the block. If it is left with an error, that is its end."""
+    """Report the train that runs in the block. If the block raises an error, the train is reported as failed."""
     train = ReportedTrain(to)
     try:
         yield train
@@ -121,22 +130,23 @@ def reported(to: ReportsTo | None) -> Iterator[ReportedTrain]:
 def identity_of_train(
     plan: TrainPlan, command: str, out: Path | None, *, place: str = "", job: str = ""
 ) -> JobIdentity:
-    """Who a train is. ``place`` is the batch system to which it is submitted, ``job`` its number."""
+    """Return the identity of a train. ``place`` is the batch system to which the train was submitted, ``job`` is the ID
+    of the batch job.
+    """
     from branchline.records.sending.message import identity_of
 
     datasets = dict.fromkeys(one.dataset for one in plan.dataset if one.dataset)
     wagons = [one.name for one in plan.loaded.wagons]
+    if not place:
+        where = plan.settings.place
+        place = "dask" if isinstance(where, OnDask) else "executor" if isinstance(where, OnExecutor) else "here"
     return identity_of(
         TRAIN,
         job=job,
         name="" if out is not None else ", ".join(wagons),
         command=" ".join(without_secrets(word) for word in command.split(" ")),
-        place=place or _place(plan.settings.on),
+        place=place,
         out=out,
         wagons=wagons,
         datasets=datasets,
     )
-
-
-def _place(where: Where | None) -> str:
-    return "dask" if isinstance(where, OnDask) else "executor" if isinstance(where, OnExecutor) else "here"

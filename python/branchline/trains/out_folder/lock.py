@@ -1,8 +1,8 @@
-"""The directory for the results of a run: locked by one run at a time, and marked until its results are complete.
+"""The output directory of a run: only one run at a time may lock it, and it is marked until the results are complete.
 
-A run locks the directory itself, so a run that dies leaves no lock file. From the start ``job.json`` says "running",
-and a text file says which results are missing. While the run works, ``status.json`` has its state for ``branchline
-status``. The results of sub-jobs that the directory keeps can be listed and removed.
+A run locks the directory itself, so a run that dies leaves no lock file. From the start, ``job.json`` has status
+"running", and a text file says that the results are incomplete. During the run, ``status.json`` has the current state
+for ``branchline status``. The cached results of sub-jobs can be listed and removed.
 """
 
 from __future__ import annotations
@@ -31,26 +31,28 @@ from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
 from branchline.trains.tables.table_folder import clear_tables
 
-# The text file that says which results are missing.
+# Name of the text file that says why the results are incomplete.
 NOTE = "PARTIAL.txt"
-# The folder of jobs that batch systems run, and the file in it that they begin with.
+# JOBS is the name of the folder of batch jobs. SUBMISSION is the name of the file in that folder which the jobs read
+# first.
 JOBS = "batch"
 SUBMISSION = "submission"
-# Tries to lock a directory that other runs remove at the same moment.
+# Maximum number of attempts to lock a directory that other runs keep removing.
 LOCK_TRIES_MAX = 20
-# A folder of an earlier run gets this prefix before it is removed.
+# Prefix of the name to which a folder of an earlier run is renamed before it is removed.
 _REMOVED = ".removed-"
-# The state of a run, for `branchline status`.
+# Name of the file with the current state of a run, for `branchline status`.
 STATUS = "status.json"
-# The state of a run of which nothing was noted yet.
+# The state before the run has reported any state.
 _NOTHING = TrainStatus()
 
-# The records that runs of this process wrote, by directory: device, inode and time tell whether one is still there.
+# Identities of the job records that this process has written, by directory: device, inode and modification time. They
+# show whether a record is still the same file.
 _written_here: dict[Path, tuple[int, int, int]] = {}
 
 
 class Claim:
-    """The lock of a run on its directory. The directory is cleared at the start."""
+    """A run's lock on its output directory. The directory is cleared when the run begins."""
 
     def __init__(self, out: Path, *, force: bool) -> None:
         self.out = out
@@ -59,7 +61,7 @@ class Claim:
         self._status: StatusFile | None = None
 
     def begin(self, command: str) -> None:
-        """Removes the files of an earlier run and records that this one is running. Raises StorageError."""
+        """Remove the files of an earlier run, and record that this run has started. Raises StorageError."""
         from branchline.records.result_files.job_files import JOB, write_job
 
         self._clear()
@@ -70,15 +72,15 @@ class Claim:
         self._status = StatusFile(self.out)
         self._status.begin()
         self._has_begun = True
-        self.mark([f"The run that began at {started} ({who}) has not come to its end; {JOB} says how it ended."])
+        self.mark([f"The run that began at {started} ({who}) has not finished; {JOB} says how it ended."])
 
     def note(self, now: TrainStatus) -> None:
-        """Writes the state of the run for `branchline status`."""
+        """Write the state of the run for `branchline status`."""
         if self._status is not None:
             self._status.note(now)
 
     def end(self) -> None:
-        """The run came to its end, which its record says: its state is not needed any more."""
+        """End the run, whose job record now has the final state."""
         if self._status is not None:
             self._status.close()
             self._status = None
@@ -87,7 +89,9 @@ class Claim:
             _written_here[self.out.resolve()] = identity
 
     def mark(self, sentences: Sequence[str]) -> None:
-        """Writes why the results are not complete; without sentences it removes that note. Raises StorageError."""
+        """Write why the results are incomplete. If ``sentences`` is empty, remove the file with this explanation.
+        Raises StorageError.
+        """
         if sentences:
             text = "\n".join(["The results in this directory are not complete.", *sentences])
             write_whole(self.out / NOTE, f"{text}\n".encode(errors="backslashreplace"))
@@ -95,8 +99,8 @@ class Claim:
             (self.out / NOTE).unlink(missing_ok=True)
 
     def _clear(self) -> None:
-        """Removes the files that an earlier run listed in its record. A run that died before that listed none: then
-        all files that runs write are removed.
+        """Remove the files listed in the record of an earlier run. If that run died before it recorded its files,
+        remove every file with a name that a run may write.
 
         Raises StorageError.
         """
@@ -109,14 +113,14 @@ class Claim:
             top = self.out.resolve()
             folders = {folder for path in earlier for folder in path.resolve().parents if top in folder.parents}
             for folder in sorted(folders, key=lambda one: -len(one.parts)):
-                with suppress(OSError):  # a folder with files of somebody else is not empty and stays
+                with suppress(OSError):  # folders with other files are not empty and stay
                     folder.rmdir()
-            # Jobs of an earlier train that begin later find nothing to do.
+            # Batch jobs of an earlier train that start later then find nothing to do.
             if (self.out / JOBS / SUBMISSION).exists():
                 _remove_folder(self.out / JOBS)
             for left in self.out.glob(f"{_REMOVED}*"):
                 shutil.rmtree(left, ignore_errors=True)
-            # A complete record lists itself, so it was removed above.
+            # A complete record lists job.json too. If job.json still exists, the record was incomplete.
             if (self.out / JOB).exists():
                 self._clear_all()
 
@@ -134,19 +138,22 @@ class Claim:
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Refuses a directory with results that this run would replace. A failed run left no results. Of a run that did
-        not end, the ledger has the finished sub-jobs. What this process made itself it may replace: a cell of a
-        notebook runs again.
+        """Raise an error if the directory has results that this run would replace.
 
-        Raises BranchlineError.
+        Raises BranchlineError, except for the directories of:
+
+        - failed runs, which have no results
+        - unfinished runs, whose finished sub-jobs are in the ledger
+        - runs of this process, since notebook cells run repeatedly
         """
         names = {one.name for one in self.out.iterdir()}
-        # This run uses the results in a ledger and replaces none; one that was set aside stays.
+        # A directory with only a ledger is fine: this run reuses the ledger's results and replaces none. A ledger that
+        # was set aside is kept.
         if all(one.startswith(LEDGER_NAME) for one in names):
             return
         if "job.json" not in names:
             raise BranchlineError(
-                "this directory is not empty and no train wrote it, so it is not replaced",
+                "this directory is not empty and was not written by a train, so it is not replaced",
                 path=str(self.out),
                 hint="choose another one, or remove it yourself",
             )
@@ -156,23 +163,23 @@ class Claim:
         if not self._force and status != FAILED and not goes_on and not is_own:
             what = "there are results in this directory"
             if status == RUNNING:
-                what = "a run that did not come to its end was here"
+                what = "this directory has an unfinished run"
             hint = "choose another one, or replace it: --force, force=True"
             raise BranchlineError(what, path=str(self.out), hint=hint)
 
     def undo(self, made: Sequence[Path]) -> None:
-        """Removes the directories that were made for a run that did not begin."""
+        """Remove the directories created for a run that did not start."""
         for folder in made if not self._has_begun else ():
-            with suppress(OSError):  # somebody else wrote a file there in the meantime
+            with suppress(OSError):  # another process has written a file to the folder
                 folder.rmdir()
 
 
 @contextmanager
 def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
-    """Locks the directory inside the block, and makes it if it does not exist.
+    """Lock the directory inside the block. Creates the directory if necessary.
 
-    Raises BranchlineError for a directory that another run has locked or that has results, StorageError for one that
-    cannot be written to.
+    Raises BranchlineError if another run has locked the directory or if the directory contains results, and
+    StorageError if the directory is not writable.
     """
     claim = Claim(out, force=force)
     lock, made = _locked(out)
@@ -187,18 +194,20 @@ def claimed(out: Path, *, force: bool) -> Iterator[Claim]:
 
 
 def _locked(out: Path) -> tuple[int, list[Path]]:
-    """The open directory, locked, and the folders that were made for it, the innermost first."""
+    """Open and lock the directory, creating it if necessary. Returns the descriptor and the folders that were created,
+    innermost first.
+    """
     for _ in range(LOCK_TRIES_MAX):
         made = _made(out)
         try:
             lock = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
-            continue  # another run that did not begin removed it just now
+            continue  # another run, which failed to start, has just removed the directory
         except OSError as error:
             raise _refused(out, error) from None
         try:
             _lock(lock, out)
-            # Another run may have removed the directory in between.
+            # Another run may have removed the directory before the lock was acquired.
             if out.exists() and os.path.samestat(os.fstat(lock), out.stat()):
                 return lock, made
         except BaseException:
@@ -206,7 +215,7 @@ def _locked(out: Path) -> tuple[int, list[Path]]:
             raise
         os.close(lock)
     raise StorageError(
-        "this directory cannot be locked: it disappears or changes its identity each time",
+        "this directory cannot be locked: it keeps disappearing or being replaced",
         path=str(out),
         hint="choose another directory with -o",
         retry=True,
@@ -214,8 +223,10 @@ def _locked(out: Path) -> tuple[int, list[Path]]:
 
 
 def _remove_folder(folder: Path) -> None:
-    """Removes a folder, or the link that stands for it. It is renamed first: whatever of it cannot be removed, as files
-    that are open on NFS, is not taken for results of this run. Raises OSError.
+    """Remove a folder, or a symbolic link to one.
+
+    The folder is renamed first. If some files cannot be removed, such as open files on NFS, they are then not mistaken
+    for results of this run. Raises OSError.
     """
     going = folder.with_name(f"{_REMOVED}{uuid.uuid4().hex}")
     try:
@@ -231,7 +242,7 @@ def _remove_folder(folder: Path) -> None:
 def _made(out: Path) -> list[Path]:
     missing = [one for one in (out, *out.parents) if not one.exists()]
     try:
-        # Whoever could write here could exchange the ledger.
+        # Other users must not be able to write to the directory, since they could replace the ledger.
         out.mkdir(mode=0o755, parents=True, exist_ok=True)
     except FileExistsError:
         raise BranchlineError("this is a file, not a directory for results", path=str(out)) from None
@@ -241,8 +252,8 @@ def _made(out: Path) -> list[Path]:
 
 
 def _lock(lock: int, out: Path) -> None:
-    """Locks the directory. On a file system without locks the process in the record of the run must not live, and a run
-    of another machine must have written no state of late.
+    """Lock the directory. If the file system has no locks, raise an error if the process in the job record is alive, or
+    if a run on another machine has written its state recently.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -264,26 +275,29 @@ def _in_use(out: Path) -> BranchlineError:
 
 
 def _lives(record: dict[str, object] | None) -> bool:
-    """True if a record is that of a run whose process lives on this machine."""
+    """Return whether a record belongs to a run whose process is alive on this machine."""
     if record is None or record.get("status") != RUNNING or record.get("host") != host():
         return False
     process = record.get("process")
-    # A record that names no process counts as that of a living one.
+    # A record without a process ID counts as alive.
     return not isinstance(process, int) or process <= 0 or process_lives(process)
 
 
 def _was_heard_of(out: Path, record: dict[str, object] | None) -> bool:
-    """True if a run of another machine wrote its state of late, by the clock of the file system. While it writes its
-    results, its record may already say that it ended.
+    """Return whether a run on another machine has written its state recently, according to the clock of the file
+    system.
+
+    The record alone is not sufficient: it may have the final status while results are still being written.
     """
     if record is not None and record.get("host") == host():
         return False
     try:
-        # A new file, then an opened one: what a mount keeps of other machines' files may be a minute old.
+        # Use the file system's clock by creating a file. Open the state file instead of calling stat: attributes cached
+        # by a network mount may be a minute old.
         with tempfile.TemporaryFile(dir=out) as now, (out / STATUS).open("rb") as status:
             return os.fstat(now.fileno()).st_mtime - os.fstat(status.fileno()).st_mtime < STATUS_OLD_S
     except OSError:
-        return False  # there is no state, or nothing can be written here, which is said next
+        return False  # no state, or the directory is not writable, which is reported next
 
 
 def _record(out: Path) -> dict[str, object] | None:
@@ -310,13 +324,13 @@ def _check_writable(out: Path) -> None:
 
 
 def _refused(out: Path, error: OSError) -> StorageError:
-    what = f"results cannot be written here: {error.strerror}"
+    what = f"cannot write results here: {error.strerror}"
     return StorageError(what, path=str(out), hint="choose another directory with -o")
 
 
 class StatusFile:
-    """Writes the last state that was noted, once a second at most, and at times also where nothing has changed: a state
-    that is old says that the run stands still or is gone.
+    """Writes the current state to a file, at most once per second. Also writes occasionally if nothing has changed, so
+    that an old file means that the run is stuck or dead.
     """
 
     def __init__(self, out: Path) -> None:
@@ -328,19 +342,19 @@ class StatusFile:
         self._is_closed = threading.Event()
 
     def begin(self) -> None:
-        """The run is there, though nothing is known of it yet: workers may wait for long in a queue."""
+        """Write the first state, even if nothing is known yet: workers may be queued for a long time."""
         self._write()
         threading.Thread(target=self._keep_writing, name="branchline-status", daemon=True).start()
 
     def note(self, now: TrainStatus) -> None:
-        """The state is this one now. The first one and a new phase are written at once."""
+        """Set the current state. The first state, and each state with a new phase, is written immediately."""
         before = self._noted
         self._noted = (now, time.monotonic())
         if before[0] is _NOTHING or before[0].phase != now.phase:
             self._write()
 
     def close(self) -> None:
-        """Removes it: the record of the job says how the run ended."""
+        """Remove the state file, since the job record has the final state."""
         self._is_closed.set()
         with self._lock, suppress(OSError):
             self._path.unlink(missing_ok=True)
@@ -364,7 +378,7 @@ class StatusFile:
                 updated=datetime.now(UTC).isoformat(timespec="seconds"),
                 process=os.getpid(),
             )
-            # The end of the run reports a full disk.
+            # Ignore a full disk, which is reported at the end of the run.
             with suppress(StorageError):
                 write_whole(self._path, json.dumps(now.as_dict()).encode())
             self._written, self._written_s = status, time.monotonic()
@@ -372,32 +386,36 @@ class StatusFile:
 
 @dataclass(frozen=True)
 class KeptResults:
-    """The kept results by wagon, and the size of their file."""
+    """The number and size of cached results, by wagon, and the size of the ledger file."""
 
     counts: tuple[LedgerCount, ...]
     file_bytes: int
 
     @property
     def results_count(self) -> int:
-        """The number of results."""
+        """Number of cached results."""
         return sum(one.results_count for one in self.counts)
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all results."""
+        """Size of all cached results in bytes."""
         return sum(one.size_bytes for one in self.counts)
 
 
 def kept_results(out: Path) -> KeptResults:
-    """The kept results in a directory. Raises MissingFileError if there are none, LedgerError."""
+    """Return the number and size of the cached results in a directory. Raises MissingFileError if the directory has no
+    ledger, LedgerError.
+    """
     path = out / LEDGER_NAME
     if not path.is_file():
-        raise MissingFileError("nothing is kept here: there is no ledger", path=str(path))
+        raise MissingFileError("no cached results here: the ledger is missing", path=str(path))
     return KeptResults(tuple(counts_in(path)), path.stat().st_size)
 
 
 def remove_kept_results(out: Path) -> KeptResults:
-    """Removes the kept results and returns what they were; other files stay. Raises BranchlineError during a run."""
+    """Remove the cached results, and return how many were removed. Other files are kept. Raises BranchlineError during
+    a run.
+    """
     found = kept_results(out)
     with claimed(out, force=True):
         remove_ledger(out)

@@ -1,4 +1,4 @@
-"""The state of a run by the files in its directory, and the state of any train in lines for people."""
+"""The state of a run, read from the files in its directory, and the state of any train as text."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from branchline.base.limits import JOB_FILE_MAX_BYTES, MB, STATUS_OLD_S
+from branchline.base.limits import JOB_FILE_MAX_BYTES, STATUS_OLD_S
 from branchline.base.processes import process_lives
-from branchline.base.quantities import count, counted
+from branchline.base.quantities import MB, count, counted
 from branchline.base.whole_files import read_plain
-from branchline.records.report.outcomes import merge_stages_text
+from branchline.records.report.outcomes import errors_of, merge_stages_text
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import RUNNING, JobRecord
-from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
+from branchline.records.sensors.status import DIED, STOPPED, ElementReads, TrainStatus
 from branchline.records.sensors.this_process import host
 from branchline.trains.out_folder.lock import STATUS
-from branchline.trains.running.progress import ElementReads
-from branchline.trains.running.result import errors_of
 
-#: The rest is in job.json.
+#: Maximum number of errors shown; job.json has all of them.
 ERRORS_SHOWN_MAX = 20
 
 
 def job_of(out: Path) -> JobRecord | None:
-    """The record of the job in a directory; None if there is none that can be read."""
+    """Return the job record in a directory; None if the record cannot be read."""
     try:
         return JobRecord.from_dict(json.loads(read_plain(out / JOB, JOB_FILE_MAX_BYTES)))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -34,14 +32,14 @@ def job_of(out: Path) -> JobRecord | None:
 
 
 def status_of(out: Path) -> TrainStatus | None:
-    """The state of a run on this machine or on workers of Dask; None without a record that can be read."""
+    """Return the state of a run on this machine or on Dask workers; None without a readable record."""
     job = job_of(out)
     if job is None:
         return None
     status = _at_work(out)
     process = job.process if status is None else status.process or job.process
     is_dead = job.host == host() and bool(process) and not process_lives(process or 0)
-    # While results are written, the record is that of a run which ended before that.
+    # Check the state file too: while a run writes its results, the record may still belong to an earlier, finished run.
     if job.status != RUNNING and (status is None or is_dead):
         return status_at_end(job)
     state = DIED if is_dead else RUNNING
@@ -49,7 +47,7 @@ def status_of(out: Path) -> TrainStatus | None:
 
 
 def _at_work(out: Path) -> TrainStatus | None:
-    """What a run wrote while it worked; None if there is nothing that can be read."""
+    """Return the last state written by a run in progress; None if the state cannot be read."""
     try:
         return TrainStatus.from_dict(json.loads(read_plain(out / STATUS, JOB_FILE_MAX_BYTES)))
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -57,7 +55,7 @@ def _at_work(out: Path) -> TrainStatus | None:
 
 
 def status_at_end(job: JobRecord) -> TrainStatus:
-    """The state of a run that its record says."""
+    """Return the final state of a run, from its job record."""
     reads = ElementReads()
     reads.add(job.sites)
     return TrainStatus(
@@ -88,22 +86,22 @@ def status_at_end(job: JobRecord) -> TrainStatus:
 
 
 def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
-    """The state of a train on any place, in lines for people."""
+    """Format the state of a train that runs locally, on a cluster or in a batch system."""
     yield from _begin_lines(status, out)
     yield _counts_line(status)
     if status.seconds and status.events:
         yield f"{count(status.events)} events after {status.seconds:.0f} s; {rates(status)}"
     yield from element_lines(status)
     if status.status == RUNNING and status.slowest:
-        yield f"the sub-job at work for longest ({status.slowest_s:.0f} s): {status.slowest}"
+        yield f"longest running sub-job ({status.slowest_s:.0f} s): {status.slowest}"
     if status.reused:
-        yield f"taken from earlier runs: {counted(status.reused, 'sub-job')}"
+        yield f"reused from earlier runs: {counted(status.reused, 'sub-job')}"
     if status.repeated:
-        yield f"ran twice, since the first worker was slow: {counted(status.repeated, 'sub-job')}"
+        yield f"ran twice because the first worker was slow: {counted(status.repeated, 'sub-job')}"
     if status.workers_lost:
         yield f"lost: {counted(status.workers_lost, 'worker')}"
     yield from (f"waiting ({counted(number, 'task')}): {reason}" for reason, number in status.waiting.items())
-    yield from (f"no more tasks run on {node}: every one failed there" for node in status.excluded_nodes)
+    yield from (f"{node} is excluded because all tasks failed there" for node in status.excluded_nodes)
     yield from (f"failed ({counted(number, 'sub-job')}): {cause}" for cause, number in status.causes.items())
     yield from (f"error: {error}" for error in status.errors[:ERRORS_SHOWN_MAX])
     if len(status.errors) > ERRORS_SHOWN_MAX:
@@ -113,22 +111,22 @@ def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     if status.phase == "merge" and status.status == RUNNING:
         yield f"merging results{f', for {status.merge_s:.0f} s' if status.merge_s else ''}"
     if status.status == STOPPED:
-        yield f"no job of it waits or runs, and its results were not written: branchline resume {out}"
+        yield f"no job of this train waits or runs, and its results were not written: run branchline resume {out}"
     elif status.ended:
-        yield f"{status.ended}; look at {out}"
+        yield f"{status.ended}; see {out}"
 
 
 def _begin_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     if status.silence:
         yield status.silence
     if status.status == DIED:
-        yield f"process {status.process} on {status.host} died without results; it began at {status.started}"
+        yield f"process {status.process} on {status.host} died without results; it was started at {status.started}"
         yield f"run it again with -o {out}: finished sub-jobs are reused"
     elif status.status == RUNNING and status.process:
         yield f"running since {status.started}: process {status.process} on {status.host}"
         old_s = _seconds_since(status.updated)
         if old_s > STATUS_OLD_S:
-            yield f"it has reported nothing for {old_s:.0f} s"
+            yield f"no report for {old_s:.0f} s"
 
 
 def _counts_line(status: TrainStatus) -> str:
@@ -141,13 +139,15 @@ def _counts_line(status: TrainStatus) -> str:
 
 
 def rates(status: TrainStatus) -> str:
-    """Events and compressed megabytes per second since the start."""
+    """Format the rates since the start: events per second and compressed megabytes per second."""
     seconds = max(status.seconds, 1e-9)
     return f"{count(status.events / seconds)} events/s, {status.bytes_read / MB / seconds:.1f} MB/s read"
 
 
 def element_lines(status: TrainStatus) -> Iterator[str]:
-    """What finished sub-jobs read from each storage element, where there is more than one, or replicas failed."""
+    """Format the reads of finished sub-jobs by storage element. Yields nothing unless there are several elements or
+    failed replicas.
+    """
     if len(status.elements) < 2 and not any(one.failures for one in status.elements):
         return
     seconds = max(status.seconds, 1e-9)

@@ -1,4 +1,4 @@
-"""Writes what a train gives back into its directory."""
+"""Writes the results of a train to its output directory."""
 
 from __future__ import annotations
 
@@ -19,42 +19,54 @@ if TYPE_CHECKING:
 
 
 def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
-    """Writes results, pictures and records into a directory.
+    """Write results, pictures and records to a directory.
 
-    What cannot be written, as on a full disk, is an error of the job: the rest is there, the results still in memory.
-    Results come before the ledger: if the disk is full, it is removed, and they are written once more; one of a later
-    version stays, which is an error, too. Ctrl-C keeps what is written and goes on to the records, a second one ends at
-    once.
+    If a file cannot be written, for example because the disk is full, the job gets an error; all other files are still
+    written, and the results stay in memory.
+
+    Results are more important than the ledger: if the disk is full, the ledger is removed and the results are written
+    again. A ledger written by a later version is not removed, and causes another error.
+
+    The first Ctrl-C keeps the files written so far and continues with the records. A second Ctrl-C stops immediately.
     """
     result.out = claim.out
     record = result.record
     status, errors = record.status, list(record.errors)
     error = _write(result, claim, pictures)
-    if error is not None and _is_full(error) and _removed_ledger(claim, record):
+    cause = None if error is None else error.__cause__
+    # The disk is full, or the user's quota is exhausted.
+    is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+    if is_full and _removed_ledger(claim, record):
         record.status, record.errors = status, errors
-        record.reuse_notes.append("the ledger was removed, since the disk had no room for the results beside it")
+        record.reuse_notes.append("the ledger was removed to make room for the results on a full disk")
         error = _write(result, claim, pictures)
     if error is not None:
         result.stopped_by = result.stopped_by or JobError.of(error)
     if record.interrupted and record.status == FINISHED:
         record.status = PARTIAL
-    _mark(result, claim)
+    sentences = [] if record.status == FINISHED else result.errors or ["The run was interrupted."]
+    try:
+        claim.mark(sentences)
+    except StorageError as failure:
+        result.stopped_by = result.stopped_by or JobError.of(failure)
 
 
 def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineError | None:
-    """Writes everything, and gives the first error; the record has it, too."""
+    """Write all files. Returns the first error, which is also added to the record."""
     record = result.record
     errors_count = len(record.errors)
     interruption = Interruption()
     try:
         with interruption.installed():
             with interruption.held():
-                # Workers import this package too, and are at work a second earlier without Arrow, uproot and Jinja.
+                # Imported late, because workers import this package too: without Arrow, uproot and Jinja, they start a
+                # second earlier.
                 from branchline.records.diagnosis.job_advice import advise_job
                 from branchline.records.output import write_out
                 from branchline.records.result_files.job_files import write_job
 
-                # As it stands should this process be killed, or interrupted again, before it has written everything.
+                # Write a preliminary record. It remains if this process is killed, or interrupted again, before all
+                # files are written.
                 write_job(claim.out, replace(record, status=PARTIAL if record.status == FINISHED else record.status))
             with interruption.allowed():
                 result.written = list(write_out(claim.out, result, lambda: interruption.asked, pictures, advise_job))
@@ -69,13 +81,10 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
     return None
 
 
-def _is_full(error: BranchlineError) -> bool:
-    """Whether the disk, or what the user may have of it, is full."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
-
-
 def _removed_ledger(claim: Claim, record: JobRecord) -> bool:
-    """Removes the ledger, if there is one; whether that made room. Where it has to stay, an error says what to do."""
+    """Remove the ledger. Returns whether this freed space. If the ledger cannot be removed, the record gets an
+    error.
+    """
     if not (claim.out / LEDGER_NAME).exists():
         return False
     try:
@@ -86,11 +95,3 @@ def _removed_ledger(claim: Claim, record: JobRecord) -> bool:
     except OSError:
         return False
     return True
-
-
-def _mark(result: TrainResult, claim: Claim) -> None:
-    sentences = [] if result.record.status == FINISHED else result.errors or ["The run was interrupted."]
-    try:
-        claim.mark(sentences)
-    except StorageError as error:
-        result.stopped_by = result.stopped_by or JobError.of(error)

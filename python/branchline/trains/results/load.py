@@ -1,6 +1,7 @@
-"""`branchline.load`: the results in a directory, as what the wagons returned, or scaled to a luminosity.
+"""`branchline.load`: the results in a directory, in the form in which the wagons returned them, or scaled to a
+luminosity.
 
-Results are scaled by the factor of each sample, with their errors; the raw ones stay as they are.
+Scaling multiplies results, including their errors, by the factor of each sample. The stored results are unchanged.
 """
 
 from __future__ import annotations
@@ -24,35 +25,37 @@ from branchline.trains.out_folder.state import job_of
 from branchline.trains.sums.cutflow import Cutflow
 from branchline.trains.tables.table import TableFile
 
-# The names under which results have these classes.
+# Names under which the stored results refer to the classes Cutflow and TableFile.
 _CUTFLOW = f"{Cutflow.__module__}.{Cutflow.__qualname__}"
 _TABLE_FILE = f"{TableFile.__module__}.{TableFile.__qualname__}"
-#: Names of an axis of categories that may be the samples, as analyses in Python call it.
+#: Names of category axes that may contain samples, as commonly used in Python analyses.
 SAMPLE_AXES = ("dataset", "sample", "process")
-# Names in one cell of a notebook's table.
+# Maximum number of names in a cell of a notebook's table.
 _OBJECTS_SHOWN = 6
 
 
 def load(out: str | os.PathLike[str], *, partial: bool = False) -> Results:
-    """The results of a train in its directory, wherever it ran: by wagon, as what the wagon returned.
+    """Load the results of a train from its directory, by wagon. It does not matter where the train ran.
 
-    Histograms are ``hist.Hist`` (or of boost_histogram, if they were). NumPy and awkward arrays, frames of pandas,
-    Arrow tables, dicts with their keys, tuples, sets and numbers come back as they were, a ``branchline.Table`` as the
-    ``TableFile`` of its rows. Numbers of NumPy come as those of Python, objects of a class of your own as the dict of
-    their fields. Each result is read when it is asked for. ``partial=True`` gives results of a part of the events, too.
+    Results have the form in which the wagons returned them: histograms are ``hist.Hist`` (or boost_histogram's, if the
+    wagon used these), and NumPy and awkward arrays, pandas frames, Arrow tables, dicts with their keys, tuples, sets
+    and numbers are restored. Exceptions: a ``branchline.Table`` becomes a ``TableFile``, NumPy numbers become Python
+    numbers, and objects of your own classes become dicts of their fields.
+
+    Each result is read on first use. ``partial=True`` also returns results that cover only a part of the events.
 
         results = branchline.load("out")
         results["spectra"]["pt"].plot()
 
-    Raises MissingFileError if no train wrote this directory, and PartialResultError if it is still at work.
+    Raises MissingFileError if the directory contains no train, and PartialResultError if the train is not finished.
     """
     folder = Path(folder_path("the directory of results", out))
     job = job_of(folder)
     if job is None or job.status == RUNNING:
-        what = "there are no results of a train here"
+        what = "this directory contains no results of a train"
         if job is not None or (folder / JOBS / SUBMISSION).is_file():
             raise PartialResultError(
-                "this train has not come to its end", path=str(folder), hint=f"see branchline status {out}", retry=True
+                "this train is not finished", path=str(folder), hint=f"see branchline status {out}", retry=True
             )
         hint = "give the directory that branchline run -o, or branchline.run(..., out), wrote"
         raise MissingFileError(what, path=str(folder), hint=hint)
@@ -60,11 +63,11 @@ def load(out: str | os.PathLike[str], *, partial: bool = False) -> Results:
 
 
 class Results(Mapping[str, Any]):
-    """The results of a train by wagon, read from its directory when they are asked for; ``branchline.load`` makes it.
+    """The results of a train by wagon, created by ``branchline.load`` and read from the directory on first use.
 
-    ``out`` is the directory, ``record`` the record of the job. Loading one raises NoSuchKeyError for a wagon that the
-    train did not have, PartialResultError for a result that is not from all events or could not be written,
-    MissingFileError for a file that was removed, BadFileError for one that is damaged.
+    ``out`` is the directory, ``record`` is the job record. Loading a result raises NoSuchKeyError for an unknown wagon,
+    PartialResultError for a result that does not cover all events or could not be written, MissingFileError for a
+    deleted file, and BadFileError for a damaged file.
 
         results = branchline.load("out")
         for wagon, result in results.items():
@@ -81,7 +84,7 @@ class Results(Mapping[str, Any]):
         row = self._wagons.get(wagon)
         if row is None:
             near = get_close_matches(str(wagon), self._wagons, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it had {', '.join(self._wagons)}"
+            hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(self._wagons)}"
             raise NoSuchKeyError(f"this train had no wagon {wagon!r}", path=str(self.out), hint=hint)
         parts = [one for one in self.record.results if one.wagon == wagon]
         if not self._takes_partial:
@@ -89,7 +92,7 @@ class Results(Mapping[str, Any]):
         top = next((one for one in parts if one.key == "" and one.files), None)
         if top is None:
             raise PartialResultError(
-                f"of wagon {wagon!r} there is no result: {self._why(row)}", path=str(self.out), hint="run it again"
+                f"wagon {wagon!r} has no result: {self._why(row)}", path=str(self.out), hint="run the train again"
             )
         require("boost_histogram", "uhi")
         from branchline.records.result_files.formats import read_json, read_part, read_result
@@ -104,11 +107,12 @@ class Results(Mapping[str, Any]):
         return made_again(plain, top.form, lambda name: read_part(self.out, files[name]), makers)
 
     def normalised(self, wagon: str) -> Any:
-        """The result of a wagon, with what is of a simulated sample scaled to the luminosity; ``results[wagon]`` stays
-        the raw one. Samples are the keys of a dict (``by_dataset``), or categories of a histogram's axis ``dataset``,
-        ``sample`` or ``process``. Means, texts and tables stay.
+        """Return the result of a wagon with simulated samples scaled to the luminosity; ``results[wagon]`` is unscaled.
 
-        Raises DatasetError where the list of datasets did not say what is needed, and what ``results[wagon]`` raises.
+        Samples are the keys of a dict (``by_dataset``), or the categories of a histogram's axis ``dataset``, ``sample``
+        or ``process``. Means, strings and tables are not scaled.
+
+        Raises DatasetError if the list of datasets lacks information, and the errors of ``results[wagon]``.
 
             branchline.load("out").normalised("spectrum")["ttbar"].plot()
         """
@@ -133,7 +137,7 @@ class Results(Mapping[str, Any]):
         return html_table(title, ("wagon", "events", "histograms and arrays", "error"), rows)
 
     def _objects(self, wagon: str) -> str:
-        """What a result has besides numbers and texts, by its names in it: the first few."""
+        """Return the names of a wagon's first results, without numbers and strings."""
         found = [one.key or one.kind for one in self.record.results if one.wagon == wagon and one.kind != "data"]
         more = [f"{len(found) - _OBJECTS_SHOWN} more"] if len(found) > _OBJECTS_SHOWN else []
         return ", ".join([*found[:_OBJECTS_SHOWN], *more])
@@ -149,7 +153,7 @@ class Results(Mapping[str, Any]):
         raise PartialResultError(what, path=str(self.out), hint=hint)
 
     def _why(self, row: WagonRecord) -> str:
-        """Why a result is not from all events."""
+        """Return why a result does not cover all events."""
         if row.error is not None:
             return row.error.sentence(row.name)
         expected = self.record.events_expected
@@ -160,7 +164,7 @@ class Results(Mapping[str, Any]):
         return f"it is from {count(row.events)}{of_all} events, since {reason}"
 
     def _table(self, fields: Mapping[str, Any]) -> TableFile:
-        """A table, also where the directory was moved since."""
+        """Return a table with its current path, even if the output directory was moved."""
         table = TableFile(**fields)
         if os.path.exists(table.path):
             return table
@@ -168,30 +172,30 @@ class Results(Mapping[str, Any]):
         return replace(table, path=str(self.out / "tables" / below))
 
 
-def normalised(value: Any, samples: Sequence[SampleRecord], where: str) -> Any:
-    """A result with everything of a sample multiplied with its factor.
+def normalised(value: object, samples: Sequence[SampleRecord], where: str) -> Any:
+    """Return a result in which the values for each sample are multiplied by the sample's factor.
 
-    Samples are the keys of a dict (as of a wagon with ``by_dataset``), or the categories of a histogram's axis
-    ``dataset``, ``sample`` or ``process``. Weights give ``hist`` errors that scale, and counts get them. Raises
-    DatasetError where a factor is not known, or where samples are not apart.
+    Samples are the keys of a dict (as for a wagon with ``by_dataset``), or the categories of a histogram's axis
+    ``dataset``, ``sample`` or ``process``. In weighted histograms, errors are scaled too; histograms of counts are
+    converted to weighted ones. Raises DatasetError if a factor is unknown, or if the samples are not separate.
     """
     by_name = {one.name: one for one in samples}
     if not by_name:
-        hint = "give each dataset of the list a sample, with its kind and cross section"
+        hint = "add a sample to each dataset of the list, with its kind and cross section"
         raise DatasetError(f"the list of datasets of {where} describes no samples", hint=hint)
     scaled = _by_sample(value, by_name)
     if scaled is not None:
         return scaled
     if len(by_name) == 1:
         return times(value, factor_of(samples[0]))
-    hint = "write by_dataset = True in the wagon, or fill an axis of categories that is called dataset"
+    hint = "set by_dataset = True in the wagon, or fill a category axis named dataset"
     part = _added_up(value, by_name)
     within = f" in {part}" if part else ""
     raise DatasetError(f"{where} has the samples {', '.join(by_name)} added up{within}", hint=hint)
 
 
-def _by_sample(value: Any, names: Mapping[str, SampleRecord]) -> Any:
-    """The value scaled, where samples are found in it; else None."""
+def _by_sample(value: object, names: Mapping[str, SampleRecord]) -> object:
+    """Return the scaled value if the value contains samples; otherwise None."""
     if isinstance(value, Mapping):
         if value and all(key in names for key in value):
             return {key: times(one, factor_of(names[key])) for key, one in value.items()}
@@ -215,7 +219,7 @@ def _by_sample(value: Any, names: Mapping[str, SampleRecord]) -> Any:
 
 
 def sample_axis(histogram: Any, names: Mapping[str, SampleRecord]) -> int | None:
-    """The axis of a histogram whose categories are samples."""
+    """Return the index of the histogram axis whose categories are samples; None if there is no such axis."""
     import boost_histogram
 
     for index, axis in enumerate(histogram.axes):
@@ -225,8 +229,10 @@ def sample_axis(histogram: Any, names: Mapping[str, SampleRecord]) -> int | None
     return None
 
 
-def _added_up(value: Any, names: Mapping[str, SampleRecord]) -> str:
-    """The keys of the first part of a result whose samples are not apart; empty for the result itself."""
+def _added_up(value: object, names: Mapping[str, SampleRecord]) -> str:
+    """Return the keys that lead to the first part of a result that is not split by sample; empty for the result
+    itself.
+    """
     if not isinstance(value, Mapping):
         return ""
     parts = ((key, one) for key, one in value.items() if _by_sample(one, names) is None)
@@ -234,23 +240,29 @@ def _added_up(value: Any, names: Mapping[str, SampleRecord]) -> str:
 
 
 def factor_of(sample: SampleRecord) -> float:
-    """What results of a sample are multiplied with. Raises DatasetError if it is not known."""
+    """Return the scale factor of a sample. Raises DatasetError if the factor is unknown."""
     if sample.factor is None:
         raise DatasetError(f"sample {sample.name!r} cannot be normalised: {sample.note or 'no factor is recorded'}")
     return sample.factor
 
 
 def times(value: Any, factor: float) -> Any:
-    """A result multiplied with a factor: histograms with their errors, numbers, arrays, and collections of these.
+    """Scale a result: histograms with their errors, numbers, arrays, and collections of these.
 
-    Means, texts, sets and tables do not depend on how much there is, and stay.
+    Means, strings, sets and tables are returned unchanged.
     """
     if isinstance(value, Mapping):
         return {key: times(one, factor) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(times(one, factor) for one in value)
     if hasattr(value, "axes") and hasattr(value, "storage_type"):
-        return _scaled_histogram(value, factor)
+        if _is_mean(value):
+            return value
+        total = weighted(value)
+        view = total.view(flow=True)
+        view["value"] *= factor
+        view["variance"] *= factor**2
+        return total
     if hasattr(value, "scaled"):
         return value.scaled(factor)
     if isinstance(value, int | float | complex) and not isinstance(value, bool):
@@ -260,23 +272,13 @@ def times(value: Any, factor: float) -> Any:
     return value
 
 
-def _scaled_histogram(value: Any, factor: float) -> Any:
-    if _is_mean(value):
-        return value
-    total = weighted(value)
-    view = total.view(flow=True)
-    view["value"] *= factor
-    view["variance"] *= factor**2
-    return total
-
-
 def _is_mean(histogram: Any) -> bool:
-    """Whether bins hold means, as those of a profile, which do not depend on how much there is."""
+    """Return whether the bins of a histogram contain means, as in a profile. Means are not scaled."""
     return bool(histogram.kind.name == "MEAN")
 
 
 def weighted(value: Any) -> Any:
-    """A copy of a histogram of counts or weights that keeps the errors of its bins when it is scaled."""
+    """Return a weighted copy of a histogram of counts or weights, in which the errors of the bins can be scaled too."""
     import boost_histogram
 
     if value.storage_type is boost_histogram.storage.Weight:
@@ -286,6 +288,6 @@ def weighted(value: Any) -> Any:
     variances = value.variances(flow=True)
     view = total.view(flow=True)
     view["value"] = value.values(flow=True)
-    # Without squared weights the best that is known of sums is that they are counts.
+    # Without squared weights, assume that the values are counts.
     view["variance"] = value.values(flow=True) if variances is None else variances
     return total

@@ -1,4 +1,4 @@
-"""`branchline.plot`: a picture of several samples, with the simulation stacked, data as points, and their ratio."""
+"""`branchline.plot`: a plot of several samples, with stacked simulation, data as points, and their ratio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from branchline.trains.results.load import Results, load
 if TYPE_CHECKING:
     from branchline.trains.results.stacks import SampleStack
 
-#: Styles of mplhep, by the names of their experiments.
+#: Names of mplhep's styles, by the value of the argument ``style``.
 STYLES = {"root": "ROOT", "cms": "CMS", "atlas": "ATLAS", "lhcb": "LHCb2", "alice": "ALICE"}
 
 
@@ -29,38 +29,41 @@ def plot(
     style: str = "root",
     label: str = "",
 ) -> Any:
-    """Draws a histogram of several samples: simulation stacked, data as points with their ratio to it.
+    """Draw a histogram of several samples: stacked simulation, data as points, and their ratio.
 
-    ``results`` is the directory of a train, or what ``branchline.load`` gave; ``histogram`` the wagon, and the keys on
-    the way to the histogram: ``"spectrum"``, ``"spectrum/pt"``. Simulated samples are scaled to the luminosity. The
-    band is the statistical uncertainty of the simulation and all named variations, in quadrature. ``signal``: samples
-    that are drawn as lines, not in the stack. ``overflow``: the first and the last bin have what lies outside, and the
-    picture says so. ``style``: "root", "cms", "atlas", "lhcb" or "alice"; ``label`` stands above it, such as "Work in
-    progress". Returns a figure of matplotlib.
+    ``results`` is the directory of a train or the result of ``branchline.load``. ``histogram`` is the wagon and the
+    keys that lead to the histogram: ``"spectrum"``, ``"spectrum/pt"``. Simulated samples are scaled to the luminosity.
+    The band is the statistical uncertainty of the simulation and all named variations, added in quadrature. Returns a
+    matplotlib figure.
+
+    signal: samples drawn as lines, not in the stack.
+    overflow: include underflow and overflow in the first and last bin; a remark in the plot says so.
+    style: "root", "cms", "atlas", "lhcb" or "alice".
+    label: text above the plot, such as "Work in progress".
 
         figure = branchline.plot("out", "spectrum/pt", signal=["zprime"], style="cms")
         figure.savefig("pt.pdf")
 
-    Raises NoSuchKeyError for a histogram that is not there, OptionError for an unknown style or signal, DatasetError
-    where samples are not described, and what loading results raises.
+    Raises NoSuchKeyError for an unknown histogram, OptionError for an unknown style or signal, DatasetError if no
+    samples are described, and the errors of loading results.
     """
     found = results if isinstance(results, Results) else load(results)
     stacks = {one.name: one for one in all_stacks(found, histogram.partition("/")[0], overflow=overflow)}
     if histogram not in stacks:
         near = get_close_matches(histogram, stacks, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(stacks)}" if stacks else None
-        what = f"there is no histogram {histogram!r} of one axis with the samples apart"
+        hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(stacks)}" if stacks else None
+        what = f"no one-dimensional histogram {histogram!r} with separate samples"
         raise NoSuchKeyError(what, path=str(found.out), hint=hint)
     return drawn(stacks[histogram], signal=signal, ratio=ratio, overflow=overflow, log=log, style=style, label=label)
 
 
 def all_stacks(results: Results, wagon: str, *, overflow: bool = True) -> list[SampleStack]:
-    """What can be drawn of a wagon. Raises DatasetError if no samples are described."""
+    """Return the histograms of a wagon that can be drawn. Raises DatasetError if no samples are described."""
     require("boost_histogram", "uhi", "hist")
     if not results.record.samples:
-        hint = "describe them in the list of datasets, beside their files"
+        hint = "describe them in the list of datasets, next to their files"
         raise DatasetError("the list of datasets of this train described no samples", path=str(results.out), hint=hint)
-    # Imported late: it imports numpy and boost_histogram.
+    # Imported late, because this module imports numpy and boost_histogram.
     from branchline.trains.results.stacks import stacks_of
 
     return stacks_of(results, wagon, flow=overflow)
@@ -69,15 +72,15 @@ def all_stacks(results: Results, wagon: str, *, overflow: bool = True) -> list[S
 def drawn(
     stack: SampleStack, *, signal: Sequence[str], ratio: bool, overflow: bool, log: bool, style: str, label: str
 ) -> Any:
-    """A figure of a stack. Raises OptionError for a style or a signal that is not there."""
+    """Draw a stack. Raises OptionError for an unknown style or signal."""
     require("matplotlib", "mplhep")
     if style not in STYLES:
-        raise OptionError(f"there is no style {style!r}", hint=f"give one of {', '.join(STYLES)}")
+        raise OptionError(f"unknown style {style!r}", hint=f"choose one of {', '.join(STYLES)}")
     names = [one.sample.name for one in stack.samples]
     unknown = [one for one in signal if one not in names]
     if unknown:
-        raise OptionError(f"there is no sample {unknown[0]!r} to draw", hint=f"there are {', '.join(names)}")
-    # Imported late: matplotlib takes a second.
+        raise OptionError(f"unknown sample {unknown[0]!r}", hint=f"choose one of {', '.join(names)}")
+    # Imported late, because matplotlib takes a second to import.
     from branchline.trains.results.stack_pictures import stack_figure
 
     return stack_figure(stack, signal=signal, ratio=ratio, overflow=overflow, log=log, style=STYLES[style], label=label)

@@ -13,19 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from branchline.base.palette import SIGNALS, STACKED
 from branchline.records.pictures.matplotlib_pictures import text
 from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack, band, total
 from branchline.writing.objects.forms import axis_label
 
-#: Colours that the colour blind can distinguish (M. Petroff, arXiv:2107.02270).
-_COLOURS = ("#3f90da", "#ffa90e", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#92dadd", "#717581")
-_SIGNALS = ("#bd1f01", "#1b3a5c", "#832db6")
-#: The ratio is shown as far as this from 1, unless all of it lies nearer.
+#: Maximum range of the ratio axis on each side of 1. The range is smaller if all points are closer to 1.
 _RATIO_MAX = 1.0
-#: Triangles that stand for points outside of the panel, where they stand in it: at its edges.
+#: Markers for points outside the ratio panel, by side: the symbol, and its height as a fraction of the panel.
 _OUTSIDE: dict[str, tuple[str, float]] = {"above": ("^", 0.93), "below": ("v", 0.07)}
 _HEADROOM, _LOG_HEADROOM = 1.5, 300.0
-#: Experiments draw on sheets of different sizes; letters are to fit these.
+#: Font and line sizes for our figure size. The styles of the experiments are made for different figure sizes.
 _SIZES: Any = {
     "font.size": 18,
     "axes.labelsize": "medium",
@@ -47,11 +45,11 @@ _BAND: dict[Any, Any] = {"facecolor": "none", "edgecolor": "0.35", "hatch": "///
 def stack_figure(
     stack: SampleStack, *, signal: Sequence[str], ratio: bool, overflow: bool, log: bool, style: str, label: str
 ) -> Figure:
-    """The figure of a stack."""
+    """Return the figure of a stack."""
     data = [one for one in stack.samples if one.sample.is_data]
     lines = [one for one in stack.samples if one.sample.name in signal and not one.sample.is_data]
     simulated = [one for one in stack.samples if not one.sample.is_data and one not in lines]
-    # Signals lie on top of the stack.
+    # Draw signals on top of the stack.
     simulated.sort(key=lambda one: one.sample.kind == "signal")
     has_ratio = ratio and bool(data) and bool(simulated)
     with matplotlib.style.context([getattr(mplhep.style, style), _SIZES]):
@@ -64,11 +62,15 @@ def stack_figure(
         edges = np.asarray(stack.axis.edges)
         _draw_simulation(main, edges, simulated, stack.variations())
         for number, one in enumerate(lines):
-            colour = _SIGNALS[number % len(_SIGNALS)]
+            colour = SIGNALS[number % len(SIGNALS)]
             main.stairs(one.nominal.values, edges, color=colour, linewidth=2.2, label=text(one.sample.label))
         of_data = total(data)
         if of_data is not None:
-            _draw_points(main, edges, of_data)
+            centres, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
+            shown = np.where(of_data.variances > 0, of_data.values, np.nan)
+            main.errorbar(
+                centres, shown, np.sqrt(of_data.variances), halves, fmt="o", color="black", markersize=5, label="Data"
+            )
         _finish(main, stack, log=log, overflow=overflow, label=label)
         lowest = main if below is None else below
         lowest.set_xlabel(text(axis_label(stack.axis)))
@@ -82,7 +84,7 @@ def stack_figure(
 
 
 def _groups(simulated: Sequence[SampleHistogram]) -> list[tuple[str, Contents]]:
-    """What is drawn as one, with its label, from the lowest on."""
+    """Return the layers of the stack with their labels, from bottom to top."""
     groups: dict[str, tuple[str, list[SampleHistogram]]] = {}
     for one in simulated:
         name = one.sample.group or one.sample.name
@@ -104,7 +106,7 @@ def _draw_simulation(
         stack=True,
         histtype="fill",
         ax=axes,
-        color=[_COLOURS[number % len(_COLOURS)] for number in range(len(groups))],
+        color=[STACKED[number % len(STACKED)] for number in range(len(groups))],
         label=[text(label) for label, _ in groups],
         flow="none",
     )
@@ -113,16 +115,10 @@ def _draw_simulation(
     axes.stairs(nominal.values + above, edges, baseline=nominal.values - below, fill=True, label=what, **_BAND)
 
 
-def _draw_points(axes: Axes, edges: np.ndarray, data: Contents) -> None:
-    centres, halves = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    shown = np.where(data.variances > 0, data.values, np.nan)
-    axes.errorbar(centres, shown, np.sqrt(data.variances), halves, fmt="o", color="black", markersize=5, label="Data")
-
-
 def _draw_ratio(
     axes: Axes, edges: np.ndarray, data: Contents, simulated: Sequence[SampleHistogram], variations: Sequence[str]
 ) -> None:
-    """Data over simulation; bins without simulation have no ratio."""
+    """Draw the ratio of data to simulation. Bins without simulation have no ratio."""
     nominal = total(simulated)
     assert nominal is not None
     divisor = np.where((nominal.values > 0) & (data.variances > 0), nominal.values, np.nan)
@@ -157,7 +153,10 @@ def _finish(axes: Axes, stack: SampleStack, *, log: bool, overflow: bool, label:
         else " / bin"
     )
     axes.set_ylabel(text(f"Events{per}".rstrip()))
-    heights = np.concatenate(_heights(stack))
+    simulated = total([one for one in stack.samples if not one.sample.is_data])
+    data = total([one for one in stack.samples if one.sample.is_data])
+    shown = [one.values + np.sqrt(one.variances) for one in (simulated, data) if one is not None]
+    heights = np.concatenate([np.nan_to_num(one) for one in (np.zeros(1), *shown)])
     highest = float(heights.max())
     if log:
         axes.set_yscale("log")
@@ -166,7 +165,7 @@ def _finish(axes: Axes, stack: SampleStack, *, log: bool, overflow: bool, label:
     else:
         axes.set_ylim(0, _HEADROOM * highest if highest > 0 else 1)
     handles, labels = axes.get_legend_handles_labels()
-    # As people read it: data first, then the stack from its top, the band last.
+    # Sort the legend: data first, then the layers of the stack from the top, and the uncertainty band last.
     order = sorted(range(len(labels)), key=lambda i: (labels[i] != "Data", labels[i].startswith(_BAND_LABEL), i))
     columns = 1 if len(labels) <= 6 else 2
     axes.legend([handles[i] for i in order], [labels[i] for i in order], ncols=columns, loc="upper right")
@@ -177,10 +176,3 @@ def _finish(axes: Axes, stack: SampleStack, *, log: bool, overflow: bool, label:
     if overflow and stack.has_flow:
         remark = "outermost bins include what lies outside"
         axes.text(0.03, 0.96, remark, transform=axes.transAxes, va="top", fontsize=12, color="0.3")
-
-
-def _heights(stack: SampleStack) -> list[np.ndarray]:
-    simulated = total([one for one in stack.samples if not one.sample.is_data])
-    data = total([one for one in stack.samples if one.sample.is_data])
-    shown = [np.zeros(1)] + [one.values + np.sqrt(one.variances) for one in (simulated, data) if one is not None]
-    return [np.nan_to_num(one) for one in shown]

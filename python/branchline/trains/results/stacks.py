@@ -1,4 +1,4 @@
-"""Histograms of several samples, found in the results of a train: with their variations, scaled to the luminosity."""
+"""Histograms of several samples from the results of a train, with their variations, scaled to the luminosity."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from branchline.records.sensors.record_parts import SampleRecord
 from branchline.trains.results.load import Results, factor_of, sample_axis, times
 from branchline.trains.wagons.events import NOMINAL
 
-#: Axes of which a picture of samples has no place for the bins; whole numbers have theirs.
+#: Axis types that cannot be drawn, because their bins are categories. Integer axes can be drawn.
 _CATEGORIES = (boost_histogram.axis.StrCategory, boost_histogram.axis.IntCategory)
-#: Names of an axis of categories that may be the variations.
+#: Names of category axes that may contain variations.
 _VARIATION_AXES = ("variation", "systematic")
 _UP, _DOWN = "_up", "_down"
 
 
 @dataclass
 class Contents:
-    """The bins of a histogram of one axis: what is in them, and its variances. With ``flow`` the first and the last
-    bin have what lies outside of the axis.
+    """The bins of a one-dimensional histogram: contents and variances. If created with ``flow``, the first and last bin
+    include underflow and overflow.
     """
 
     values: np.ndarray
@@ -35,20 +35,20 @@ class Contents:
 
 @dataclass
 class SampleHistogram:
-    """The histogram of a sample: its contents by variation, ``nominal`` always among them."""
+    """The histogram of a sample: contents by name of the variation, including ``nominal``."""
 
     sample: SampleRecord
     by_variation: dict[str, Contents] = field(default_factory=dict)
 
     @property
     def nominal(self) -> Contents:
-        """What is not varied."""
+        """The nominal contents."""
         return self.by_variation[NOMINAL]
 
 
 @dataclass
 class SampleStack:
-    """One histogram of all samples. ``has_flow``: something lies outside of the axis."""
+    """A histogram of all samples. ``has_flow`` is true if some entries are outside the axis."""
 
     wagon: str
     key: tuple[str, ...]
@@ -58,17 +58,19 @@ class SampleStack:
 
     @property
     def name(self) -> str:
-        """The wagon, and the way to the histogram in its result."""
+        """The name of the wagon, and the path to the histogram in the wagon's result."""
         return "/".join((self.wagon, *self.key))
 
     def variations(self) -> list[str]:
-        """The names of all variations of its samples, without ``nominal``."""
+        """Return the names of all variations of the samples, without ``nominal``."""
         names = (name for one in self.samples for name in one.by_variation)
         return [name for name in dict.fromkeys(names) if name != NOMINAL]
 
 
 def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Contents | None:
-    """The sum of samples in a variation; one that does not have it counts as it is."""
+    """Return the sum of samples in a variation; None without samples. A sample without the variation contributes its
+    nominal contents.
+    """
     parts = [one.by_variation.get(variation, one.nominal) for one in samples]
     if not parts:
         return None
@@ -79,7 +81,7 @@ def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Conte
 
 
 def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
-    """Variations that are the two sides of one uncertainty, together; others alone."""
+    """Group the two sides of each uncertainty. A variation without an opposite side forms a group of its own."""
     pairs: dict[str, list[str]] = {}
     for name in variations:
         base = name.removesuffix(_UP) if name.endswith(_UP) else name.removesuffix(_DOWN)
@@ -88,8 +90,10 @@ def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def band(samples: Sequence[SampleHistogram], variations: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """How far below and above the sum the band of its uncertainty reaches: the statistical one of the simulation, and
-    for each variation the larger of its sides in that direction, added in quadrature.
+    """Return the size of the uncertainty band below and above the sum of the samples.
+
+    The band adds in quadrature the statistical uncertainty of the simulation and, for each uncertainty, the largest
+    shift of its sides in that direction.
     """
     nominal = total(samples)
     assert nominal is not None
@@ -102,10 +106,10 @@ def band(samples: Sequence[SampleHistogram], variations: Sequence[str]) -> tuple
 
 
 def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[SampleStack]:
-    """All histograms of one numeric axis in the result of a wagon, by sample. With ``flow`` the first and the last bin
-    have what lies outside, too.
+    """Return all histograms with a single numeric axis in the result of a wagon, by sample. With ``flow``, the first
+    and last bin include underflow and overflow.
 
-    Raises DatasetError for a sample without a factor, and what loading the result raises.
+    Raises DatasetError for a sample without a scale factor, and the errors of loading the result.
     """
     names = {one.name: one for one in results.record.samples}
     found: dict[tuple[str, ...], SampleStack] = {}
@@ -120,7 +124,9 @@ def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[Sample
             one = SampleHistogram(sample)
             stack.samples.append(one)
         one.by_variation[place.variation] = _contents(scaled, flow=flow)
-        stack.has_flow |= bool(np.any(_outside(scaled)))
+        values, traits = scaled.values(flow=True), scaled.axes[0].traits
+        outside = [*([values[0]] if traits.underflow else []), *([values[-1]] if traits.overflow else [])]
+        stack.has_flow |= bool(np.any(outside))
     for stack in found.values():
         stack.samples = [one for one in stack.samples if NOMINAL in one.by_variation]
     return [stack for stack in found.values() if stack.samples]
@@ -128,7 +134,7 @@ def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[Sample
 
 @dataclass(frozen=True)
 class _Place:
-    """Where in a result something is."""
+    """The path of a histogram in a result: its sample, variation and keys."""
 
     sample: str = ""
     variation: str = NOMINAL
@@ -136,7 +142,7 @@ class _Place:
     histogram: Any = None
 
 
-def _found(value: Any, at: _Place, names: Mapping[str, SampleRecord]) -> Iterator[_Place]:
+def _found(value: object, at: _Place, names: Mapping[str, SampleRecord]) -> Iterator[_Place]:
     if isinstance(value, Mapping):
         of_samples = not at.sample and bool(value) and all(key in names for key in value)
         of_variations = NOMINAL in value
@@ -166,9 +172,9 @@ def _found(value: Any, at: _Place, names: Mapping[str, SampleRecord]) -> Iterato
         yield _Place(sample, at.variation, at.key, value)
 
 
-def _sliced(value: Any, index: int, label: Any) -> Any:
+def _sliced(value: Any, index: int, label: Any) -> object:
     place = value.axes[index].index(label)
-    # An index for each axis: histograms take no fewer.
+    # Give one index per axis, as histograms require.
     return value[(slice(None),) * index + (place, ...)]
 
 
@@ -183,8 +189,3 @@ def _contents(histogram: Any, *, flow: bool) -> Contents:
             values[-1] += all_values[-1]
             variances[-1] += all_variances[-1]
     return Contents(values, variances)
-
-
-def _outside(histogram: Any) -> list[float]:
-    values, traits = histogram.values(flow=True), histogram.axes[0].traits
-    return [*([values[0]] if traits.underflow else []), *([values[-1]] if traits.overflow else [])]

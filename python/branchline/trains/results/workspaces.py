@@ -1,4 +1,4 @@
-"""Results as a workspace of HistFactory, which pyhf and cabinetry fit."""
+"""Converts results to a HistFactory workspace, which can be fitted with pyhf and cabinetry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from branchline.trains.results.load import Results, load
 from branchline.trains.results.plot import all_stacks
 from branchline.trains.results.stacks import SampleHistogram, SampleStack, sides, total
 
-#: The version of HistFactory's JSON.
+#: Version of HistFactory's JSON format.
 _VERSION = "1.0.0"
 
 
@@ -24,24 +24,32 @@ def workspace(
     parameter: str = "mu",
     overflow: bool = True,
 ) -> Any:
-    """The histograms of several samples as a HistFactory workspace, which ``pyhf`` and ``cabinetry`` take as it is.
+    """Return the histograms of several samples as a HistFactory workspace for ``pyhf`` and ``cabinetry``.
 
-    ``results`` is the directory of a train, or what ``branchline.load`` gave; ``regions`` are histograms by the names
-    of their channels, as ``{"4j2b": "selected/4j2b"}``. Simulated samples are scaled to the luminosity; those of kind
-    ``signal`` have the free factor ``parameter``. Each named variation is a ``histosys``: ``NAME_up`` and ``NAME_down``
-    are its sides, one that has no other side is mirrored. The statistical errors of the simulation are a ``staterror``
-    of each channel. Where no sample is data, the observation is the sum of the simulation.
+    ``results`` is the directory of a train or the result of ``branchline.load``. ``regions`` maps channel names to
+    histograms: ``{"4j2b": "selected/4j2b"}``. Simulated samples are scaled to the luminosity; samples of kind
+    ``signal`` have the free factor ``parameter``.
+
+    Each named variation becomes a ``histosys`` with the sides ``NAME_up`` and ``NAME_down``; if one side is missing,
+    the other one is mirrored. The statistical errors of the simulation become a ``staterror`` for each channel. Without
+    data, the observation is the sum of the simulation.
 
         specification = branchline.workspace("out", {"4j2b": "selected/4j2b"})
         model = pyhf.Workspace(specification).model()
 
-    Returns a dict as JSON has it. Raises NoSuchKeyError for a histogram that is not there, DatasetError where no sample
-    is a signal or samples are not described, and what loading results raises.
+    The returned dict has the structure of HistFactory's JSON format. Raises NoSuchKeyError for an unknown histogram,
+    DatasetError if no sample is a signal or no samples are described, and the errors of loading results.
     """
     found = results if isinstance(results, Results) else load(results)
     channels, observations, names = [], [], set()
     for region, histogram in regions.items():
-        stack = _stack(found, histogram, overflow=overflow)
+        stacks = {one.name: one for one in all_stacks(found, histogram.partition("/")[0], overflow=overflow)}
+        if histogram not in stacks:
+            what = f"no one-dimensional histogram {histogram!r} with separate samples"
+            raise NoSuchKeyError(
+                what, path=str(found.out), hint=f"choose one of {', '.join(stacks)}" if stacks else None
+            )
+        stack = stacks[histogram]
         simulated = [one for one in stack.samples if not one.sample.is_data]
         names |= {one.sample.kind for one in simulated}
         channels.append({"name": region, "samples": [_sample(one, region, parameter, stack) for one in simulated]})
@@ -60,15 +68,7 @@ def workspace(
     }
 
 
-def _stack(results: Results, histogram: str, *, overflow: bool) -> SampleStack:
-    stacks = {one.name: one for one in all_stacks(results, histogram.partition("/")[0], overflow=overflow)}
-    if histogram not in stacks:
-        what = f"there is no histogram {histogram!r} of one axis with the samples apart"
-        raise NoSuchKeyError(what, path=str(results.out), hint=f"there are {', '.join(stacks)}" if stacks else None)
-    return stacks[histogram]
-
-
-def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStack) -> Any:
+def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStack) -> object:
     nominal = one.nominal
     modifiers: list[Any] = [
         {"name": f"staterror_{region}", "type": "staterror", "data": np.sqrt(nominal.variances).tolist()}
@@ -80,7 +80,7 @@ def _sample(one: SampleHistogram, region: str, parameter: str, stack: SampleStac
     return {"name": one.sample.name, "data": nominal.values.tolist(), "modifiers": modifiers}
 
 
-def _variation(one: SampleHistogram, pair: Sequence[str]) -> Any:
+def _variation(one: SampleHistogram, pair: Sequence[str]) -> object:
     nominal = one.nominal.values
     by_side = {"down" if name.endswith("_down") else "up": one.by_variation[name].values for name in pair}
     high = by_side["up"] if "up" in by_side else 2 * nominal - by_side["down"]

@@ -1,1 +1,1 @@
-"""Reuse of earlier results: cache keys, and the code and data that a result depends on."""
+"""Reuse of earlier results: cache keys, and the code and data on which a result depends."""

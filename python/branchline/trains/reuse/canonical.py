@@ -1,6 +1,7 @@
-"""Values in one canonical form, whose digest is the same in every process: the parameters of wagons and their globals.
+"""Digests of values, such as wagons' parameters and globals, that are equal in every process.
 
-A pickled form would not do: it depends on the order of sets, which differs from process to process.
+The digest is computed from a canonical form of the value. Pickles are not canonical: they depend on the order of sets,
+which differs between processes.
 """
 
 from __future__ import annotations
@@ -20,52 +21,60 @@ from typing import Any
 
 import numpy as np
 
+from branchline.base.quantities import MIB
 from branchline.reading.datasets.identity import content_identity
 
-# What a digest is made of files whose names are values; of larger ones their identity.
-FILE_HASHED_MAX_BYTES = 64 * 2**20
-# Those of other libraries may hold more than their numbers, as a unit.
+# Maximum size of a file whose content is hashed if a value names the file. Larger files are identified by
+# `content_identity`.
+FILE_HASHED_MAX_BYTES = 64 * MIB
+# Libraries whose arrays contain only numbers. Arrays of other libraries may contain more, such as units.
 _ARRAYS_KNOWN = {"numpy", "boost_histogram"}
 _SIMPLE = (type(None), bool, int, float, complex, bytes)
 
 
 class UnknownValueError(ValueError):
-    """A value whose content cannot be known; the message says where it is and what."""
+    """A value whose content cannot be determined. The message describes the value and where it was found."""
 
 
-# Takes an object of a module: a class, a function, or the module itself (None); what it is follows from its code.
+# A callback that adds the code of a class, function or module to the digest. Its arguments are the module, and the name
+# of a class or function in the module, or None for the whole module.
 CodeUsed = Callable[[ModuleType, str | None], None]
 
-#: Flags of classes (CPython's object.h): made while the program runs, and never changed. Since Python 3.12 classes in C
-#: are also made so.
+#: Flags of classes in CPython's object.h: _HEAP_TYPE for classes created at run time, _IMMUTABLE_TYPE for immutable
+#: classes. Since Python 3.12, classes implemented in C are also created at run time.
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 _POINTER_BYTES = 8
 
 
 class _Plain:
-    """What any object of a class in Python has."""
+    """An empty class, whose instances have only the attributes that every Python object has."""
 
 
 class Canonical:
-    """A digest over values. ``uses`` is called for every class, function and module that values refer to."""
+    """A digest of values. ``uses`` is called for every class, function and module to which the values refer."""
 
     def __init__(self, uses: CodeUsed) -> None:
         self._digest = hashlib.sha256()
         self._uses = uses
         self._open: set[int] = set()
-        #: The files that texts name, by path, with their identities.
+        #: Files that are named by strings in the values: identity by path.
         self.files: dict[str, str] = {}
 
     def hexdigest(self) -> str:
-        """The digest of all that was added."""
+        """Return the digest of everything added so far."""
         return self._digest.hexdigest()
 
-    def add(self, value: Any, where: str) -> None:
-        """Adds a value. ``where`` names it in messages. Raises UnknownValueError."""
+    def add(self, value: object, where: str) -> None:
+        """Add a value to the digest. ``where`` is the name of the value in messages. Raises UnknownValueError."""
         if isinstance(value, _SIMPLE) and type(value).__module__ == "builtins":
             self._put(type(value).__name__, repr(value).encode())
         elif type(value) is str or isinstance(value, PurePath):
-            self._add_text(os.fspath(value))
+            text = os.fspath(value)
+            self._put("str", text.encode(errors="surrogatepass"))
+            file = named_file(text)
+            if file is not None:
+                self.files[file.path] = file.identity
+                self._put("file", file.digest.encode())
         elif id(value) in self._open:
             raise UnknownValueError(f"{where} refers to itself")
         else:
@@ -77,13 +86,6 @@ class Canonical:
 
     def _put(self, kind: str, content: bytes) -> None:
         self._digest.update(f"<{kind}:{len(content)}>".encode() + content)
-
-    def _add_text(self, text: str) -> None:
-        self._put("str", text.encode(errors="surrogatepass"))
-        file = named_file(text)
-        if file is not None:
-            self.files[file.path] = file.identity
-            self._put("file", file.digest.encode())
 
     def _add_collection(self, value: Any, where: str) -> None:
         kind = type(value)
@@ -111,19 +113,19 @@ class Canonical:
         else:
             self._add_object(value, where)
 
-    def _digest_of(self, value: Any, where: str) -> str:
+    def _digest_of(self, value: object, where: str) -> str:
         other = Canonical(self._uses)
         other.add(value, where)
         self.files |= other.files
         return other.hexdigest()
 
-    def _add_numpy(self, value: Any, where: str) -> None:
+    def _add_numpy(self, value: object, where: str) -> None:
         if isinstance(value, np.dtype):
             self._put("dtype", repr(value.descr).encode())
             return
         if type(value).__module__.partition(".")[0] not in _ARRAYS_KNOWN:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            raise UnknownValueError(f"{where} is a {kind}, whose content is not known")
+            raise UnknownValueError(f"{where} is a {kind}, whose content is unknown")
         array = np.asarray(value)
         if array.dtype.hasobject:
             raise UnknownValueError(f"{where} is an array of objects")
@@ -134,14 +136,14 @@ class Canonical:
             self._put("fill", np.asarray(value.fill_value).tobytes())
 
     def _add_code(self, value: Any, where: str) -> None:
-        """A class or a function: by its name, and the code of its module."""
+        """Add the name of a class or function to the digest, and call ``uses`` for its code."""
         name = getattr(value, "__qualname__", value.__name__)
         module = sys.modules.get(getattr(value, "__module__", None) or "")
         if isinstance(value, np.ufunc | BuiltinFunctionType) and module is None:
             module = sys.modules["numpy" if isinstance(value, np.ufunc) else "builtins"]
         if module is None or "<" in name:
-            what = "a lambda" if "<lambda>" in name else "made inside of a function"
-            raise UnknownValueError(f"{where} is {what}" if module else f"{where} is of a module that is not there")
+            what = "a lambda" if "<lambda>" in name else "defined inside a function"
+            raise UnknownValueError(f"{where} is {what}" if module else f"{where} is from a module that does not exist")
         self._put("code", f"{module.__name__}:{name}".encode())
         self._uses(module, name.partition(".")[0])
 
@@ -162,7 +164,12 @@ class Canonical:
         elif library in ("hist", "boost_histogram"):
             self._add_histogram(value, where)
         elif library == "awkward" and kind.__name__ == "Array":
-            self._add_awkward(value, where)
+            import awkward as ak
+
+            form, length, buffers = ak.to_buffers(ak.to_packed(value))
+            self._put("awkward", f"{form.to_json()}{length}".encode())
+            for name in sorted(buffers):
+                self._add_numpy(np.asarray(buffers[name]), where)
         elif _is_plain_object(value):
             self._add_code(kind, where)
             state = dict(sorted(attributes_of(value).items()))
@@ -170,7 +177,7 @@ class Canonical:
                 self._put("attribute", name.encode())
                 self.add(one, f"{where}.{name}")
         else:
-            raise UnknownValueError(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose content is not known")
+            raise UnknownValueError(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose content is unknown")
 
     def _add_histogram(self, value: Any, where: str) -> None:
         self._put("histogram", f"{type(value).__name__}".encode())
@@ -183,19 +190,11 @@ class Canonical:
             self._put("axis", repr(value).encode())
             self.add([value.bin(index) for index in range(len(value))], where)
         else:
-            raise UnknownValueError(f"{where} is a {type(value).__name__}, whose content is not known")
-
-    def _add_awkward(self, value: Any, where: str) -> None:
-        import awkward as ak
-
-        form, length, buffers = ak.to_buffers(ak.to_packed(value))
-        self._put("awkward", f"{form.to_json()}{length}".encode())
-        for name in sorted(buffers):
-            self._add_numpy(np.asarray(buffers[name]), where)
+            raise UnknownValueError(f"{where} is a {type(value).__name__}, whose content is unknown")
 
 
-def attributes_of(value: Any) -> dict[str, Any]:
-    """What an object of a class in Python holds: its ``__dict__`` and its slots."""
+def attributes_of(value: object) -> dict[str, object]:
+    """Return the attributes of an object of a Python class: those in its ``__dict__`` and in its slots."""
     found = dict(getattr(value, "__dict__", {}))
     for base in type(value).__mro__:
         found |= {name: getattr(value, name) for name in _slots_of(base) if hasattr(value, name)}
@@ -203,17 +202,19 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """The names that a class itself keeps outside of the ``__dict__`` of its objects."""
+    """Return the slot names that a class itself defines, without those of its bases."""
     slots = kind.__dict__.get("__slots__", ())
     names = [one for one in ((slots,) if isinstance(slots, str) else slots) if one not in ("__dict__", "__weakref__")]
-    # Python mangles private names, see its reference, 6.2.1.
+    # Python mangles private names (language reference, 6.2.1).
     own = kind.__name__.lstrip("_")
     return [f"_{own}{one}" if one.startswith("__") and not one.endswith("__") else one for one in names]
 
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file that a text names: its full path, what tells its content from another one, and a digest."""
+    """A file named by a string: its absolute path, an identity that changes with its content, and a digest of the
+    content.
+    """
 
     path: str
     identity: str
@@ -221,9 +222,10 @@ class NamedFile:
 
 
 def named_file(text: str, folder: str = "") -> NamedFile | None:
-    """Return the file that a text names, relative to the working directory or to a folder; None if there is none.
+    """Return the file named by a string, relative to the working directory or to ``folder``; None if no such file
+    exists.
 
-    A file may hold what a result depends on, as scale factors.
+    The file may affect a result, for example if it contains scale factors.
     """
     if not text or len(text) > 4096 or "\n" in text or "\0" in text or text in (".", "..", "/"):
         return None
@@ -232,7 +234,7 @@ def named_file(text: str, folder: str = "") -> NamedFile | None:
             if not path.is_file():
                 continue
             full = os.path.abspath(path)
-            # Before the content is read: a change between both is noticed then.
+            # Determine the identity before reading the content, so that a change in between is noticed.
             identity = content_identity(full)
             if path.stat().st_size > FILE_HASHED_MAX_BYTES:
                 return NamedFile(full, identity, identity)
@@ -242,8 +244,10 @@ def named_file(text: str, folder: str = "") -> NamedFile | None:
     return None
 
 
-def _is_plain_object(value: Any) -> bool:
-    """Whether an object is all in its attributes: of a class in Python without a base in C but ``object``."""
+def _is_plain_object(value: object) -> bool:
+    """Return whether an object is fully described by its attributes: its class and all bases except ``object`` must be
+    written in Python.
+    """
     kind = type(value)
     for base in kind.__mro__[:-1]:
         if not base.__flags__ & _HEAP_TYPE or base.__flags__ & _IMMUTABLE_TYPE:
@@ -251,6 +255,6 @@ def _is_plain_object(value: Any) -> bool:
         path = getattr(sys.modules.get(base.__module__), "__file__", None)
         if base.__module__ in sys.builtin_module_names or (path is not None and not path.endswith(".py")):
             return False
-    # A class in C that looks like one in Python has more in its instances than their slots.
+    # A C class that looks like a Python class has larger instances than its slots require.
     slots = sum(len(_slots_of(base)) for base in kind.__mro__)
     return kind.__itemsize__ == 0 and kind.__basicsize__ <= _Plain.__basicsize__ + _POINTER_BYTES * slots

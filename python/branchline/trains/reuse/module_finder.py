@@ -1,8 +1,8 @@
-"""Finds modules without running them, and says which are the user's: what travels to workers, what a submitted train
-keeps, and what the keys of results depend on, by the same rules.
+"""Finds modules without running them, and determines which modules belong to the user. The same rules decide which
+modules are sent to workers, stored with a submitted train, and covered by cache keys.
 
-A module is the user's if it is a file of Python that belongs to no installed package. Workers have packages of their
-own, and the version of a package says what is in it.
+A module belongs to the user if it is a Python file outside of all installed packages. Workers use the packages
+installed on their machine, which are identified by version.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
@@ -30,20 +31,21 @@ from branchline.trains.wagons.wagons import Wagon
 OWN_PACKAGE = "branchline"
 _MAIN = "__main__"
 
-# Python 3.11 counts the depth of a syntax tree for all threads together: two that parse at once may fail (SystemError).
+# Parse in one thread at a time: Python 3.11 counts the depth of syntax trees across threads, so parsing in two threads
+# may fail (SystemError).
 _PARSING = threading.Lock()
 
 
 def parsed(content: bytes) -> ast.Module:
-    """The syntax tree of a file. Raises SyntaxError and ValueError."""
+    """Parse the content of a file. Raises SyntaxError and ValueError."""
     with _PARSING:
         return ast.parse(content)
 
 
 @dataclass(frozen=True)
 class FoundModule:
-    """A module: loaded already, or only found. ``path`` is None for what is built into Python, and for folders without
-    ``__init__.py``, which are packages too.
+    """A module, which may or may not be loaded. ``path`` is None for built-in modules, and for namespace packages
+    (folders without ``__init__.py``).
     """
 
     name: str
@@ -53,27 +55,29 @@ class FoundModule:
 
     @property
     def top(self) -> str:
-        """The package that it is in, or its own name."""
+        """The name of the module's top-level package, or of the module if it is in no package."""
         return self.name.partition(".")[0]
 
     @cached_property
     def installed_version(self) -> str | None:
-        """The version of the installed package that it belongs to, None if it belongs to none."""
+        """The version of the installed package that contains the module; None if no installed package does."""
         if self.is_folder or not is_installed(self.path):
             return None
-        # A file that lies among installed packages and belongs to none was put there by the user.
+        # A file next to the installed packages that belongs to none of them was put there by the user.
         return version_of(self.top) or ("built in" if self.path is None else None)
 
     @property
     def is_of_user(self) -> bool:
-        """Whether it is a file of Python of the user. The script that was started is not: it is no module to import."""
+        """Whether the module is a Python file of the user. False for the script that was started, since it cannot be
+        imported.
+        """
         if self.path is None or not self.path.endswith(".py") or self.top in (OWN_PACKAGE, _MAIN):
             return False
         return self.installed_version is None
 
 
 def find_module(name: str) -> FoundModule | None:
-    """A module by its name, without running it or the packages that it is in; None if there is none."""
+    """Find a module by name without running the module or its packages; None if the module does not exist."""
     loaded = sys.modules.get(name)
     if loaded is not None:
         path = getattr(loaded, "__file__", None)
@@ -102,12 +106,14 @@ def find_module(name: str) -> FoundModule | None:
 
 
 def _spec_of(name: str, search: Sequence[str] | None) -> importlib.machinery.ModuleSpec | None:
-    """Asks the finders of this process, as an import does: packages that are installed to be edited have their own."""
+    """Find a module with the finders of this process, as an import does. Editable installations add their own
+    finders.
+    """
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         if find is None or finder in (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter):
             continue
-        # A finder of somebody else may raise anything.
+        # Third-party finders may raise anything.
         with suppress(Exception):
             spec = find(name, None if search is None else list(search), None)
             if isinstance(spec, importlib.machinery.ModuleSpec):
@@ -116,43 +122,52 @@ def _spec_of(name: str, search: Sequence[str] | None) -> importlib.machinery.Mod
 
 
 def imported_by(statement: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
-    """The modules that the imports in a statement name; True with those that may be names in a module instead."""
+    """Yield the names of modules that a statement imports. The flag is True for a name that may instead be an attribute
+    of a module.
+    """
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from ((one, False) for one in _with_packages(alias.name))
+                for name in _with_packages(alias.name):
+                    yield name, False
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*above, *([base] if base else [])])
-            yield from ((one, False) for one in _with_packages(base))
-            yield from ((f"{base}.{alias.name}", True) for alias in node.names if alias.name != "*")
+            for name in _with_packages(base):
+                yield name, False
+            for alias in node.names:
+                if alias.name != "*":
+                    yield f"{base}.{alias.name}", True
 
 
 @lru_cache(maxsize=FILES_PARSED_KEPT)
 def imported_by_file(content: bytes, package: str) -> tuple[str, ...]:
-    """The modules that a file imports anywhere, as ``imported_by`` names them. Trains run often in a notebook,
-    and few of their files change. Raises SyntaxError and ValueError.
+    """Return the names of all modules that a file imports, as yielded by ``imported_by``.
+
+    Results are cached, because notebooks run many trains and few of their files change. Raises SyntaxError and
+    ValueError.
     """
     return tuple(dict.fromkeys(name for name, _ in imported_by(parsed(content), package)))
 
 
 def package_of(name: str, path: str) -> str:
-    """The package that relative imports of a module start from."""
+    """Return the package to which relative imports in a module refer."""
     return name if Path(path).name == "__init__.py" else name.rpartition(".")[0]
 
 
-def _with_packages(name: str) -> Iterator[str]:
-    """The packages that a module is in, from the outermost, and the module."""
-    parts = name.split(".")
-    if parts[0]:
-        yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
+def _with_packages(name: str) -> list[str]:
+    """Return the names of the packages that contain a module, outermost first, followed by the name of the module."""
+    # A relative import in a module without a package has no absolute name.
+    return [] if name[:1] in ("", ".") else list(accumulate(name.split("."), "{}.{}".format))
 
 
 @dataclass(frozen=True)
 class UserModule:
-    """A module of the user: its name, its file, and where that lies below the folder that Python found it in."""
+    """A module of the user: its name, its file, and the file's path relative to the folder from which it is
+    imported.
+    """
 
     name: str
     path: Path
@@ -160,26 +175,34 @@ class UserModule:
 
     @classmethod
     def of(cls, found: FoundModule) -> UserModule:
-        """That of a module that was found."""
+        """Create a user module from a module that was found."""
         path = Path(found.path or "").resolve()
         parts = found.name.split(".")
         return cls(found.name, path, "/".join([*(parts if path.name == "__init__.py" else parts[:-1]), path.name]))
 
 
 def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[UserModule]:
-    """All modules of the user that wagons need, by their names.
+    """Return all user modules that wagons need, by name.
 
-    These are the files that were loaded for them (``loaded``), the modules of all classes,
-    functions and modules that the wagons hold, what of the same folders is loaded by now, since names of modules may be
-    computed, and all that any of these import, anywhere in their files.
+    These modules are:
+
+    - the files in ``loaded``
+    - the modules of all classes, functions and modules to which the wagons refer
+    - other loaded modules in the same folders, since module names may be computed
+    - all modules that any of these modules import
     """
     found = {one.name: UserModule(one.name, Path(one.path), Path(one.path).name) for one in loaded}
     unread = list(found.values())
+    # Look up each name only once, since several files import most of the names.
+    looked_up = set(found)
 
     def add(names: Iterable[str]) -> None:
         for name in names:
-            one = find_module(name) if name not in found else None
-            # A file inside of an archive can neither be sent nor kept by itself.
+            if name in looked_up:
+                continue
+            looked_up.add(name)
+            one = find_module(name)
+            # A file inside an archive can be neither sent nor stored separately.
             if one is not None and one.is_of_user and Path(one.path or "").is_file():
                 found[name] = UserModule.of(one)
                 unread.append(found[name])
@@ -193,21 +216,21 @@ def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[
 
 
 def _loaded_files() -> Iterator[tuple[str, str]]:
-    # A copy is made at once; a list of items may be broken by an import that the garbage collector causes.
+    # Copy the dict atomically: an import triggered by the garbage collector could change it during iteration.
     for name, module in sys.modules.copy().items():
         path = getattr(module, "__file__", None)
         if isinstance(path, str) and path.endswith(".py"):
-            yield name, _resolved(path)
+            yield name, _real_path(path)
 
 
-@cache
-def _resolved(path: str) -> str:
-    """The file of a loaded module. Programs have some thousand, and notebooks run trains again and again."""
-    return os.path.realpath(path)
+# Cached, because thousands of modules are loaded and notebooks run many trains.
+_real_path = cache(os.path.realpath)
 
 
 def _imports(module: UserModule) -> Sequence[str]:
-    """What a file imports anywhere. One that does not parse imports nothing: Python says so where it is imported."""
+    """Return all modules that a file imports. Empty if the file cannot be parsed, since Python reports the error when
+    the file is imported.
+    """
     try:
         return imported_by_file(module.path.read_bytes(), package_of(module.name, str(module.path)))
     except (OSError, SyntaxError, ValueError):
@@ -215,24 +238,26 @@ def _imports(module: UserModule) -> Sequence[str]:
 
 
 def _held_by(wagons: Sequence[Wagon]) -> set[str]:
-    """The names of the modules that objects refer to when they are pickled."""
+    """Return the names of the modules to which the wagons refer when they are pickled."""
     pickler = _ReferencesPickler()
-    # What cannot be pickled is reported where the wagons are sent.
+    # Ignore pickling errors, which are reported when the wagons are sent.
     with suppress(Exception):
         pickler.dump([one.thing for one in wagons])
     return pickler.modules | {one.code.__module__ for one in wagons}
 
 
 class _Nowhere:
-    """Takes what a pickler writes and keeps nothing."""
+    """A file object that discards everything written to it."""
 
     def write(self, content: bytes) -> int:
         return len(content)
 
 
 class _ReferencesPickler(cloudpickle.Pickler):
-    """Notes the modules of classes and functions, and what functions of a script or notebook import when they run:
-    these travel as they are, without a file.
+    """Records the modules of classes and functions that are pickled.
+
+    Functions of a script or notebook are pickled by value. For these, also records the modules that they import when
+    they run.
     """
 
     def __init__(self) -> None:
@@ -240,7 +265,7 @@ class _ReferencesPickler(cloudpickle.Pickler):
         self.modules: set[str] = set()
 
     def reducer_override(self, obj: object) -> object:
-        """Is called for every object that is not a number, a text or a plain container."""
+        """Record the module of an object. Called for every object except numbers, strings and plain containers."""
         if isinstance(obj, ModuleType):
             self.modules.add(obj.__name__)
         elif isinstance(obj, type | FunctionType) and isinstance(obj.__module__, str):

@@ -1,4 +1,4 @@
-"""Where the code of a train comes from: its files with their state in git, packages, and the environment."""
+"""The origin of a train's code: its files with their state in git, package versions, and environment variables."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from branchline.trains.plan import LoadedWagons
 from branchline.trains.reuse.module_finder import find_module, imported_by_file, package_of
 from branchline.trains.reuse.stored_train import StoredModule, StoredSources
 
-#: Variables by which numbers can change: random order of sets, threads, instruction sets. None of them has a secret.
+#: Environment variables that can change numerical results, in addition to `_PREFIXES`. None of them contains secrets.
 _VARIABLES = ("PYTHONHASHSEED", "PYTHONOPTIMIZE", "LANG", "LC_ALL", "TZ")
-#: Names of files that git is given at a time.
+#: Maximum number of file names per call of git.
 NAMES_AT_ONCE = 200
 _PREFIXES = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "NPY_", "MALLOC_")
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The code of a train when it began: its files, their records, versions of packages that they import, and variables
-    of the environment.
+    """The code of a train at its start: its files, their records, the versions of the packages that they import, and
+    environment variables.
     """
 
     stored: StoredSources | None = None
@@ -37,13 +37,15 @@ class Provenance:
 
     @classmethod
     def of(cls, loaded: LoadedWagons) -> Provenance:
-        """That of wagons of this process. A file that cannot be read stops no job: then nothing is known of any."""
+        """Determine the provenance of wagons in this process. If a file cannot be read, no files are recorded, and the
+        job continues.
+        """
         return Inquiry(loaded).answer()
 
 
 class Inquiry:
-    """Finds out the provenance of a train that runs meanwhile. ``stored`` are its files as they are now, if they can be
-    read.
+    """Determines the provenance of a train while the train runs. ``stored`` are the train's files at its start; None if
+    they cannot be read.
     """
 
     def __init__(self, loaded: LoadedWagons) -> None:
@@ -52,15 +54,17 @@ class Inquiry:
             self.stored = StoredSources.of(loaded.wagons, loaded.modules)
         self._versions = {} if self.stored is None else _versions(self.stored)
         self._environment = _environment()
-        # As long as git has not answered.
+        # Records without the state in git, used until git has answered.
         self._sources: Sequence[SourceRecord] = _records(self.stored.modules, NOT_KNOWN) if self.stored else ()
-        # Git takes long. The thread hears no signals: those are for the main thread, which blocks them at times.
+        # Git is slow, so it runs in a thread. Signals are blocked in this thread, because the main thread handles them.
         self._asks = threading.Thread(target=self._ask, name="branchline-git", daemon=True)
         with signals_blocked():
             self._asks.start()
 
     def answer(self) -> Provenance:
-        """Waits for git, but not longer than ``PROVENANCE_GIT_S``: the results of the train are not stored yet."""
+        """Return the provenance after waiting for git at most ``PROVENANCE_GIT_S``. The wait is short, because the
+        results of the train are not stored yet.
+        """
         self._asks.join(PROVENANCE_GIT_S)
         return Provenance(self.stored, tuple(self._sources), self._versions, self._environment)
 
@@ -76,16 +80,18 @@ def _environment() -> dict[str, str]:
 
 
 def _versions(stored: StoredSources) -> dict[str, str]:
-    """Versions of the installed packages that the files import by name."""
-    found: dict[str, str] = {}
+    """Return the versions of the installed packages that the files import by name."""
+    imported: set[str] = set()
     for module in stored.modules:
         with suppress(SyntaxError, ValueError):
             names = imported_by_file(module.content, package_of(module.name, module.path))
-            for top in sorted({name.partition(".")[0] for name in names} - found.keys()):
-                package = find_module(top)
-                version = None if package is None else package.installed_version
-                if version not in (None, "python", "built in"):
-                    found[top] = str(version)
+            imported.update(name.partition(".")[0] for name in names)
+    found: dict[str, str] = {}
+    for top in sorted(imported):
+        package = find_module(top)
+        version = None if package is None else package.installed_version
+        if version not in (None, "python", "built in"):
+            found[top] = str(version)
     return found
 
 
@@ -94,7 +100,7 @@ def _records(modules: Sequence[StoredModule], state: str) -> list[SourceRecord]:
 
 
 def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]:
-    """The records of files: their commits, and whether they are as they were committed."""
+    """Return the records of files, with the commit of their repository and whether they differ from it."""
     records = _records(modules, NOT_IN_GIT)
     by_folder: dict[Path, list[SourceRecord]] = {}
     for record in records:
@@ -107,12 +113,13 @@ def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]
 
 
 _COMMIT = "# branch.oid "
-#: Fields before the name in lines of git: of a file that changed, and of one with a conflict.
+#: Number of fields before the file name in a line of git's output: "1" is the type of a changed file, "u" of a file
+#: with merge conflicts.
 _FIELDS = {"1": 8, "u": 10}
 
 
 def _state_in(line: str) -> tuple[str, str]:
-    """The name of a file, and its state, of a line of git's second format."""
+    """Return the name and the state of a file from a line in git's porcelain format, version 2."""
     kind = line[0]
     if kind in "?!":
         return line[2:], NOT_IN_GIT
@@ -120,15 +127,15 @@ def _state_in(line: str) -> tuple[str, str]:
 
 
 class _Git:
-    """Asks git about files of a folder that it has, about all of them at once."""
+    """Asks git about files in one repository."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def fill(self, records: Sequence[SourceRecord]) -> None:
-        """Sets commits and states of the files."""
+        """Set the commits and states in the records of files."""
         names = {str(Path(one.path).relative_to(self._folder)): one for one in records}
-        # One question, since most of an answer is the start of the program. What is as committed is not in it.
+        # Use a single call, since most of the time is spent on starting git. Unchanged files are not in the output.
         which = ("--branch", "--no-renames", "--untracked-files=all", "--ignored", "-z")
         said = self._said("status", "--porcelain=v2", *which, "--", *names)
         if said is None:
@@ -145,12 +152,13 @@ class _Git:
             record.state = states.get(name, COMMITTED)
 
     def _said(self, *words: str) -> str | None:
-        """What git says; None where it cannot, or not in time."""
-        # These two settings of a repository name programs that git would start, which may be of somebody else.
+        """Return the output of git; None if git fails or times out."""
+        # Override settings that name programs for git to start: the repository, with its settings, may belong to
+        # another user.
         settings = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
         try:
-            ended = subprocess.run(  # noqa: S603 - no shell, and names of files come behind --
-                ["git", "--no-optional-locks", "--literal-pathspecs", *settings, "-C", str(self._folder), *words],  # noqa: S607 - that of the user
+            ended = subprocess.run(  # noqa: S603 - no shell, and file names come after --
+                ["git", "--no-optional-locks", "--literal-pathspecs", *settings, "-C", str(self._folder), *words],  # noqa: S607 - the user's git
                 capture_output=True,
                 stdin=subprocess.DEVNULL,
                 timeout=PROVENANCE_GIT_S,

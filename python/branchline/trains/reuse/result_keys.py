@@ -1,6 +1,7 @@
-"""Keys of results: hashes of all that a wagon's result of a sub-job depends on.
+"""Cache keys of results: hashes of everything on which a wagon's result for a sub-job depends.
 
-Two results with one key are the same. What cannot be known gives no key and a reason in words.
+Results with the same key are identical. If a dependency cannot be determined, the wagon has no key, and the reason is
+recorded.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
 
 from branchline.jobs.package_versions import INTERPRETER, is_new_to_process, version_text
-from branchline.reading.datasets.data_file import DataFile
+from branchline.reading.datasets.data_file import Companion, DataFile
 from branchline.reading.locations import is_url
 from branchline.trains.reuse.canonical import Canonical, UnknownValueError, attributes_of
 from branchline.trains.reuse.module_finder import OWN_PACKAGE, FoundModule, find_module, imported_by, package_of
@@ -30,11 +30,11 @@ from branchline.trains.reuse.source_code import (
     unknown_reads,
 )
 from branchline.trains.subjobs.shares import Share
-from branchline.trains.subjobs.used_inputs import identities_of
+from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
 from branchline.trains.wagons.wagons import Wagon
 
-#: Raised when Branchline makes other results of the same wagons and files, as by another way of adding, or pickles them
-#: with classes of other modules.
+#: Version of the results. It is incremented when Branchline computes different results from the same wagons and files,
+#: for example by adding in another order, or when it pickles results with classes from other modules.
 RESULT_VERSION = 5
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 _MODULES_OF_RESULTS = ("numpy", "awkward", "boost_histogram", "hist")
@@ -43,10 +43,10 @@ _BUILT_IN = "built in"
 
 @dataclass(frozen=True)
 class WagonKey:
-    """The key of a wagon, without a dataset; ``unknown`` says why there is none.
+    """The key of a wagon, independent of the dataset. If ``key`` is None, ``unknown`` is the reason.
 
-    The key describes ``packages`` by their versions, and files by their contents: ``modules`` are sources of the user,
-    ``files`` are read by the code. Both have the identities that the files had when the key was made, by path.
+    The key depends on the versions of ``packages``, the user's source files ``modules``, and the ``files`` that the
+    code reads. ``modules`` and ``files`` map paths to the files' identities when the key was created.
     """
 
     key: str | None
@@ -56,8 +56,17 @@ class WagonKey:
     files: Mapping[str, str] = field(default_factory=dict)
 
 
+def planned_code(keys: Iterable[WagonKey], *, ships_modules: bool) -> PlannedCode:
+    """Return the code that the wagons' keys cover, so that workers can compare it with the code on their machine. If
+    modules are shipped to workers, later changes of the module files do not matter.
+    """
+    keys = tuple(keys)
+    files = [one.files if ships_modules else {**one.modules, **one.files} for one in keys if one.key is not None]
+    return PlannedCode(_joined(one.packages for one in keys), _joined(files))
+
+
 class WagonKeys:
-    """The keys of the wagons of a train."""
+    """The keys of a train's wagons, by name."""
 
     def __init__(self, wagons: Sequence[Wagon]) -> None:
         self._sources: dict[str, ModuleSource] = {}
@@ -69,12 +78,12 @@ class WagonKeys:
         return self.by_name[name]
 
     def _key_of(self, wagon: Wagon) -> WagonKey:
-        # Results depend on these, whether they have keys or not.
+        # Results always depend on the versions of these packages.
         packages = {name: version_text(name) for name in (INTERPRETER, OWN_PACKAGE, *_PACKAGES_OF_RESULTS)}
         required: dict[str, str | None] = {name: self.by_name[name].key for name in wagon.requires}
         missing = [name for name, key in required.items() if key is None]
         if missing:
-            return WagonKey(None, f"it requires wagon {missing[0]}, which cannot be reused", packages)
+            return WagonKey(None, f"it requires wagon {missing[0]}, whose results cannot be reused", packages)
         used = _CodeUsed(self._sources, wagon.thing)
         try:
             for name in _MODULES_OF_RESULTS:
@@ -95,7 +104,7 @@ class WagonKeys:
 
 @dataclass
 class _ModuleUse:
-    """What of a module is used: names, statements, and names whose values count."""
+    """The used part of a module: names, statements, and names whose values matter."""
 
     source: ModuleSource
     is_all: bool = False
@@ -105,58 +114,66 @@ class _ModuleUse:
 
 
 class _CodeUsed:
-    """Follows a wagon through classes, functions, globals and imports to all code and all values that it uses."""
+    """Finds all code and values that a wagon uses, by following classes, functions, globals and imports."""
 
-    def __init__(self, sources: dict[str, ModuleSource], thing: Any) -> None:
+    def __init__(self, sources: dict[str, ModuleSource], thing: object) -> None:
         self._sources = sources
         self._thing = thing
         self._uses: dict[str, _ModuleUse] = {}
         self._versions: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._files: dict[str, str] = {}
-        #: The files that the code reads, by path, with their identities.
+        #: Files that the code reads: identity by path.
         self.files: dict[str, str] = {}
         self._wanted: list[tuple[ModuleType, str | None]] = []
 
     @property
     def packages(self) -> dict[str, str]:
-        """The versions of the installed packages that the code imports, and of those that it lacks."""
+        """The versions of the installed packages that the code imports. Packages that are not installed have the
+        version "missing".
+        """
         own = {OWN_PACKAGE, *sys.stdlib_module_names, *sys.builtin_module_names}
         return {name: version for name, version in self._versions.items() if name not in own and version != _BUILT_IN}
 
     @property
     def modules(self) -> dict[str, str]:
-        """The sources of the user's modules, by path, with their identities."""
+        """The source files of the user's modules: identity by path."""
         return {use.source.path: use.source.identity for use in self._uses.values()}
 
-    def content(self) -> dict[str, Any]:
-        """Everything by name, as JSON has it. Raises UnknownValueError."""
+    def content(self) -> dict[str, object]:
+        """Return all code and values that the wagon uses, by name, in a form for JSON. Raises UnknownValueError."""
         self._add_value(type(self._thing).__name__, self._thing)
         while self._wanted:
             module, name = self._wanted.pop()
             self._use(module.__name__, module, name)
         for use in self._uses.values():
-            self._check_reads(use)
+            own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
+            values = {**(vars(use.source.module) if use.source.module is not None else {}), **own}
+            for index in sorted(use.statements):
+                statement = use.source.statements[index]
+                if is_definition(statement):
+                    for what in unknown_reads(statement, self._files, values, values):
+                        raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
         code = {name: use.source.digest_of(use.statements) for name, use in self._uses.items()}
         return {"code": code, "values": self._values, "versions": self._versions, "files": self._files}
 
-    def _add_value(self, where: str, value: Any) -> None:
+    def _add_value(self, where: str, value: object) -> None:
         canonical = Canonical(lambda module, name: self._wanted.append((module, name)))
         canonical.add(value, where)
         self.files |= canonical.files
         self._values[where] = canonical.hexdigest()
 
     def _use(self, name: str, module: ModuleType | None, used: str | None) -> None:
-        """A class or a function of a module is used, or the whole module."""
+        """Record that the wagon uses a class or function of a module or, if ``used`` is None, the whole module."""
         found = find_module(name) or FoundModule(name, getattr(module, "__file__", None), module)
         path = found.path
         if name == "__main__" and path is None:
-            raise UnknownValueError(f"{used} is written in an interactive session")
+            raise UnknownValueError(f"{used} is defined in an interactive session")
         if found.top == OWN_PACKAGE:
             self._versions[OWN_PACKAGE] = str(RESULT_VERSION)
             return
         if found.is_folder:
-            # Only the modules in it have code.
+            # A namespace package has no code of its own.
             return
         if found.installed_version is not None:
             self._add_package(found.top, found.installed_version)
@@ -187,7 +204,8 @@ class _CodeUsed:
             self._versions[top] = version
 
     def _add_names(self, use: _ModuleUse, names: set[str], *, with_values: bool) -> None:
-        # The list of wagons leads to all of them; what a statement did to a wagon of it is seen in the wagon.
+        # Ignore the list of wagons, which refers to every wagon of the file. If a statement changes a wagon in the
+        # list, the wagon itself shows the change.
         ignored = set() if with_values else {LIST_OF_WAGONS}
         for name in sorted((names & set(use.source.bound)) - ignored):
             new_value = with_values and name not in use.values
@@ -205,38 +223,37 @@ class _CodeUsed:
             is_new = index not in use.statements
             use.statements.add(index)
             if is_new:
-                named = files_named([statement], os.path.dirname(use.source.path))
-                self._files |= {text: file.digest for text, file in named.items()}
-                self.files |= {file.path: file.identity for file in named.values()}
-                self._add_imports(use, index)
+                for text, file in files_named(statement, os.path.dirname(use.source.path)).items():
+                    self._files[text] = file.digest
+                    self.files[file.path] = file.identity
+                package = package_of(use.source.name, use.source.path)
+                for imported, may_be_name in imported_by(use.source.statements[index], package):
+                    found = find_module(imported)
+                    if found is not None:
+                        self._use(imported, found.module, None)
+                    elif not may_be_name:
+                        self._versions[imported] = "missing"
                 self._add_values_read(use, index)
             self._add_names(use, names_in(statement), with_values=with_values)
 
-    def _add_imports(self, use: _ModuleUse, index: int) -> None:
-        package = package_of(use.source.name, use.source.path)
-        for imported, may_be_name in imported_by(use.source.statements[index], package):
-            found = find_module(imported)
-            if found is not None:
-                self._use(imported, found.module, None)
-            elif not may_be_name:
-                self._versions[imported] = "missing"
-
     def _add_values_read(self, use: _ModuleUse, index: int) -> None:
-        """The values that a statement of a module read from elsewhere when it ran, as from the environment."""
+        """Add values that a module-level statement took from outside the source when it ran, such as from the
+        environment.
+        """
         statement = use.source.statements[index]
         libraries = {} if use.source.module is None else vars(use.source.module)
         if is_definition(statement) or not any(unknown_reads(statement, self._files, {}, libraries)):
             return
         for name in use.source.names_bound_by(index):
             if use.source.module is None:
-                what = f"{name} of module {use.source.name} is not in the source, and the module is not loaded yet"
+                what = f"{name} of module {use.source.name} is not in the source, and the module is not loaded"
                 raise UnknownValueError(what)
             if name not in use.values:
                 use.values.add(name)
                 self._add_global(use, name)
 
     def _add_global(self, use: _ModuleUse, name: str) -> None:
-        """The value of a name of a module, which may be another than its source says."""
+        """Add the value of a global, which may differ from the value in the source."""
         module = use.source.module
         if module is None or name not in vars(module):
             return
@@ -253,28 +270,19 @@ class _CodeUsed:
         self._add_value(f"{module.__name__}.{name}", value)
 
     def _is_of_packages(self, use: _ModuleUse, name: str) -> bool:
-        """Whether a name is imported from an installed package: then its version says what it is."""
+        """Return whether a name is imported from an installed package, whose version identifies the value."""
         statements = [use.source.statements[index] for index in use.source.bound[name]]
         if not all(is_import(one) for one in statements):
             return False
         imported = [module for one in statements for module, _ in imported_by(one, use.source.name)]
         return bool(imported) and all(one.partition(".")[0] in self._versions for one in imported)
 
-    def _check_reads(self, use: _ModuleUse) -> None:
-        own = {f"self.{name}": value for name, value in attributes_of(self._thing).items()}
-        values = {**(vars(use.source.module) if use.source.module is not None else {}), **own}
-        for index in sorted(use.statements):
-            statement = use.source.statements[index]
-            if is_definition(statement):
-                for what in unknown_reads(statement, self._files, values, values):
-                    raise UnknownValueError(f"{os.path.basename(use.source.path)} {what}")
-
 
 class ShareKeys:
-    """The keys of shares: which entries of which files are read, in which chunks.
+    """The keys of shares, which cover the entries and files that are read, and the chunks.
 
-    ``skipping`` are the branches by which files are skipped, None where none are: then they are part of the key. So is
-    the ``seed`` of random numbers.
+    ``skipping`` are the branches that decide which files are skipped; None if no files are skipped. The keys also cover
+    ``skipping`` and the random ``seed``.
     """
 
     def __init__(self, skipping: Sequence[str] | None, seed: int = 0) -> None:
@@ -282,10 +290,11 @@ class ShareKeys:
         self._seed = seed
 
     def key_of(self, share: Share, step: int | None, identities: Mapping[str, str] | None = None) -> str:
-        """The key of a share read in chunks of this many entries, None for what does not depend on them.
-        ``identities`` are those of its local files and companions, by default as they are now.
+        """Return the key of a share that is read in chunks of ``step`` entries. ``step`` is None for data that do not
+        depend on chunks. ``identities`` are the identities of the share's local files and companions, by default the
+        current ones.
 
-        Raises UnknownValueError for a file that may have changed without anybody seeing it.
+        Raises UnknownValueError for a file whose changes cannot be detected.
         """
         known = identities_of(share.files) if identities is None else identities
         content = {
@@ -301,51 +310,55 @@ class ShareKeys:
 
 
 def result_key(wagon: str, share: str) -> bytes:
-    """The key of a wagon's result of a share, from the keys of both."""
+    """Return the key of a wagon's result for a share, from the keys of the wagon and of the share."""
     return hashlib.sha256(f"result {wagon} {share}".encode()).digest()
 
 
 def other_key(what: str, *parts: object) -> bytes:
-    """The key of something else that is kept."""
+    """Return the key of cached data that are not results of wagons."""
     return hashlib.sha256(json.dumps([what, *parts], sort_keys=True).encode()).digest()
 
 
-def _file_content(one: DataFile, identities: Mapping[str, str]) -> dict[str, Any]:
+def _file_content(one: DataFile, identities: Mapping[str, str]) -> dict[str, object]:
     identity = identities.get(one.path) or (one.version and f"{one.size_bytes} bytes, {one.version}")
     if one.size_bytes is None or not identity:
-        raise UnknownValueError(f"of {one.path} it is not known when it was written")
+        raise UnknownValueError(f"{one.path} has no known modification time or version")
     metadata = Canonical(_refuse_code)
     metadata.add(dict(one.metadata), f"the metadata of {one.path}")
     return {
         "file": [one.path, one.tree, one.dataset, one.entry_start, one.entry_stop],
         "identity": identity,
         "metadata": metadata.hexdigest(),
-        "companions": [_companion_content(one, index, identities) for index in range(len(one.companions))],
+        "companions": [_companion_content(companion, one.path, identities) for companion in one.companions],
     }
 
 
-def _companion_content(one: DataFile, index: int, identities: Mapping[str, str]) -> list[Any]:
-    companion = one.companions[index]
-    path, tree = companion.path_for(one.path)
+def _companion_content(companion: Companion, main_path: str, identities: Mapping[str, str]) -> list[object]:
+    path, tree = companion.path_for(main_path)
     if is_url(path):
-        raise UnknownValueError(f"of the companion {path} it is not known when it was written")
+        raise UnknownValueError(f"the companion {path} has no known modification time or version")
     return [companion.name, path, tree, identities.get(path)]
 
 
 def _check_loaded(top: str) -> None:
-    """Raise UnknownValueError if this process may have loaded another version of a package than is installed now."""
+    """Raise UnknownValueError if the version of a package loaded in this process may differ from the installed
+    version.
+    """
     if is_new_to_process(top):
-        what = f"package {top} was installed after this process began, which may have loaded an earlier version"
+        what = f"package {top} was installed after this process started, which may have loaded an earlier version"
         raise UnknownValueError(what)
 
 
 def _refuse_code(module: ModuleType, name: str | None) -> None:
-    raise UnknownValueError(f"the metadata of a file hold {module.__name__}.{name or ''}")
+    raise UnknownValueError(f"the metadata of a file contain {module.__name__}.{name or ''}")
 
 
 def _joined(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {key: value for one in several for key, value in one.items()}
+    joined: dict[str, str] = {}
+    for one in several:
+        joined.update(one)
+    return joined
 
 
-def _digest(content: Mapping[str, Any]) -> str:
+def _digest(content: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Takes results of sub-jobs from the ledger instead of making them again, and keeps those that are made.
+"""Reuses results of sub-jobs from the ledger, and adds new results to it.
 
-A result of a wagon and a sub-job is found by its key (`result_keys.py`). A sub-job whose wagons all have theirs is not
-run; of one that lacks some, only these are run, with the wagons that they require.
+Results are looked up by the keys of wagon and sub-job (`result_keys.py`). A sub-job does not run if all its wagons have
+cached results. Otherwise only wagons without a cached result run, together with the wagons that they require.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from branchline.trains.reuse.stored_train import Learning, StoredSources, Stored
 from branchline.trains.subjobs.folding import FoldedNeighbours, FoldedResult, KeptShare, fold
 from branchline.trains.subjobs.share_result import ShareResult, WagonShare
 from branchline.trains.subjobs.shares import ChunkSizes, Share
-from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
+from branchline.trains.subjobs.used_inputs import identities_of
 from branchline.trains.tables.table import TablePieces, found
 from branchline.trains.wagons.wagons import Wagon, with_required
 
 Kept = TypeVar("Kept")
 
-# Names in the ledger of what is no wagon's.
+# Names of ledger rows that belong to no wagon: rows about sub-jobs, and rows about learned branches.
 SHARES_NAME, LEARNED_NAME = "(sub-jobs)", "(branches)"
-NO_ROWS_KEPT = "it returns tables, of which the ledger keeps no rows"
-# What the last job keeps of itself.
+NO_ROWS_KEPT = "it returns tables, which are not cached"
+# Names under which the ledger stores data of the last job: its train, and the branches and chunk sizes that it learned.
 TRAIN_NAME, LEARNING_NAME = "train", "learning"
 
 
 @dataclass
 class KeptResult:
-    """What the ledger has of a sub-job: its wagons' shares, and the names of those that still have to run."""
+    """The cached results of a sub-job: the shares of wagons, and the names of wagons that still have to run."""
 
     share: KeptShare
     wagons: dict[str, WagonShare]
     missing: frozenset[str] = frozenset()
-    #: The key of the sub-job: that of another one has other events.
+    #: The key of the sub-job, to detect changes of its files.
     share_key: str = ""
 
     def as_result(self, names: Iterable[str]) -> ShareResult:
-        """The result of a sub-job that need not run; wagons that are not kept have stopped before."""
+        """Return the result of a sub-job that need not run. A wagon has no cached result if it had stopped earlier."""
         wagons = {name: self.wagons.get(name, WagonShare()) for name in names}
         not_run = frozenset(name for name in wagons if name not in self.wagons)
         result = ShareResult(wagons, not_run, files=self._files(), is_reused=True)
@@ -61,16 +61,17 @@ class KeptResult:
         return result
 
     def complete(self, result: ShareResult) -> None:
-        """Puts what is kept into the result of a sub-job in which the other wagons ran."""
+        """Add the cached results to ``result``, which is from a run of the remaining wagons."""
         result.wagons |= self.wagons
         result.not_run -= frozenset(self.wagons)
         if result.is_whole or result.interrupted or result.error is not None:
             return
-        # All wagons that ran have stopped, and the rest was not read; the others have it.
+        # All wagons that ran have stopped, so the remaining entries were not read. The cached wagons' results include
+        # them.
         read = {one.path for one in result.files}
         kept = {path: (entries, events) for path, entries, events in self.share.files}
         for one in result.files:
-            # Of a file without a chunk the record does not have the entries of the tree.
+            # The record of a file lacks the number of entries of its tree if no chunk was read.
             one.entries, one.events = kept.get(one.path, (one.entries, one.events))
         result.files += [one for one in self._files() if one.path not in read]
         result.events, result.is_whole = self.share.events, True
@@ -84,8 +85,8 @@ class KeptResult:
 
 @dataclass(frozen=True)
 class KeptNeighbours:
-    """What the ledger has of neighbouring sub-jobs whose results were folded where they were made: what each brought
-    back, the sums of wagons over all of them, and the names of those that still have to run.
+    """The cached results of neighbouring sub-jobs that a worker has combined: further results of each sub-job, sums of
+    wagons over all of these sub-jobs, and the names of wagons that still have to run.
     """
 
     indices: range
@@ -94,11 +95,11 @@ class KeptNeighbours:
     missing: frozenset[str] = frozenset()
 
     def of(self, index: int) -> KeptResult:
-        """What is kept of one of them, besides the sums over all."""
+        """Return the cached results of one sub-job, without the sums over all neighbours."""
         return KeptResult(self.shares[index - self.indices.start], {}, self.missing)
 
     def as_result(self, plan: TrainPlan) -> FoldedResult:
-        """Their result, where none of them need run."""
+        """Return the combined result if no wagon needs to run."""
         names = [one.name for one in plan.loaded.wagons]
         alone = [(index, plan.shares[index], self.of(index).as_result(names)) for index in self.indices]
         folded = fold([FoldedResult.of(index, share, result, plan.faults) for index, share, result in alone])
@@ -108,20 +109,24 @@ class KeptNeighbours:
 
 @dataclass(frozen=True)
 class LearnedBefore:
-    """What wagons touched first in an earlier run, by wagon, and the chunk sizes that followed, if these are known."""
+    """The branches that wagons used first in an earlier run, by wagon, and the resulting chunk sizes, or None if these
+    are unknown.
+    """
 
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sizes: ChunkSizes | None = None
 
     def learning(self, plan: TrainPlan) -> Learning | None:
-        """What the first sub-job would find out again; None if that is not known."""
+        """Return the branches and chunk sizes that the first sub-job would learn again; None if the chunk sizes are
+        unknown.
+        """
         if self.sizes is None:
             return None
         branches = {*plan.named_branches, *(one for names in self.touched.values() for one in names)}
         return Learning(tuple(sorted(branches)), self.sizes, 1, self.touched)
 
     def unknown_of(self, wagons: Sequence[Wagon]) -> set[str]:
-        """The wagons whose branches are still to be learned, and those that they require."""
+        """Return the wagons whose branches must be learned, and the wagons that these require."""
         by_name = {one.name: one for one in wagons}
         unknown = [one for one in wagons if one.name not in self.touched]
         return {needed.name for one in unknown for needed in with_required(one, by_name)}
@@ -129,7 +134,9 @@ class LearnedBefore:
 
 @dataclass(frozen=True)
 class LedgerRows:
-    """What a finished sub-job adds to a ledger, the keys of the rows that it used, and why results are not added."""
+    """The rows that a finished sub-job adds to a ledger, the keys of the rows that it used, and notes about results
+    that are not cached.
+    """
 
     new: tuple[LedgerRow, ...] = ()
     used: tuple[bytes, ...] = ()
@@ -137,19 +144,21 @@ class LedgerRows:
 
 
 class Reuse:
-    """The ledger of a run of a train. Without ``takes`` results are kept and none is taken.
+    """A train run's access to the ledger. Without ``takes``, results are stored but not reused.
 
-    ``unknown`` says by wagon why its results cannot be reused, ``notes`` what else kept results from being reused.
-    ``keys`` are those of the wagons, by name.
+    ``unknown`` has the reasons why results of wagons cannot be reused, by wagon; ``notes`` are other reasons. ``keys``
+    are the keys of the wagons, by name.
     """
 
     def __init__(
         self, ledger: Ledger | None, plan: TrainPlan, *, takes: bool, keys: Mapping[str, WagonKey] | None = None
     ) -> None:
-        """``ledger`` None and ``keys`` are for a batch job: it makes rows, which the last job writes to the ledger."""
+        """A batch job gives ``keys`` but no ledger. It then creates rows, which the last batch job adds to the
+        ledger.
+        """
         self._ledger: Ledger | None = ledger
         self._plan = plan
-        # As it is before branches are learned.
+        # The first share as planned, before branches were learned.
         self._first = plan.shares[:1]
         self._takes = takes
         self._wagons = {one.name: one for one in plan.loaded.wagons}
@@ -157,43 +166,35 @@ class Reuse:
         self.unknown = {name: self.keys[name].unknown for name in self._wagons if self.keys[name].key is None}
         self.notes: list[str] = []
         if ledger is not None and ledger.replaced:
-            self.notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
+            self.notes.append(f"cached results of earlier runs are not used: {ledger.replaced}")
         self._unknown_shares: dict[int, str] = {}
         self._step: int | None = None
         self._share_keys = ShareKeys(plan.named_branches if plan.settings.skip_bad_files else None, plan.settings.seed)
         self._key_texts: dict[int, str | None] = {}
-        # Branches by wagon: those that it touched first, and those that it turned out to need later.
+        # Branches by wagon: _touched are the branches that were used first, _missed the branches that turned out to be
+        # needed later.
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
-        # Identities of files, by sub-job, as its key has them; keys by which learned branches were looked up.
+        # _identities has the file identities in the key of each sub-job. _learned_under has the keys with which learned
+        # branches were looked up.
         self._identities: dict[int, dict[str, str]] = {}
         self._learned_under: dict[str, bytes] = {}
 
-    def planned_code(self, *, ships_modules: bool) -> PlannedCode:
-        """Return what the keys say of the wagons' code, for workers to compare with theirs. Where modules are shipped
-        to workers, files of modules may change.
-        """
-        known = [one for one in self.keys.values() if one.key is not None]
-        files = [one.files if ships_modules else {**one.modules, **one.files} for one in known]
-        return PlannedCode(
-            {name: version for one in self.keys.values() for name, version in one.packages.items()},
-            {path: identity for one in files for path, identity in one.items()},
-        )
-
     def keep_train(self, sources: StoredSources | None) -> None:
-        """Keeps the train itself with its code, so that it can be run again; not where its URLs have secrets, which are
-        written nowhere.
+        """Store the train with its code, so that the train can be run again. If its URLs contain secrets, the train is
+        not stored, because secrets are never written.
         """
         content = b""
         if not self._plan.dataset.has_secrets():
-            # Wagons that run in the calling process may be objects that cannot be pickled, and raise anything.
+            # Ignore errors: wagons that run in the calling process need not be picklable, and pickling them may raise
+            # anything.
             with suppress(Exception):
                 content = cloudpickle.dumps(StoredTrain.of(self._plan, sources))
         self._put_of_job(TRAIN_NAME, content)
         self._put_of_job(LEARNING_NAME, b"")
 
     def begin(self, learning: Learning) -> None:
-        """The branches and the chunk sizes are known: results can be looked up from now on."""
+        """Set the learned branches and chunk sizes. Afterwards, results can be looked up."""
         self._touched |= learning.touched
         if self._step is None:
             self._step = learning.step
@@ -204,7 +205,7 @@ class Reuse:
             self._share_keys = ShareKeys(learning.branches if skips else None, self._plan.settings.seed)
 
     def find(self, index: int, share: Share) -> KeptResult | None:
-        """What is kept of a sub-job; None if that is nothing. Wagons that have stopped are left out."""
+        """Look up the cached results of a sub-job, without those of stopped wagons; None if nothing is cached."""
         key = self.key_of(index, share)
         running = [name for name in self._wagons if name not in share.stopped]
         if self._ledger is None or not self._takes or key is None:
@@ -222,8 +223,10 @@ class Reuse:
         return KeptResult(kept_share, wagons_kept, frozenset(missing), key)
 
     def find_neighbours(self, indices: range, first: Share) -> KeptNeighbours | None:
-        """What is kept of neighbours as one, given the share of the first of them as it is handed out now; None if that
-        is nothing. It may be fewer than all, from the first one on, but then all wagons of these have their sums.
+        """Look up the combined results of neighbouring sub-jobs; None if nothing is cached.
+
+        ``first`` is the share of the first sub-job as handed out now. The result may cover only the first few sub-jobs,
+        but then it has the sums of all wagons.
         """
         if self._ledger is None or not self._takes or (about := self._about_neighbours(indices, first)) is None:
             return None
@@ -243,7 +246,9 @@ class Reuse:
         return KeptNeighbours(range(indices.start, indices.start + len(shares)), shares, kept, frozenset(missing))
 
     def keep_neighbours(self, indices: range, folded: FoldedNeighbours) -> None:
-        """Keeps the sums of neighbours, of which ``folded`` has the first ones, or all."""
+        """Store the sums of neighbouring sub-jobs. ``folded`` covers all sub-jobs in ``indices``, or the first few of
+        them.
+        """
         first, kept = self._plan.shares[indices.start], indices[: len(folded.shares)]
         about, key = self._about_neighbours(indices, first), self._neighbours_key(kept, first)
         for index in kept:
@@ -259,36 +264,37 @@ class Reuse:
             self._write([*rows, LedgerRow(about, SHARES_NAME, label, pickle.dumps(folded.shares))], [])
 
     def _about_neighbours(self, indices: range, first: Share) -> bytes | None:
-        """The key of what is kept of these neighbours: of how many of them the sums are kept as one."""
+        """Return the key of the row that tells for how many neighbouring sub-jobs the sums are stored together."""
         key = self.key_of(indices.start, first)
         return None if key is None else other_key("neighbours", len(indices), key)
 
     def _neighbours_key(self, indices: range, first: Share) -> str | None:
-        """The key of the sums of these neighbours as one."""
+        """Return the key of the combined sums of neighbouring sub-jobs."""
         keys = [self.key_of(index, self._plan.shares[index]) for index in indices[1:]]
         keys.insert(0, self.key_of(indices.start, first))
         known = [key for key in keys if key is not None]
         return None if len(known) < len(keys) else " ".join([f"{len(keys)} of", *known])
 
     def keep(self, index: int, share: Share, result: ShareResult) -> None:
-        """Keeps the sums of the wagons that ran in a sub-job, if it was whole."""
+        """Store the sums of the wagons that ran in a sub-job, if the sub-job was complete."""
         if self._ledger is not None:
             rows = self.rows_of(index, share, result)
             self._write(rows.new, rows.used)
             self.notes += [one for one in rows.notes if one not in self.notes]
 
     def rows_of(self, index: int, share: Share, result: ShareResult) -> LedgerRows:
-        """The rows for the sums of the wagons that ran in a sub-job; none if it was not whole."""
+        """Return the rows with the sums of the wagons that ran in a sub-job. Empty if the sub-job was not complete."""
         key = self.key_of(index, share)
         self._key_texts.pop(index, None)
         if key is None:
             return LedgerRows()
-        ran = [name for name, one in result.wagons.items() if one.error is None and name not in result.not_run]
         is_usual = result.memory_retry is None or not result.memory_retry.inexact
         is_sound = (
             is_usual and result.is_whole and not result.skipped and not result.interrupted and result.error is None
         )
-        ran = [name for name in ran if is_sound]
+        ran = [
+            name for name, one in result.wagons.items() if is_sound and one.error is None and name not in result.not_run
+        ]
         reused = list(self._result_keys([name for name in ran if result.wagons[name].reused_count], key).values())
         new = [name for name in ran if not result.wagons[name].reused_count]
         new, notes = self._described_by_keys(new, index, result)
@@ -304,75 +310,81 @@ class Reuse:
     def _described_by_keys(
         self, names: list[str], index: int, result: ShareResult
     ) -> tuple[list[str], tuple[str, ...]]:
-        """Return the wagons whose keys say what was really used, and sentences on what was used in place of it."""
+        """Return the wagons whose keys match the inputs that were actually used, and notes about wagons whose keys do
+        not.
+        """
         changed = self._changed(index, result.inputs) if names else ""
         if changed:
-            return [], (f"results are not kept of {changed}",)
+            return [], (f"results are not cached for {changed}",)
         notes, good = [], []
         for name in names:
             key, code = self.keys[name], result.code
             packages = [one for one in code.packages if one in key.packages]
             files = [one for one in code.files if one in key.files or one in key.modules]
             notes += [
-                f"results of {name} from {code.host} are not kept: {one} is {code.packages[one]} there, and "
+                f"results of {name} from {code.host} are not cached: {one} is {code.packages[one]} there, but "
                 f"{key.packages[one]} where the train was planned"
                 for one in packages
             ]
-            notes += [f"results of {name} are not kept: {one} changed since the train was planned" for one in files]
+            notes += [f"results of {name} are not cached: {one} changed since the train was planned" for one in files]
             good += [] if packages or files else [name]
         return good, tuple(notes)
 
     def _changed(self, index: int, used: Mapping[str, str]) -> str:
-        """Return words on the first file of a sub-job that was read with another content than its key says."""
+        """Describe the first file whose content, when the sub-job read it, differed from the content in the sub-job's
+        key. Empty if no file differed.
+        """
         planned = self._identities.pop(index, {})
         for one in self._plan.shares[index].files:
             if one.path in used and one.path not in planned:
-                # At a server: a worker names only files that had another version.
+                # A remote file. Workers report remote files only if their version differs from the planned one.
                 planned[one.path] = f"{one.size_bytes} bytes, {one.version}"
         for path in {**planned, **used}:
             if planned.get(path, "") != used.get(path, ""):
-                was, read = planned.get(path, "not known"), used.get(path, "not known")
+                was, read = planned.get(path, "unknown"), used.get(path, "unknown")
                 if path not in planned:
-                    return f"sub-jobs that read files outside of the dataset, as {path}, {read}"
+                    return f"sub-jobs that read files outside the dataset, such as {path}, {read}"
                 changed = f"it was {was} when its result was looked up, and {read} when it was read"
-                return f"files that changed, as {path}: {changed}"
+                return f"changed files, such as {path}: {changed}"
         return ""
 
     def _rows_of_wagons(
         self, wagons: Mapping[str, WagonShare], names: Iterable[str], share_key: str, label: str
     ) -> list[LedgerRow]:
-        """The rows for the sums of wagons; what cannot be kept is noted."""
-        # Pieces are gone once they are merged.
+        """Return the rows with the sums of wagons. Adds notes for results that cannot be cached."""
+        # Tables are not cached, because their pieces are deleted after merging.
         with_tables = {name for name in names if found(wagons[name].total, TablePieces)}
         self.unknown |= dict.fromkeys(with_tables, NO_ROWS_KEPT)
         keys = self._result_keys([name for name in names if name not in with_tables], share_key)
-        rows = [
-            LedgerRow(key, name, label, cloudpickle.dumps(_without_times(wagons[name]))) for name, key in keys.items()
-        ]
+        rows = []
+        for name, key in keys.items():
+            without_times = replace(wagons[name], seconds=0.0, cpu_s=0.0, core_wait_s=0.0)
+            rows.append(LedgerRow(key, name, label, cloudpickle.dumps(without_times)))
         large = [one.name for one in rows if len(one.content) > LEDGER_ROW_MAX_BYTES]
         if large:
-            self.notes.append(f"results of {', '.join(large)} in {label} are too large to be kept")
+            self.notes.append(f"results of {', '.join(large)} in {label} are too large to be cached")
         return [one for one in rows if one.name not in large]
 
     def learned_before(self) -> LearnedBefore:
-        """What wagons touched first in earlier runs over the first sub-job of this dataset."""
+        """Look up the branches that wagons used first when earlier runs processed the first sub-job of this dataset."""
         self._learned_under = keys = self._learned_keys()
         if not self._takes or not keys:
             return LearnedBefore()
         found = self._contents(list(keys.values()))
         self._touched = touched = {name: tuple(json.loads(found[key])) for name, key in keys.items() if key in found}
         if set(touched) != self._running_names():
-            # How much companions have for an event is measured with all wagons.
+            # The size of companions per event is measured with all wagons, so learned data of only some wagons are not
+            # enough.
             return LearnedBefore({} if self._first[0].files[0].companions else touched)
         key = self._sizes_key({*self._plan.named_branches, *(one for names in touched.values() for one in names)})
         sizes = self._contents([key]).get(key)
         return LearnedBefore(touched, None if sizes is None else ChunkSizes(*json.loads(sizes)))
 
     def keep_learned(self, learning: Learning) -> None:
-        """Keeps what wagons touched first, and the chunk sizes that followed."""
+        """Store the branches that the wagons used for the first events, and the resulting chunk sizes."""
         keys, sizes = self._learned_keys(), learning.sizes
         if keys != self._learned_under or sizes is None or learning.shares_count != 1:
-            return  # The file that it was learned from has changed meanwhile, or is not in the first sub-job.
+            return  # The file used for learning has changed, or is not in the first sub-job.
         label = self._first[0].label
         self._touched = {**self._touched, **learning.touched}
         rows = [
@@ -386,7 +398,9 @@ class Reuse:
         self._write(rows, [])
 
     def branches_of(self, names: Iterable[str], share: Share) -> tuple[str, ...]:
-        """The branches to read of a share where only some wagons run; all of them where it is not known which."""
+        """Return the branches to read if only some wagons run. If these are unknown, return all branches of the
+        share.
+        """
         wanted: set[str] = set()
         if self._plan.settings.branches is not None or self._plan.settings.skip_bad_files:
             return share.branches
@@ -398,16 +412,18 @@ class Reuse:
         return tuple(sorted(wanted))
 
     def missed(self, wagons: Mapping[str, WagonShare]) -> None:
-        """Notes which branches wagons turned out to need."""
+        """Record branches that wagons needed although they were not planned."""
         for name, one in wagons.items():
             if one.misses and not one.reused_count:
                 self._missed.setdefault(name, set()).update(one.misses)
 
     def close(self, *, is_whole: bool) -> None:
-        """Ends the run; what the last runs did not use is removed after a whole one."""
+        """Close the ledger at the end of the run. After a complete run, rows that recent runs did not use are
+        removed.
+        """
         if self._unknown_shares:
             first = next(iter(self._unknown_shares.values()))
-            self.notes.append(f"{len(self._unknown_shares)} sub-jobs cannot be reused, the first since {first}")
+            self.notes.append(f"{len(self._unknown_shares)} sub-jobs cannot be reused, the first because {first}")
         if self._ledger is None:
             return
         try:
@@ -418,7 +434,7 @@ class Reuse:
             self._give_up(error)
 
     def key_of(self, index: int, share: Share) -> str | None:
-        """The key of a sub-job as its files are now; None if it has none."""
+        """Return the key of a sub-job with its current files; None if it has no key."""
         if self._step is None:
             return None
         if index not in self._key_texts:
@@ -435,7 +451,7 @@ class Reuse:
         return {name: result_key(key, share_key) for name, key in keys.items() if key is not None}
 
     def _required_by(self, name: str) -> list[str]:
-        """A wagon and those that it requires."""
+        """Return the names of a wagon and of the wagons that it requires."""
         return [one.name for one in with_required(self._wagons[name], self._wagons)]
 
     def _running_names(self) -> set[str]:
@@ -484,8 +500,8 @@ class Reuse:
             self._give_up(error)
 
     def _give_up(self, error: LedgerError) -> None:
-        """Goes on without the ledger: a run must not fail since what it makes cannot be kept."""
-        self.notes.append(f"results are not kept any more: {error}")
+        """Continue without the ledger, because a run must not fail if its results cannot be cached."""
+        self.notes.append(f"results are no longer cached: {error}")
         if self._ledger is not None:
             with suppress(LedgerError):
                 self._ledger.close()
@@ -493,17 +509,15 @@ class Reuse:
 
 
 def _loaded(content: TrustedBytes | None, kind: type[Kept]) -> Kept | None:
-    """What is pickled in a row; None if that cannot be read any more, as after a change of a class."""
+    """Return the object pickled in a row; None if it can no longer be read, for example because its class has
+    changed.
+    """
     if content is None:
         return None
     try:
-        value = unpickle(content)
-    except Exception:  # noqa: BLE001 - an object of any class may fail in its own way
+        value = unpickle(content, object)
+    except Exception:  # noqa: BLE001 - unpickling an object of any class may raise anything
         return None
     if isinstance(value, WagonShare) and value.error is not None:
         return None
     return value if isinstance(value, kind) else None
-
-
-def _without_times(share: WagonShare) -> WagonShare:
-    return replace(share, seconds=0.0, cpu_s=0.0, core_wait_s=0.0)

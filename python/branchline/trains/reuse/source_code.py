@@ -1,10 +1,11 @@
-"""Which code a wagon's result depends on, as a digest: its class, what that uses in its module, and imported modules.
+"""The code on which a wagon's result depends, as a digest: the wagon's class, the used parts of its module, and
+imported modules.
 
-Of the module of a wagon only those statements count that the wagon can use, so that a change of one wagon of a file
-leaves the others as they are. Of a module that is imported all statements count. Comments, blank lines and docstrings
-do not. Of packages that are installed the version counts, and not the code.
+In the wagon's module, only statements that the wagon can use count, so that a change to one wagon in a file does not
+affect the other wagons. In imported modules, all statements count. Comments, blank lines and docstrings do not count.
+Installed packages count by version, not by code.
 
-``unknown_reads`` finds the calls that read something that the source does not show, such as files or the environment.
+``unknown_reads`` finds calls that read data not visible in the source, such as files or the environment.
 """
 
 from __future__ import annotations
@@ -16,26 +17,26 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
 
 from branchline.reading.datasets.identity import content_identity
 from branchline.trains.reuse.canonical import NamedFile, UnknownValueError, named_file
 from branchline.trains.reuse.module_finder import parsed
 
-# Decorators that only change what they decorate.
+# Decorators that have no side effects except changing the decorated object.
 HARMLESS_DECORATORS = {"dataclass", "njit", "jit", "vectorize", "guvectorize", "cache", "lru_cache", "total_ordering"}
 HARMLESS_DECORATORS |= {"varied"}
-# The list of a train's wagons: what is done with it changes none of them.
+# Name of the variable with the list of a train's wagons. Changing the list does not change the wagons.
 LIST_OF_WAGONS = "wagons"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-# Calls that read what is not in the source. They are fine where the name of the file is.
+# Calls that read data from outside the source. They do not prevent caching if the file name is in the source.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
 READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
 READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
 READS_FILE |= {"urlretrieve", "loadmat", "load_npz", "open_memmap", "TFile", "TChain", "RDataFrame", "Open"}
 READS_FILE |= {"add_weight_sets"}
-# The same, where names alone would not say it: calls of a library, as patterns for any part of their dotted name.
+# Calls that read data, but whose names alone are not specific. For each library, patterns that may match any part of
+# the dotted name.
 READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("uproot", "h5py", "tables", "netCDF4", "zarr", "fsspec", "XRootD", "pyhdf"), ("*",)),
     **dict.fromkeys(("requests", "httpx", "urllib3", "aiohttp", "socket", "ftplib", "paramiko", "boto3"), ("*",)),
@@ -58,9 +59,9 @@ READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("load_*", "read_file", "TFRecordDataset"),
     "tritonclient": ("*",),
 }
-# Modules whose ``load`` takes an open file, which was opened by a call of its own.
+# Modules whose ``load`` function takes an open file, which was opened by a separate call.
 LOADS_OPEN_FILE = {"json", "pickle", "cloudpickle", "yaml", "tomllib"}
-# What these give is not in the source, whatever they are called with.
+# Calls that list files: their results are never in the source, whatever the arguments.
 LISTS_FILES = {"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"}
 READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
 READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
@@ -68,7 +69,7 @@ READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
 
 @dataclass
 class ModuleSource:
-    """The source of a module of the user: its statements, and which of them bind which names."""
+    """The source of a user module: its statements, and the indices of the statements that bind each name."""
 
     name: str
     path: str
@@ -81,9 +82,9 @@ class ModuleSource:
 
     @classmethod
     def of(cls, name: str, path: str, module: ModuleType | None) -> ModuleSource:
-        """That of a file. Raises UnknownValueError for what cannot be read."""
+        """Read and parse a file. Raises UnknownValueError if this fails."""
         try:
-            # Before the file is read: a change between both is noticed then.
+            # Determine the identity before reading the file, so that a change in between is noticed.
             identity = content_identity(path)
             content = Path(path).read_bytes()
             tree = parsed(content)
@@ -96,18 +97,20 @@ class ModuleSource:
                 made.bound.setdefault(one, []).append(index)
         for part in _code_in(code):
             made.compiled.setdefault(part.co_qualname, []).append(part)
-        if any(isinstance(one, ast.Name) and one.id == "__doc__" for one in ast.walk(tree)):
-            return made
-        for node in ast.walk(tree):
-            _drop_docstring(node)
+        if "__doc__" not in names_in(tree):
+            for node in ast.walk(tree):
+                # Docstrings do not count, so remove them. A module's docstring can stay, because no wagon uses that
+                # statement.
+                if isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
+                    node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
         return made
 
     def names_bound_by(self, index: int) -> list[str]:
-        """The names to which a statement gives values."""
+        """Return the names that a statement binds."""
         return sorted(name for name, indices in self.bound.items() if index in indices)
 
     def digest_of(self, indices: Iterable[int]) -> str:
-        """A digest of statements, in their order, without their places in the file."""
+        """Return a digest of statements in their order, without their positions in the file."""
         digest = hashlib.sha256()
         for index in sorted(indices):
             if index not in self._dumps:
@@ -116,8 +119,8 @@ class ModuleSource:
             digest.update(self._dumps[index])
         return digest.hexdigest()
 
-    def check_loaded(self, name: str, value: Any) -> None:
-        """Raises UnknownValueError if a class or function was loaded before the file was changed."""
+    def check_loaded(self, name: str, value: object) -> None:
+        """Raise UnknownValueError if the file changed after a class or function was loaded from it."""
         functions = [value] if isinstance(value, FunctionType) else []
         if isinstance(value, type):
             functions = [one for one in vars(value).values() if isinstance(one, FunctionType)]
@@ -130,29 +133,32 @@ class ModuleSource:
 
 
 def is_import(statement: ast.stmt) -> bool:
-    """Whether a statement imports modules or names of them."""
+    """Return whether a statement is an import."""
     return isinstance(statement, _IMPORTS)
 
 
 def names_in(statement: ast.AST) -> set[str]:
-    """All names that a statement mentions."""
+    """Return all names in a statement."""
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name)}
 
 
 def is_definition(statement: ast.stmt) -> bool:
-    """Whether a statement defines a class or a function."""
+    """Return whether a statement defines a class or a function."""
     return isinstance(statement, _DEFINITIONS)
 
 
 def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
-    """Whether a statement may do more than give names to values. The end of a script, which runs the train, does not
+    """Return whether a statement may do more than bind names. Statements of a script that run the train do not
     count.
     """
     if isinstance(statement, _DEFINITIONS):
-        return not is_script and any(_last_name(one) not in HARMLESS_DECORATORS for one in statement.decorator_list)
+        called = [one.func if isinstance(one, ast.Call) else one for one in statement.decorator_list]
+        last_names = [one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in called]
+        return not is_script and any(one not in HARMLESS_DECORATORS for one in last_names)
     if isinstance(statement, (*_IMPORTS, ast.Pass)):
         return isinstance(statement, _IMPORTS)
-    if is_script or _is_main_block(statement):
+    is_main_block = isinstance(statement, ast.If) and "__name__" in names_in(statement.test)
+    if is_script or is_main_block:
         return False
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return False
@@ -162,17 +168,10 @@ def is_side_effect(statement: ast.stmt, is_script: bool) -> bool:
     return _changed_by(statement) != {LIST_OF_WAGONS}
 
 
-def _last_name(decorator: ast.expr) -> str:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-
-
-def _is_main_block(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.If) and "__name__" in names_in(statement.test)
-
-
 def _changed_by(statement: ast.stmt) -> set[str]:
-    """What a statement adds to or calls a method of, if that is all that it does; something else otherwise."""
+    """Return the variables that a statement modifies, or whose methods it calls. If the statement may do anything else,
+    the set contains an empty name.
+    """
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         return {statement.target.id}
     call = statement.value if isinstance(statement, ast.Expr) else None
@@ -183,15 +182,14 @@ def _changed_by(statement: ast.stmt) -> set[str]:
     return {""}
 
 
-def files_named(statements: Iterable[ast.stmt], folder: str) -> dict[str, NamedFile]:
-    """The files that texts in statements name."""
+def files_named(statement: ast.stmt, folder: str) -> dict[str, NamedFile]:
+    """Return the files named by strings in a statement."""
     found = {}
-    for statement in statements:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                file = named_file(node.value, folder)
-                if file is not None:
-                    found[node.value] = file
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            file = named_file(node.value, folder)
+            if file is not None:
+                found[node.value] = file
     return found
 
 
@@ -215,22 +213,14 @@ def _code_in(code: CodeType) -> Iterator[CodeType]:
             yield from _code_in(one)
 
 
-def _drop_docstring(node: ast.AST) -> None:
-    # That of a module is no statement that anything uses.
-    if not isinstance(node, _DEFINITIONS):
-        return
-    first = node.body[0]
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
-
-
 def unknown_reads(
-    statement: ast.stmt, known: Iterable[str], values: Mapping[str, Any], libraries: Mapping[str, Any]
+    statement: ast.stmt, known: Iterable[str], values: Mapping[str, object], libraries: Mapping[str, object]
 ) -> Iterator[str]:
-    """What a statement reads that is not in the source: files whose names are not there, the environment, and more.
+    """Find reads in a statement that are not visible in the source, such as files with unknown names, or environment
+    variables.
 
-    ``known`` are texts that name files, ``values`` the values of names and of ``self.NAME``; ``libraries`` the values
-    of names that may be modules, or come from some.
+    ``known`` are strings that name files. ``values`` are the values of names and of ``self.NAME``. ``libraries`` are
+    the values of names that may be modules or come from modules.
     """
     known = set(known)
     imported = _imported(statement)
@@ -251,13 +241,13 @@ def unknown_reads(
         if (called not in READS_FILE and not library) or _names_known_file(node, known, values):
             continue
         if library:
-            yield f"line {node.lineno} reads by {called}() of {library} what the source does not show"
+            yield f"line {node.lineno} calls {called}() of {library}, which reads data that the source does not show"
         else:
-            yield f"line {node.lineno} reads a file by {called}(), whose name is not in the source"
+            yield f"line {node.lineno} reads a file with {called}(), but the file name is not in the source"
 
 
 def _imported(statement: ast.stmt) -> dict[str, tuple[str, str]]:
-    """What is imported within a statement: the library and the dotted name in it, by the name that it gets."""
+    """Return the imports inside a statement, by bound name: the library, and the dotted name within the library."""
     found = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
@@ -270,8 +260,8 @@ def _imported(statement: ast.stmt) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _reading_library(called: ast.expr, imported: Mapping[str, tuple[str, str]], libraries: Mapping[str, Any]) -> str:
-    """The library of a call that reads by itself; empty for any other call."""
+def _reading_library(called: ast.expr, imported: Mapping[str, tuple[str, str]], libraries: Mapping[str, object]) -> str:
+    """Return the library of a call that reads data; empty for other calls."""
     names: list[str] = []
     while isinstance(called, ast.Attribute):
         names.append(called.attr)
@@ -280,7 +270,7 @@ def _reading_library(called: ast.expr, imported: Mapping[str, tuple[str, str]], 
         return ""
     first = called.id
     if first == "self" and names:
-        # What the wagon holds, as a session that it opened.
+        # The call goes through an attribute of the wagon, such as an open session.
         first = f"self.{names.pop()}"
     library, within = imported.get(first) or _origin(libraries.get(first))
     names += within.split(".")
@@ -288,8 +278,8 @@ def _reading_library(called: ast.expr, imported: Mapping[str, tuple[str, str]], 
     return library if any(fnmatchcase(name, one) for one in patterns for name in names) else ""
 
 
-def _origin(value: Any) -> tuple[str, str]:
-    """The library that a module, a function, a class or an object is of, and its dotted name there."""
+def _origin(value: object) -> tuple[str, str]:
+    """Return the library of a module, function, class or object, and its dotted name within the library."""
     if isinstance(value, ModuleType):
         top, _, rest = value.__name__.partition(".")
         return top, rest
@@ -297,7 +287,7 @@ def _origin(value: Any) -> tuple[str, str]:
     return str(named.__module__ or "").partition(".")[0], named.__qualname__
 
 
-def _names_known_file(call: ast.Call, known: set[str], values: Mapping[str, Any]) -> bool:
+def _names_known_file(call: ast.Call, known: set[str], values: Mapping[str, object]) -> bool:
     for node in ast.walk(call):
         if isinstance(node, ast.Constant) and node.value in known:
             return True

@@ -1,7 +1,7 @@
-"""A train as it was planned, and what its first sub-jobs found out, as they are kept for later processes.
+"""A train as planned, and the branches and chunk sizes that its first sub-jobs learned, as stored for later processes.
 
-The user's Python files are stored as they were when the train began, so that they can run again after changes. They are
-also sent to workers that may not see them.
+The user's Python files are stored as they were at the start of the train, so that this code can run again after
+changes. The files are also sent to workers that cannot access the originals.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from pathlib import Path
 from types import ModuleType
 
 from branchline.base.limits import SHIPPED_MAX_BYTES
+from branchline.base.quantities import size
 from branchline.errors import WagonError
-from branchline.jobs.program import ModuleFile, Source
+from branchline.jobs.program import ModuleFile, SourceFile
 from branchline.jobs.workers.worker import load_module
 from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.module_finder import user_modules
@@ -29,29 +30,31 @@ from branchline.trains.wagons.wagons import Wagon
 
 @dataclass(frozen=True)
 class Learning:
-    """What the first sub-jobs found out: the branches to read, and the chunk sizes, None if they found nothing. The
-    first ``shares_count`` sub-jobs find it out once more, since their first chunk is cut differently.
+    """The branches and chunk sizes that the first sub-jobs of a train have learned.
+
+    ``branches`` are the branches to read. ``sizes`` are the chunk sizes; None if nothing was learned. The first
+    ``shares_count`` sub-jobs also learn when they are rerun, because their first chunk is cut differently.
     """
 
     branches: tuple[str, ...]
     sizes: ChunkSizes | None
     shares_count: int
-    #: The branches that wagons touched first, by wagon.
+    #: The branches that wagons used first, by wagon.
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def step(self) -> int | None:
-        """The entries of a chunk; None if they are not known."""
+        """Number of entries per chunk; None if unknown."""
         return None if self.sizes is None else self.sizes.step
 
     def plan(self, plan: TrainPlan) -> TrainPlan:
-        """The plan with its final sub-jobs."""
+        """Return the plan with its final sub-jobs."""
         if self.sizes is None or plan.step is not None:
             return plan
         return replace(plan, shares=merge_parts(plan.shares, self.sizes, max(0, self.shares_count - 1)))
 
     def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
-        """A share as it is handed out to be read."""
+        """Return a share in the form in which the train hands it out."""
         learns = index < self.shares_count
         return replace(
             share,
@@ -65,8 +68,13 @@ class Learning:
 
 @dataclass(frozen=True)
 class StoredTrain:
-    """A train as it was planned. ``plan`` is without its wagons, which are pickled in ``wagons``; ``directory`` is the
-    one below which names of files are, ``path`` where Python looked for modules, ``sources`` the code, if it is known.
+    """A train as planned.
+
+    - ``plan`` has no wagons.
+    - ``wagons`` are the pickled wagons.
+    - ``directory`` is the directory to which relative file names refer.
+    - ``path`` is the import path.
+    - ``sources`` is the code; None if unknown.
     """
 
     plan: TrainPlan
@@ -77,20 +85,22 @@ class StoredTrain:
 
     @classmethod
     def of(cls, plan: TrainPlan, sources: StoredSources | None = None) -> StoredTrain:
-        """A train of this process. Raises what pickling its wagons raises."""
+        """Create a stored train from a plan in this process. Raises the errors of pickling the wagons."""
         settings = replace(plan.settings, on=None)
         stored = replace(plan, settings=settings, loaded=LoadedWagons((), plan.loaded.modules))
         return cls(stored, PackedWagons.of(plan.loaded.wagons), str(Path.cwd()), tuple(sys.path), sources)
 
     def loaded(self) -> TrainPlan:
-        """The plan with its wagons, whose modules are loaded as their files are now."""
+        """Return the plan with its wagons, whose modules are loaded from their current files."""
         sys.path += [one for one in self.path if one not in sys.path]
         for module in self.plan.loaded.modules:
             load_module(module.name, module.path)
         return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), self.plan.loaded.modules))
 
     def loaded_as_it_was(self) -> TrainPlan:
-        """The plan with its wagons, whose modules are imported as they were: only this process has them so."""
+        """Return the plan with its wagons, whose modules are loaded from the stored files. This affects all later
+        imports of these modules in this process.
+        """
         if self.sources is None:
             return self.loaded()
         self.sources.install()
@@ -99,7 +109,7 @@ class StoredTrain:
 
 @dataclass(frozen=True)
 class StoredModule:
-    """A module of the user: its name, where its file lay, and what the file held."""
+    """A user module: its name, and the path and content of its file."""
 
     name: str
     path: str
@@ -107,12 +117,14 @@ class StoredModule:
 
     @property
     def sha256(self) -> str:
-        """The checksum of its file."""
+        """The SHA-256 checksum of the module's file."""
         return hashlib.sha256(self.content).hexdigest()
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file holds something else now. One that is gone is not changed: the stored one is used."""
+        """Whether the file differs from the stored one. False if the file no longer exists, since the stored content is
+        used then.
+        """
         try:
             return Path(self.path).read_bytes() != self.content
         except OSError:
@@ -121,26 +133,28 @@ class StoredModule:
 
 @dataclass(frozen=True)
 class StoredSources:
-    """All modules of the user that a train needs, and where Python looked for others."""
+    """All user modules that a train needs, and the import path for other modules."""
 
     modules: tuple[StoredModule, ...]
     path: tuple[str, ...]
 
     @classmethod
     def of(cls, wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> StoredSources:
-        """Those that wagons need. What is installed is taken from where the jobs run."""
+        """Find and store the user modules that wagons need. Installed packages are not stored; each machine that runs
+        jobs uses its own.
+        """
         found = user_modules(wagons, modules)
         stored = [StoredModule(one.name, str(one.path), one.path.read_bytes()) for one in found]
         return cls(tuple(stored), tuple(sys.path))
 
     def install(self) -> None:
-        """From now on these modules are imported as they are stored."""
+        """Import these modules from the stored files from now on."""
         known = set(sys.path)
         sys.path += [one for one in self.path if one not in known]
         sys.meta_path.insert(0, _StoredFinder({one.name: one for one in self.modules}))
 
     def changed(self) -> list[str]:
-        """The files that hold something else by now."""
+        """Return the paths of files that have changed."""
         return sorted({one.path for one in self.modules if one.is_changed})
 
 
@@ -155,7 +169,7 @@ class _StoredFinder(importlib.abc.MetaPathFinder):
         stored = self._modules.get(fullname)
         if stored is None:
             return None
-        # With its place, so that a module finds the files that lie next to it.
+        # The original path lets the module find neighbouring files.
         return importlib.util.spec_from_file_location(fullname, stored.path, loader=_StoredLoader(stored))
 
 
@@ -168,31 +182,31 @@ class _StoredLoader(importlib.abc.SourceLoader):
         return self._stored.path
 
     def get_data(self, path: str | bytes) -> bytes:
-        # Python also looks for compiled files this way.
+        # Python also calls this function to look for compiled files, which are not stored.
         if path != self._stored.path:
             raise OSError(f"{path!r} is not stored")
         return self._stored.content
 
 
 def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
-    """The modules to load first, with where each lies below the folder that they travel to."""
+    """Return the modules that workers load first, with their paths in the folder that is sent to workers."""
     return [ModuleFile(one.name, Path(one.path).name) for one in modules]
 
 
-def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[Source]:
-    """The files of wagons, and of all modules that they need. What is installed stays where it is.
+def sources_of(wagons: Sequence[Wagon], modules: Sequence[ModuleFile]) -> list[SourceFile]:
+    """Return the files of wagons and of all modules that they need, without installed packages.
 
-    Raises WagonError if they are too large, and for two files of which workers could import only one.
+    Raises WagonError if the files are too large, or if two files have the same import path.
     """
     found: dict[str, Path] = {}
     for one in user_modules(wagons, modules):
         path = found.setdefault(one.place, one.path)
         if path != one.path:
-            what = f"the wagons need both {path} and {one.path}, which workers elsewhere would import as one module"
-            raise WagonError(what, hint="give one of them another name")
-    sources = [Source(place, path.read_bytes()) for place, path in sorted(found.items())]
+            what = f"the wagons need both {path} and {one.path}, which remote workers would import as the same module"
+            raise WagonError(what, hint="rename one of them")
+    sources = [SourceFile(place, path.read_bytes()) for place, path in sorted(found.items())]
     size_bytes = sum(len(one.content) for one in sources)
     if size_bytes > SHIPPED_MAX_BYTES:
-        what = f"the modules of the wagons have {size_bytes / 1e6:.0f} MB of Python, too much to send to workers"
+        what = f"the modules of the wagons have {size(size_bytes)} of Python, too much to send to workers"
         raise WagonError(what, hint="install them where the workers run")
     return sources

@@ -1,1 +1,1 @@
-"""One run of a train: progress, recovery, missing parts, and the record of the job."""
+"""A single run of a train: progress, recovery, missing sub-jobs, and the job record."""

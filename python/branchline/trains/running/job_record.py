@@ -1,12 +1,12 @@
-"""Makes the record of a job from what its sub-jobs brought back."""
+"""Creates the job record from the results of the sub-jobs."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from branchline.errors import InternalError
 from branchline.jobs.interruption import Interruption
@@ -49,7 +49,7 @@ from branchline.trains.running.missing import Missing
 from branchline.trains.running.sample_sums import sample_records
 from branchline.trains.subjobs.folding import FoldedResult
 from branchline.trains.subjobs.locality import MeasuresTold
-from branchline.trains.subjobs.record_sums import (
+from branchline.trains.subjobs.share_records import (
     companions_missing,
     skipped_files,
     storage_elements,
@@ -65,17 +65,17 @@ from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.isolation import MESSAGE, ForkedChildren
 
 
-def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]:
-    """The results by wagon. Where ``postprocess`` raises, or a signal cuts it off, the sum is kept as it is and the
-    wagon has an error.
+def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, object]:
+    """Return the results by wagon. If a wagon's ``postprocess`` raises or is interrupted by a signal, its result is the
+    unprocessed sum, and the wagon gets an error.
     """
     outputs = {wagon.name: merged.wagons[wagon.name].total for wagon in wagons}
-    forked = ForkedChildren([wagon.name for wagon in wagons])
+    forked = ForkedChildren(list(outputs))
     for wagon in wagons:
         share = merged.wagons[wagon.name]
         if share.chunks == 0:
             continue
-        # Another one than that of the job: a signal that came before does not cut off what is done with the sums.
+        # A new interruption instead of the job's: a Ctrl-C during the run must not interrupt the postprocessing.
         interruption = Interruption()
         with interruption.installed():
             try:
@@ -93,7 +93,7 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, Any]
 
 @dataclass(frozen=True)
 class JobStart:
-    """When a job began, by several clocks."""
+    """The start of a job, according to several clocks."""
 
     started: datetime
     clock: PhaseClock
@@ -102,13 +102,13 @@ class JobStart:
 
     @classmethod
     def now(cls) -> JobStart:
-        """It begins."""
+        """Return a start at the current time."""
         return cls(datetime.now(UTC), PhaseClock("other"), cpu_s(), machine_cpu_s())
 
 
 @dataclass
 class RecordMaker:
-    """What is known of a job besides what its sub-jobs brought back."""
+    """Creates the job record from the results of the sub-jobs and the state of the run."""
 
     plan: TrainPlan
     start: JobStart
@@ -123,15 +123,23 @@ class RecordMaker:
     not_reusable: Mapping[str, str] = field(default_factory=dict)
     reuse_notes: Sequence[str] = ()
     repeated: Sequence[Repeated] = ()
-    told: MeasuresTold = field(default_factory=MeasuresTold)
+    told: MeasuresTold | None = None
     provenance: Provenance = field(default_factory=Provenance)
 
-    def record(self, merged: FoldedResult, outputs: Mapping[str, Any], stopped_by: JobError | None) -> JobRecord:
-        """The record of the whole job."""
+    def record(self, merged: FoldedResult, outputs: Mapping[str, object], stopped_by: JobError | None) -> JobRecord:
+        """Return the record of the whole job."""
         plan, files = self.plan, merged.files
         missing = [SkippedFile(one.path, None, "there is no such file") for one in plan.missing]
         skipped = skipped_files([*missing, *merged.skipped])
         wagons = [self._wagon(one, merged.wagons[one.name], outputs[one.name]) for one in plan.loaded.wagons]
+        entries = {one.path: one.entries for one in files}
+        dataset = [
+            DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes) for one in plan.dataset
+        ]
+        processes = [] if plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]
+        misses: Counter[str] = Counter()
+        for share in merged.wagons.values():
+            misses.update(share.misses)
         record = JobRecord(
             branchline=branchline_version(),
             versions={**self.provenance.versions, **versions()},
@@ -143,9 +151,10 @@ class RecordMaker:
             workers=self.workers_count,
             threads=max((one.threads for one in self.times.values()), default=plan.threads),
             started=self.start.started.isoformat(),
-            memory_peak_bytes=self._memory_peak_bytes(),
+            memory_peak_bytes=memory_peak_bytes() + sum(processes),
             command=self.command,
-            access=AccessRecord.of(plan.settings.access),
+            access=AccessRecord.of(plan.settings.reading),
+            options=dict(plan.options),
             memory_limit_bytes=plan.settings.memory_limit_bytes,
             interrupted=self.interrupted,
             step_entries=self.step_entries,
@@ -153,8 +162,10 @@ class RecordMaker:
             subjobs_done=merged.subjobs_done,
             subjobs_reused=merged.subjobs_reused,
             reuse_notes=list(self.reuse_notes),
-            dataset=self._dataset(files),
-            samples=sample_records(plan.dataset, files, skipped, plan.settings.access),
+            dataset=dataset,
+            samples=sample_records(plan.dataset, files, skipped, plan.settings.reading)
+            if any(one.sample is not None for one in plan.dataset)
+            else [],
             max_events=plan.settings.max_events,
             max_files=plan.settings.max_files,
             seed=plan.settings.seed,
@@ -169,32 +180,28 @@ class RecordMaker:
             memory_retries=merged.memory_retries,
             repeated=[RepeatedSubJob(**vars(one)) for one in self.repeated],
             recovered=[RecoveredFile(path, count) for path, count in merged.recovered.items()],
-            misses=_misses(merged),
+            misses=dict(misses),
             errors=[] if stopped_by is None else [stopped_by.fault(), *self.missing.further_faults()],
+            files=files,
+            branches=merged.branches,
+            storage_elements=storage_elements(files),
+            sites=merged.sites,
+            storage_remarks=storage_remarks(files),
+            measures=merged.measures if self.told is None else self.told.with_heard(merged.measures),
+            measures_ignored=0 if self.told is None else self.told.ignored,
+            links=joined_links(merged.links),
+            troubles=added_troubles([*merged.troubles, *take_troubles()]),
+            companions_missing=companions_missing(merged.companions_missing),
+            timeline=self.timeline,
+            totals=totals_of(files),
         )
-        self._add_reading(record, merged)
         _check_events(record)
         _judge(record)
         self.close_clock(record)
         return record
 
-    def _add_reading(self, record: JobRecord, merged: FoldedResult) -> None:
-        """Adds what the reading took."""
-        files = merged.files
-        record.files = files
-        record.branches = merged.branches
-        record.storage_elements = storage_elements(files)
-        record.sites = merged.sites
-        record.storage_remarks = storage_remarks(files)
-        record.measures, record.measures_ignored = self.told.with_heard(merged.measures), self.told.ignored
-        record.links = joined_links(merged.links)
-        record.troubles = added_troubles([*merged.troubles, *take_troubles()])
-        record.companions_missing = companions_missing(merged.companions_missing)
-        record.timeline = self.timeline
-        record.totals = totals_of(files)
-
     def close_clock(self, record: JobRecord) -> None:
-        """Sets the wall time, the CPU time and the phases to what they are now."""
+        """Update the wall time, the CPU time and the phases in the record to their current values."""
         seconds = self.start.clock.seconds()
         run_s = seconds.pop("run", 0.0)
         record.worker_phases = [self._worker_phases(worker, run_s) for worker in range(self.workers_count)]
@@ -213,7 +220,7 @@ class RecordMaker:
             record.machine_cpu_s = now_s - self.start.machine_cpu_s
 
     def _activity(self, merge_s: float, wall_s: float) -> list[ActivitySpan]:
-        """When workers were at work, from their first to their last message, and the merge at the end."""
+        """Return when each worker was active, from its first to its last message, and when the final merge ran."""
         spans = []
         for _, one in sorted(self.times.items()):
             end_s = one.until_s - self.start.clock.begin_s
@@ -222,8 +229,11 @@ class RecordMaker:
         return [*spans, ActivitySpan(host(), 1, max(0.0, wall_s - merge_s), wall_s, is_last=True)]
 
     def _worker_phases(self, worker: int, run_s: float) -> WorkerPhases:
-        """The phases of a worker. From its last message to the end of the run it is idle, and one that never sent any
-        is so all the time; what its clock has in no phase is in ``other``.
+        """Return the phases of a worker.
+
+        A worker is idle from its last message to the end of the run, or all the time if it never sent a message. Time
+        outside any phase counts as "lost" for a replaced worker, as "idle" for a worker elsewhere, and otherwise as
+        "other".
         """
         times = self.times.get(worker)
         if times is None:
@@ -231,26 +241,19 @@ class RecordMaker:
         else:
             phases = dict(times.phases)
             phases["idle"] += min(run_s, max(0.0, self.start.clock.ended_s("run") - times.until_s))
-        # A worker of a place elsewhere comes when it comes; those here are started with the run, or in place of others.
+        # Workers elsewhere may join at any time. Local workers start with the run, or replace lost workers.
         is_replaced = any(one.worker == worker for one in self.lost)
         rest = "idle" if self.plan.settings.on is not None else "lost" if is_replaced else "other"
         phases[rest] += max(0.0, run_s - sum(phases.values()))
         where, site = (times.host, times.site) if times else (host(), "")
         return WorkerPhases(worker, where, site, run_s, **phases)
 
-    def _memory_peak_bytes(self) -> int:
-        processes = [] if self.plan.is_in_this_process else [one.memory_peak_bytes for one in self.times.values()]
-        return memory_peak_bytes() + sum(processes)
-
-    def _dataset(self, files: Sequence[FileRecord]) -> list[DatasetFile]:
-        entries = {one.path: one.entries for one in files}
-        return [
-            DatasetFile(one.path, one.tree, one.dataset, entries.get(one.path), one.size_bytes)
-            for one in self.plan.dataset
-        ]
-
-    def _wagon(self, wagon: Wagon, share: WagonShare, output: Any) -> WagonRecord:
+    def _wagon(self, wagon: Wagon, share: WagonShare, output: object) -> WagonRecord:
         cutflows, left_out = cutflow_records(output)
+        # Warn if this wagon, or another wagon of the train, is known to change other wagons' results.
+        changers = self.plan.changers
+        own = [changers[wagon.name]] if wagon.name in changers else []
+        others = [(one, what) for one, what in changers.items() if one != wagon.name]
         return WagonRecord(
             name=wagon.name,
             seconds=share.seconds,
@@ -269,14 +272,8 @@ class RecordMaker:
             cutflows=cutflows,
             cutflows_left_out=left_out,
             error=share.error,
-            warnings=self._warnings(wagon.name),
+            warnings=[*own, *(f"its result may have been changed by {one}: {what}" for one, what in others)],
         )
-
-    def _warnings(self, name: str) -> list[str]:
-        """Why a result may be wrong: a wagon of the train is known to change others, or it is this one."""
-        own = [self.plan.changers[name]] if name in self.plan.changers else []
-        others = [(one, what) for one, what in self.plan.changers.items() if one != name]
-        return [*own, *(f"its result may have been changed by {one}: {what}" for one, what in others)]
 
 
 def _lost(lost: Lost) -> LostWorker:
@@ -285,68 +282,57 @@ def _lost(lost: Lost) -> LostWorker:
 
 
 def _judge(record: JobRecord) -> None:
-    """Sets how the job and its wagons stand."""
+    """Set the status of the job and of its wagons."""
     is_whole = not (record.errors or record.skipped or record.interrupted)
     for wagon in record.wagons:
-        wagon.status = _wagon_status(wagon, is_whole=is_whole)
+        if wagon.error is not None:
+            wagon.status = PARTIAL if wagon.events else STOPPED
+        else:
+            # A wagon has seen all events only if the whole job has read them.
+            wagon.status = FINISHED if is_whole else PARTIAL
     is_whole = is_whole and all(wagon.error is None for wagon in record.wagons)
     record.status = FINISHED if is_whole else PARTIAL if record.events else FAILED
 
 
 def _check_events(record: JobRecord) -> None:
-    """Every event of the dataset was seen exactly once, or an error is added that says so."""
+    """Add an error to the record unless every event of the dataset was processed exactly once."""
     all_stopped = all(wagon.error is not None for wagon in record.wagons)
     if record.errors or record.skipped or record.interrupted or all_stopped:
         return
     unread = [one.path for one in record.dataset if one.entries is None]
     if unread:
-        what = f"the train never read {len(unread)} files of its dataset, the first is {unread[0]}"
+        what = f"{len(unread)} files of the dataset were never read, starting with {unread[0]}"
         record.errors.append(_contradiction(what, unread[0]))
     if record.events_expected is not None and record.events != record.events_expected:
-        what = f"the train saw {record.events} events where its files hold {record.events_expected}"
+        what = f"the train processed {record.events} events, but its files contain {record.events_expected}"
         record.errors.append(_contradiction(what))
 
 
 def _contradiction(what: str, path: str | None = None) -> JobFault:
     hint = (
-        "unless a file was replaced while it ran, this is a fault of Branchline: run it again, and report it with"
-        " job.json if it is said again"
+        "unless a file was replaced during the run, this is a bug in Branchline: run again, and if the error"
+        " persists, report it with job.json"
     )
     return JobFault(InternalError.__name__, str(InternalError(what, path=path, hint=hint)), path)
 
 
-def _wagon_status(wagon: WagonRecord, *, is_whole: bool) -> str:
-    """``is_whole`` says whether the job brought it all events."""
-    if wagon.error is not None:
-        return PARTIAL if wagon.events else STOPPED
-    return FINISHED if is_whole else PARTIAL
-
-
-def _misses(merged: FoldedResult) -> dict[str, int]:
-    misses: dict[str, int] = {}
-    for share in merged.wagons.values():
-        for branch, count in share.misses.items():
-            misses[branch] = misses.get(branch, 0) + count
-    return misses
-
-
 def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Sequence[SkippedFile]) -> int | None:
-    """The events of the dataset, those of skipped files among them as far as they are known; None if another file was
-    not opened, or if trees of one file cannot be distinguished.
+    """Return the expected number of events of the dataset, including known events of skipped files.
+
+    Returns None if a file was neither skipped nor opened, or if several trees of one file are read.
     """
-    entries = {record.path: record.entries for record in files}
-    lost = {record.path: record.entries_lost for record in skipped}
     if len({(one.path, one.tree) for one in dataset}) > len({one.path for one in dataset}):
         return None
-    events = {record.path: record.events for record in files}
-    total = sum(
-        (entries.get(path) or 0) if entries_lost is None else events.get(path, 0) + entries_lost
-        for path, entries_lost in lost.items()
-    )
+    read = {record.path: record for record in files}
+    lost = {record.path: record.entries_lost for record in skipped}
+    total = 0
+    for path, entries_lost in lost.items():
+        record = read.get(path, FileRecord(path))
+        total += (record.entries or 0) if entries_lost is None else record.events + entries_lost
     for one in dataset:
-        count = entries.get(one.path)
         if one.path in lost:
             continue
+        count = None if one.path not in read else read[one.path].entries
         if count is None:
             return None
         stop = count if one.entry_stop is None else min(count, one.entry_stop)
@@ -354,8 +340,8 @@ def _events_expected(dataset: Dataset, files: Sequence[FileRecord], skipped: Seq
     return total
 
 
-def _output_bytes(output: Any) -> int:
+def _output_bytes(output: object) -> int:
     try:
         return pickled_bytes(output)
     except (CannotPickleError, MemoryError):
-        return 0  # what postprocess returns need not travel any more
+        return 0  # the result of postprocess need not be picklable

@@ -1,6 +1,6 @@
-"""What is missing of a train: the sub-jobs without a result, by file and entries, and whether that is allowed.
+"""Missing sub-jobs: the sub-jobs of a train that have no result, and whether the allowed fraction is exceeded.
 
-Failed sub-jobs are grouped by the cause of the failure, each group with one full example.
+Failed sub-jobs are grouped by cause, with one full example per group.
 """
 
 from __future__ import annotations
@@ -17,31 +17,35 @@ from branchline.records.sensors.record import FailureGroup, JobFault, MissingEnt
 from branchline.trains.subjobs.share_result import JobError
 from branchline.trains.subjobs.shares import Share, entry_range, open_tree
 
-# The lines of a traceback as Python writes them for an error, and faulthandler after a crash.
+# Traceback lines as written by Python, and by faulthandler after a crash.
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+),? in (?P<function>\S+)', re.MULTILINE)
 
 
 class MissingSubJobsError(BranchlineError):
-    """Sub-jobs of a train came to no result."""
+    """Sub-jobs of a train have no result."""
 
 
 @dataclass(frozen=True)
 class SetAside:
-    """Why a sub-job is not tried again: how its last attempt ended, at which step, after how many attempts."""
+    """Why a sub-job is not retried: the failure of its last attempt, the step at which it failed, and the number of
+    attempts.
+    """
 
-    failure: Failure
+    failure: SubJobFailure
     doing: str = ""
     attempts: int = 1
 
     @property
     def cause(self) -> str:
-        """In words, with the log."""
+        """The cause of the failure as text, with the path of the log."""
         return self.failure.cause
 
 
 @dataclass(frozen=True)
 class Missing:
-    """The sub-jobs without a result, by index, and the part of all that may be missing. ``hint`` is for the error."""
+    """The missing sub-jobs of a train. ``set_aside`` has the reason for each missing sub-job, by index.
+    ``allow_missing`` is the fraction of all sub-jobs that may be missing. ``hint`` is added to the error.
+    """
 
     shares: Sequence[Share]
     set_aside: Mapping[int, SetAside]
@@ -50,12 +54,12 @@ class Missing:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether no more is missing than may be."""
+        """Whether the fraction of missing sub-jobs is within the allowed fraction."""
         return len(self.set_aside) <= self.allow_missing * len(self.shares)
 
     @cached_property
     def records(self) -> list[MissingSubJob]:
-        """Each sub-job, in the order of the dataset."""
+        """One record per missing sub-job, in dataset order."""
         return [
             MissingSubJob(
                 index,
@@ -69,29 +73,29 @@ class Missing:
         ]
 
     def failures(self) -> list[FailureGroup]:
-        """The sub-jobs in groups of those that failed in the same way."""
+        """Group the missing sub-jobs that failed in the same way."""
         paths = {index: [file.path for file in self.shares[index].files] for index in self.set_aside}
         return failure_groups({index: one.failure for index, one in self.set_aside.items()}, paths)
 
     def skipped(self) -> list[SkippedFile]:
-        """Each file of which sub-jobs are missing, once for each sub-job."""
+        """Return the files that missing sub-jobs were to read: one entry for each such file of each missing sub-job."""
         return [file for one in self.records for file in one.skipped()]
 
     def error(self) -> JobError | None:
-        """What the job failed by, if more is missing than may be."""
+        """Return the job's error if more sub-jobs are missing than allowed; otherwise None."""
         if self.is_allowed:
             return None
         return JobError.of(MissingSubJobsError(sentence_of(self.records[0]), hint=self.hint or None, retry=True))
 
     def further_faults(self) -> list[JobFault]:
-        """The other sub-jobs that are missing; the first is in ``error``."""
+        """Return the faults of all missing sub-jobs except the first, whose fault is in ``error``."""
         if self.is_allowed:
             return []
         return [JobFault(MissingSubJobsError.__name__, sentence_of(one)) for one in self.records[1:]]
 
 
 def sentence_of(missing: MissingSubJob) -> str:
-    """A missing sub-job in a sentence."""
+    """Describe a missing sub-job in one sentence."""
     where = "; ".join(f"{one.path}, {one.words()}" for one in missing.files[:1])
     more = f" and {len(missing.files) - 1} more files" if len(missing.files) > 1 else ""
     at = f", at: {missing.doing}" if missing.doing else ""
@@ -103,7 +107,7 @@ def _entries_of(share: Share, one: SetAside) -> list[MissingEntries]:
     if share.parts == 1:
         return [MissingEntries(file.path, file.entry_start, file.entry_stop) for file in share.files]
     file, part = share.files[0], f"part {share.part + 1} of {share.parts}"
-    # A file whose opening or reading ended a process is not opened here.
+    # Open the file only if a wagon failed: otherwise opening or reading that file may have killed a process.
     if not one.doing.startswith("wagon "):
         return [MissingEntries(file.path, file.entry_start, file.entry_stop, part)]
     try:
@@ -115,9 +119,11 @@ def _entries_of(share: Share, one: SetAside) -> list[MissingEntries]:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Why a sub-job has no result. ``kind`` is the class of the error, empty where a process died, and ``traceback``
-    its own, or the end of the process's log where that has one; ``log`` is the file that has more, if there is one.
+class SubJobFailure:
+    """Why a sub-job has no result.
+
+    ``kind`` is the class of the error; empty if the process died. ``traceback`` is the traceback of the error, or the
+    end of the process's log if that contains a traceback. ``log`` is the path of the complete log, or empty.
     """
 
     message: str
@@ -126,27 +132,31 @@ class Failure:
     log: str = ""
 
     @classmethod
-    def of(cls, error: JobError) -> Failure:
-        """That of an error, with its traceback."""
+    def of(cls, error: JobError) -> SubJobFailure:
+        """Create a failure from an error, with its traceback."""
         fault = error.fault()
         return cls(fault.message, fault.type, fault.traceback or "")
 
     @property
     def cause(self) -> str:
-        """The message, with the log."""
+        """The message, with the path of the log."""
         return self.message + (f" (log: {self.log})" if self.log else "")
 
     def key(self) -> object:
-        """Equal for failures at the same place of the code, or by the same cause."""
+        """Return a key that is equal for failures of the same kind at the same line of code. Without a traceback, the
+        key is the message.
+        """
         return (self.kind, stack_of(self.traceback)) if self.traceback else self.message
 
     def example(self) -> str:
-        """The traceback, else the end of the log."""
+        """Return the traceback, or else the end of the log."""
         return self.traceback or (_end_of(Path(self.log)) if self.log else "")
 
 
-def failure_groups(failures: Mapping[int, Failure], paths_of: Mapping[int, Iterable[str]]) -> list[FailureGroup]:
-    """The groups, the largest first. Failures and files are by the index of their sub-job."""
+def failure_groups(failures: Mapping[int, SubJobFailure], paths_of: Mapping[int, Iterable[str]]) -> list[FailureGroup]:
+    """Group failures by cause, and return the groups, largest first. ``failures`` and ``paths_of`` map sub-job indices
+    to failures and to file paths.
+    """
     groups: dict[object, FailureGroup] = {}
     for index, failure in sorted(failures.items()):
         key = failure.key()
@@ -158,12 +168,14 @@ def failure_groups(failures: Mapping[int, Failure], paths_of: Mapping[int, Itera
 
 
 def stack_of(traceback: str) -> tuple[tuple[str, str, str], ...]:
-    """The places of a traceback, without what differs from one sub-job to another."""
+    """Return the file, line and function of each frame of a traceback, leaving out values that vary between
+    sub-jobs.
+    """
     return tuple((one["file"], one["line"], one["function"]) for one in _FRAME.finditer(traceback))
 
 
 def _end_of(log: Path) -> str:
-    """The end of a log; empty if it cannot be read."""
+    """Return the last part of a log; empty if the log cannot be read."""
     try:
         with log.open("rb") as file:
             file.seek(0, 2)

@@ -1,52 +1,24 @@
-"""The progress of a train over all its workers: its state at any moment, and the points of its timeline."""
+"""The progress of a train over all workers: its current state and its timeline."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from branchline.base.limits import PROGRESS_INTERVAL_S, TIMELINE_MAX_POINTS
-from branchline.records.sensors.record import SiteReading, TimePoint
-from branchline.records.sensors.status import ElementStatus, TrainStatus
+from branchline.records.sensors.record import TimePoint
+from branchline.records.sensors.status import ElementReads, TrainStatus
 from branchline.trains.subjobs.folding import FoldedResult, MergeCosts
 from branchline.trains.subjobs.share_result import Progress, ShareResult
 
-#: Gets the state whenever it has changed.
+#: A callback that is called with the new state after each change.
 OnProgress = Callable[[TrainStatus], None]
 
 
-class ElementReads:
-    """Adds up what was read from each storage element."""
-
-    def __init__(self) -> None:
-        self._elements: dict[str, ElementStatus] = {}
-
-    def add(self, readings: Iterable[SiteReading]) -> None:
-        """Adds what workers read."""
-        for one in readings:
-            near = 0 if one.nearness == "elsewhere" else one.bytes_read
-            self.add_element(ElementStatus(one.storage_element, one.files, one.bytes_read, near, one.failures))
-
-    def add_element(self, other: ElementStatus) -> None:
-        """Adds what is known already of an element."""
-        known = self._elements.get(other.storage_element, ElementStatus(other.storage_element))
-        self._elements[other.storage_element] = ElementStatus(
-            other.storage_element,
-            known.files + other.files,
-            known.bytes_read + other.bytes_read,
-            known.bytes_near + other.bytes_near,
-            known.failures + other.failures,
-        )
-
-    def all(self) -> list[ElementStatus]:
-        """One value for each storage element; the one with most bytes first."""
-        return sorted(self._elements.values(), key=lambda one: (-one.bytes_read, one.storage_element))
-
-
 class ProgressLog:
-    """Takes what workers and the job report, and keeps a point a second. ``on_progress`` gets every change."""
+    """Collects the reports of workers and of the job, and adds at most one point per second to the timeline."""
 
     def __init__(
         self,
@@ -67,16 +39,16 @@ class ProgressLog:
         self._reused_bytes = 0
         self._reads = ElementReads()
         self._counts = TrainStatus(subjobs=subjobs)
-        # The sub-jobs that workers have: label and begin, the oldest first.
+        # Running sub-jobs by index, oldest first: label and start time.
         self._at_work: dict[int, tuple[str, float]] = {}
         self._merge_since_s: float | None = None
         self._reported_s = 0.0
 
     def take(self, worker: int, progress: Progress) -> None:
-        """Records what a worker has done so far."""
+        """Record the total progress of a worker since the worker started."""
         before = self._workers.get(worker, Progress(0, 0, 0, 0))
         self._workers[worker] = progress
-        # Sums are kept: a thousand workers report often.
+        # Update the sum incrementally, because reports are frequent with a thousand workers.
         self._sum = Progress(
             events=self._sum.events + progress.events - before.events,
             bytes_read=self._sum.bytes_read + progress.bytes_read - before.bytes_read,
@@ -90,22 +62,22 @@ class ProgressLog:
             self._changed()
 
     def subjobs_are(self, count: int) -> None:
-        """Sets the number of sub-jobs, once it is known."""
+        """Set the number of sub-jobs as soon as it is known."""
         self._counts = replace(self._counts, subjobs=count)
 
     def reused(self, size_bytes: int) -> None:
-        """The bytes of files that need not be read again."""
+        """Add the size of files that need not be read because their results are reused."""
         self._reused_bytes += size_bytes
 
     def handed_out(self, index: int, label: str) -> None:
-        """A worker gets a sub-job, or gets it again."""
-        # A trial, which finds out what went wrong, is none of the sub-jobs that are counted.
+        """Record that a sub-job was given to a worker, possibly as a retry."""
+        # Trials, which only search for the cause of a crash, have higher indices and are not counted.
         if index < self._counts.subjobs:
             self._at_work.setdefault(index, (label, time.monotonic()))
             self._changed()
 
     def finished(self, index: int, result: ShareResult) -> None:
-        """A sub-job has a result."""
+        """Record the result of a sub-job."""
         self._at_work.pop(index, None)
         if not result.is_reused:
             self._reads.add(result.sites)
@@ -114,7 +86,7 @@ class ProgressLog:
         self._changed()
 
     def folded(self, indices: range, result: FoldedResult) -> None:
-        """Neighbouring sub-jobs have a result as one."""
+        """Record the combined result of neighbouring sub-jobs."""
         for index in indices:
             self._at_work.pop(index, None)
         self._reads.add(result.sites)
@@ -124,7 +96,7 @@ class ProgressLog:
         self._changed()
 
     def left_out(self, index: int, cause: str) -> None:
-        """A sub-job is not tried again."""
+        """Record that a sub-job will not be retried."""
         self._at_work.pop(index, None)
         counts = self._counts
         causes = {**counts.causes, cause: counts.causes.get(cause, 0) + 1}
@@ -132,20 +104,20 @@ class ProgressLog:
         self._changed()
 
     def repeated(self) -> None:
-        """A sub-job ran twice."""
+        """Count a sub-job that ran on two workers."""
         self._counts = replace(self._counts, repeated=self._counts.repeated + 1)
 
     def worker_lost(self) -> None:
-        """A worker died or was silent."""
+        """Count a worker that died or stopped responding."""
         self._counts = replace(self._counts, workers_lost=self._counts.workers_lost + 1)
 
     def workers(self, count: int) -> None:
-        """The number of workers that there are now."""
+        """Set the current number of workers."""
         if count != self._counts.workers:
             self._counts = replace(self._counts, workers=count)
 
     def phase(self, name: str) -> None:
-        """The train begins with "merge" or "write"."""
+        """Record the start of the phase "merge" or "write"."""
         now_s = time.monotonic()
         if name == "merge":
             self._merge_since_s = now_s
@@ -156,7 +128,7 @@ class ProgressLog:
         self._changed()
 
     def now(self) -> TrainStatus:
-        """The sum over the workers, and the sub-jobs."""
+        """Return the current state: sums over the workers, and numbers of sub-jobs."""
         counts, total, now_s = self._counts, self._sum, time.monotonic()
         size_bytes = self._reused_bytes + total.size_bytes_done
         slowest, since_s = next(iter(self._at_work.values()), ("", now_s))
@@ -178,7 +150,7 @@ class ProgressLog:
         )
 
     def timeline(self) -> list[TimePoint]:
-        """All points, the last one of now."""
+        """Return all points of the timeline, ending with the current state."""
         self._add_point()
         return self._points
 

@@ -1,9 +1,9 @@
-"""What is done when a worker's process ends by itself, as by a segmentation fault in a wagon, or is silent.
+"""Recovery from worker processes that die, for example by a segmentation fault in a wagon, or that stop responding.
 
-The sub-job at hand is tried again: one that ran out of memory with less of it, else with one wagon at a time, each in a
-process that may end, too. Where the process was silent, only the wagon that was running is tried. A wagon whose process
-ends or is silent again is stopped, and the sub-job is run with all the others. A sub-job that goes on ending its
-processes is set aside, and all others are run.
+The sub-job that the process was running is retried: with less memory if the process ran out of memory, otherwise with
+one wagon at a time, each in a process of its own. If the process stopped responding, only the wagon that was running is
+tried alone. A wagon whose process dies or stops responding again is stopped, and the sub-job runs with the remaining
+wagons. A sub-job whose processes keep dying is set aside, and the train continues without it.
 """
 
 from __future__ import annotations
@@ -13,44 +13,48 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import CHUNK_DIVISOR_MAX, CHUNK_SHRINK, SET_ASIDE_IN_A_ROW_MAX, WORKER_STARTS_FAILED_MAX
 from branchline.jobs.subjob import Lost, SubJob
 from branchline.records.sensors.record import WagonFault
-from branchline.trains.running.missing import Failure, SetAside, stack_of
+from branchline.trains.running.missing import SetAside, SubJobFailure, stack_of
 from branchline.trains.subjobs.share_result import ShareResult
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.wagons.faults import UNPICKLING_STEP, WAGON_STEP_PLACE
 from branchline.trains.wagons.wagons import Wagon, with_required
 
-_MORE_TIME = "if it only takes long, give it more time with --worker-timeout"
+_MORE_TIME = "if it is only slow, increase --worker-timeout"
 
 
 @dataclass
 class _Case:
-    """A sub-job in which a process was lost: how it is run next, and the wagons still to be tried alone."""
+    """A sub-job whose worker was lost. ``subjob`` is how to run it next; ``left`` are the wagons that remain to be
+    tried alone.
+    """
 
     subjob: SubJob
-    #: As it was handed out first: others run so again without a wagon that was stopped.
+    #: The sub-job as first handed out; after a wagon has been stopped, the sub-job is repeated in this form.
     original: SubJob
     left: deque[str]
-    #: All wagons run again, though none of them alone ended its process.
+    #: True while all wagons run together again, after each of them succeeded alone.
     is_last: bool = False
     attempts: int = 0
-    #: Silences while no wagon was running.
+    #: Number of times that a worker stopped responding while no wagon was running.
     silences: int = 0
-    #: The wagons that were running when a process was silent.
+    #: Wagons that were running when a process stopped responding.
     silent: set[str] = field(default_factory=set)
-    #: From outside, for no reason that is known.
+    #: Number of times that the process was killed from outside, for an unknown reason.
     kills: int = 0
 
 
 @dataclass
 class Recovery:
-    """Finds the wagons that end their processes: ``culprits`` are these, with where each was met first.
+    """Finds the wagons that kill or block their processes.
 
-    ``set_aside`` are the sub-jobs that are not tried again, by index. With ``sets_aside_first``, as where some may be
-    missing, a sub-job that ends its processes is set aside, and no wagon is stopped for it.
+    ``culprits`` are these wagons, with the first failure of each. ``set_aside`` are the sub-jobs that are no longer
+    retried, by index. ``sets_aside_first`` is true if some sub-jobs may be missing: a sub-job that kills its process is
+    then set aside, and no wagon is stopped.
     """
 
     wagons: Sequence[Wagon]
@@ -59,25 +63,25 @@ class Recovery:
     culprits: dict[str, WagonFault] = field(default_factory=dict)
     set_aside: dict[int, SetAside] = field(default_factory=dict)
     _cases: dict[int, _Case] = field(default_factory=dict)
-    #: The sub-job and the wagon of each trial.
+    #: The sub-job and the wagon of each trial, by the trial's index.
     _trials: dict[int, tuple[int, str]] = field(default_factory=dict)
     _new: list[int] = field(default_factory=list)
-    #: By culprit, the first sub-job in which it was met.
+    #: Index of the first sub-job in which each culprit failed, by wagon.
     _found_at: dict[str, int] = field(default_factory=dict)
-    # Since a sub-job finished: those set aside, and workers that died or hung before they began one.
+    # Counts since the last finished sub-job: sub-jobs set aside, and workers lost before they began a sub-job.
     _in_a_row: int = 0
     _starts_failed: int = 0
 
     def is_trial(self, index: int) -> bool:
-        """Whether a sub-job only finds something out, so that its result counts for nothing."""
+        """Return whether a sub-job is only a trial, whose result is discarded."""
         return index in self._trials
 
     def worker_lost(self, lost: Lost, subjobs: Sequence[SubJob]) -> bool:
-        """Plans what is tried again of a lost worker's sub-jobs, of which it was at the first; False if too much went
-        wrong for the job to go on.
+        """Plan the retries after the loss of a worker, which was running the first of ``subjobs``. Returns False if the
+        job must stop, because too many failures occurred in a row.
         """
         if not lost.subjobs or not subjobs:
-            # It never began one: none of them is blamed.
+            # The worker had not started any sub-job, so none of them can be the cause.
             for one in subjobs:
                 self._repeat(one)
             self._starts_failed += 1
@@ -95,28 +99,28 @@ class Recovery:
         return self._in_a_row < SET_ASIDE_IN_A_ROW_MAX
 
     def _trial_lost(self, trial: SubJob, lost: Lost) -> None:
-        """A wagon alone ended its process, or was silent."""
+        """Handle the loss of a process in which one wagon was tried alone."""
         index, tried = self._trials.pop(trial.index)
         by_name = {one.name: one for one in self.wagons}
         named = self._named_in(lost.doing, {one.name for one in with_required(by_name[tried], by_name)})
         if named is None and not lost.is_dead:
-            # It waited for bytes, for the second time.
+            # The worker was waiting for data, for the second time.
             self._leave(self._cases[index], lost)
             return
         self._found(named or tried, index, lost, "did so again when the wagon ran alone")
         self._repeat(self._cases.pop(index).original)
 
     def finished(self, index: int) -> None:
-        """A sub-job came to its end."""
+        """Record that a sub-job finished."""
         self._in_a_row = self._starts_failed = 0
         self._cases.pop(index, None)
 
     def trial_finished(self, index: int) -> None:
-        """A wagon came through alone: the next one is tried, and after the last all of them together once more."""
+        """Continue after a wagon succeeded alone: try the next wagon or, after the last one, all wagons together."""
         subjob, tried = self._trials.pop(index)
         case = self._cases[subjob]
         if tried in self.culprits:
-            # It was stopped meanwhile, and did not run.
+            # The wagon was stopped in the meantime, so the trial did not run it.
             self._repeat(self._cases.pop(subjob).original)
         elif case.left:
             self._try_alone(case)
@@ -125,19 +129,19 @@ class Recovery:
             self._repeat(case.subjob)
 
     def leave(self, index: int, why: SetAside) -> None:
-        """Sets a sub-job aside."""
+        """Set a sub-job aside."""
         self._cases.pop(index, None)
         self.set_aside[index] = why
         self._new.append(index)
         self._in_a_row += 1
 
     def take_set_aside(self) -> list[int]:
-        """The sub-jobs that were set aside since the last call."""
+        """Return the sub-jobs that were set aside since the last call."""
         taken, self._new = self._new, []
         return taken
 
     def mark(self, result: ShareResult) -> None:
-        """Notes in the result of a sub-job that a culprit did not run there."""
+        """Record in the result of a sub-job which wagons did not run because they are culprits."""
         for name, fault in self.culprits.items():
             share = result.wagons[name]
             if name in result.not_run and share.error is None:
@@ -147,7 +151,7 @@ class Recovery:
         case = self._cases.get(subjob.index)
         if case is None:
             named = self._named_in(lost.doing, {one.name for one in self.wagons})
-            running = [one.name for one in self.wagons if one.name not in subjob.payload.stopped]
+            running = [one.name for one in self.wagons if one.name not in instance_of(subjob.payload, Share).stopped]
             case = self._cases[subjob.index] = _Case(
                 subjob, subjob, deque(sorted(running, key=lambda name: name != named))
             )
@@ -155,7 +159,7 @@ class Recovery:
         return case
 
     def _try_again(self, case: _Case, lost: Lost) -> None:
-        """Decides how a sub-job is run again, or sets it aside."""
+        """Decide how to retry a sub-job whose process died, or set the sub-job aside."""
         if not lost.is_dead:
             self._try_again_silent(case, lost)
             return
@@ -163,12 +167,12 @@ class Recovery:
             if self._repeat_with_less(case):
                 return
         elif lost.is_from_pool or signal.SIGKILL.name in lost.how:
-            # From outside, as by an administrator or a kernel short of memory: another time it may go well.
+            # Killed from outside, for example by an administrator or the kernel's OOM killer: a retry may succeed.
             case.kills += 1
             if case.kills == 1:
                 self._repeat(case.subjob)
                 return
-            if case.kills == 2 and not case.subjob.payload.is_lean and self._repeat_with_less(case):
+            if case.kills == 2 and not instance_of(case.subjob.payload, Share).is_lean and self._repeat_with_less(case):
                 return
         if case.is_last or not case.left or self.sets_aside_first:
             self._leave(case, lost)
@@ -176,7 +180,9 @@ class Recovery:
             self._try_alone(case)
 
     def _try_again_silent(self, case: _Case, lost: Lost) -> None:
-        """A worker was silent: the wagon that was running is tried alone, and stopped if that is known of it."""
+        """Handle a worker that stopped responding: try the running wagon alone, or stop that wagon if it has blocked
+        this sub-job before.
+        """
         named = self._named_in(lost.doing, {one.name for one in self.wagons})
         if lost.doing == UNPICKLING_STEP and case.left and not self.sets_aside_first:
             self._try_alone(case)
@@ -187,7 +193,7 @@ class Recovery:
                 self._leave(case, lost)
                 return
             if named is None:
-                # It waited for bytes, as of a file on a mount that hangs.
+                # The worker was waiting for data, for example from a mount that hangs, so try other replicas.
                 case.subjob, case.original = _elsewhere(case.subjob), _elsewhere(case.original)
             self._repeat(case.subjob)
         elif named in case.silent:
@@ -201,18 +207,19 @@ class Recovery:
     def _leave(self, case: _Case, lost: Lost) -> None:
         cause = f"its process {lost.how}"
         if not lost.is_dead:
-            cause = f"its worker was silent for {lost.seconds:.0f} s, as one before ({lost.how}); {_MORE_TIME}"
-        elif case.subjob.payload.chunk_divisor > 1:
-            cause += f", also with chunks of 1/{case.subjob.payload.chunk_divisor} of the entries"
+            cause = f"its worker was silent for {lost.seconds:.0f} s, for the second time ({lost.how}); {_MORE_TIME}"
+        elif instance_of(case.subjob.payload, Share).chunk_divisor > 1:
+            cause += f", also with chunks of 1/{instance_of(case.subjob.payload, Share).chunk_divisor} of the entries"
         self.leave(
-            case.subjob.index, SetAside(Failure(cause, traceback=_traceback_in(lost.log)), lost.doing, case.attempts)
+            case.subjob.index,
+            SetAside(SubJobFailure(cause, traceback=_traceback_in(lost.log)), lost.doing, case.attempts),
         )
 
     def _repeat_with_less(self, case: _Case) -> bool:
-        """Has a sub-job run again with less memory: first for reading alone, then in smaller chunks; False if it had
-        the smallest.
+        """Retry a sub-job with less memory: first with a lower limit for reading, then also with smaller chunks.
+        Returns False if the sub-job already had the smallest chunks.
         """
-        share: Share = case.subjob.payload
+        share = instance_of(case.subjob.payload, Share)
         divisor = share.chunk_divisor * CHUNK_SHRINK if share.is_lean else 1
         if divisor > CHUNK_DIVISOR_MAX:
             return False
@@ -224,7 +231,7 @@ class Recovery:
         name = case.left.popleft()
         by_name = {one.name: one for one in self.wagons}
         needed = {one.name for one in with_required(by_name[name], by_name)}
-        share: Share = case.subjob.payload
+        share = instance_of(case.subjob.payload, Share)
         others = frozenset(by_name) - needed
         index = self.queue.new_index()
         self._trials[index] = (case.subjob.index, name)
@@ -233,17 +240,19 @@ class Recovery:
         self.queue.put_first(SubJob(index, label, trial, may_run_twice=False))
 
     def _repeat(self, subjob: SubJob) -> None:
-        """Has a sub-job run again without the wagons that are known to end their processes there or before: the sum of
-        a wagon ends with its first failure in the dataset, whichever was met first.
+        """Retry a sub-job without the culprits that failed in this or an earlier sub-job of the dataset.
+
+        Culprits found later in the dataset run again: a wagon's sum ends at its first failure in dataset order,
+        regardless of the order in which failures are found.
         """
-        share: Share = subjob.payload
+        share = instance_of(subjob.payload, Share)
         culprits = {name for name, index in self._found_at.items() if index <= subjob.index}
         self.queue.put_first(replace(subjob, payload=replace(share, stopped=share.stopped | culprits)))
 
     def _found(self, name: str, index: int, lost: Lost, again: str) -> None:
-        """Stops a wagon in all sub-jobs to come; trials of it that have not begun are not needed."""
+        """Stop a wagon in all further sub-jobs, and withdraw its trials that have not started."""
         place = WAGON_STEP_PLACE.search(lost.doing)
-        # While it is unpickled there is no file yet.
+        # The path is empty if the wagon was being unpickled.
         is_known = place is not None and bool(place["path"])
         where = (place["path"], int(place["start"]), int(place["stop"])) if place and is_known else (None, None, None)
         if lost.is_dead:
@@ -262,16 +271,18 @@ class Recovery:
                 self._repeat(self._cases.pop(index).original)
 
     def _named_in(self, doing: str, names: set[str]) -> str | None:
-        """The wagon of those that was running."""
+        """Return the wagon in ``names`` that was running; None if none was."""
         return next((name for name in names if doing.startswith(f"wagon {name} in ")), None)
 
 
 def _elsewhere(subjob: SubJob) -> SubJob:
-    """The same, read from the next replicas."""
-    share: Share = subjob.payload
+    """Return the sub-job with the next replica of each file."""
+    share = instance_of(subjob.payload, Share)
     return replace(subjob, payload=replace(share, replicas_skipped=share.replicas_skipped + 1))
 
 
 def _traceback_in(log: str) -> str:
-    """The end of a log if it has the traceback of a crash, without which it is not the reason for it."""
+    """Return the log if it contains the traceback of a crash. Otherwise return an empty string, since the log does not
+    explain the loss.
+    """
     return log if stack_of(log) else ""

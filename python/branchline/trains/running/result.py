@@ -1,23 +1,23 @@
-"""What a train run gives back: results, the record of the job, and how it ended."""
+"""The result of a train run: outputs, job record, and status."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from branchline.base.exit_codes import EXIT_ERROR, EXIT_INCOMPLETE, EXIT_INTERRUPTED, EXIT_OK
 from branchline.base.notebook import HTML_ROWS, html_table
 from branchline.base.quantities import count, counted, duration
 from branchline.errors import PartialResultError
+from branchline.records.report.outcomes import errors_of
 from branchline.records.sensors.record import FAILED, JobRecord
 from branchline.records.sensors.sensor_list import SensorRow, rows_of
 from branchline.trains.subjobs.share_result import JobError
 
-# Errors below the table in a notebook, and in warnings; `errors` has all of them.
+# Maximum number of errors shown below the table in notebooks, and in warnings. `errors` has all of them.
 ERRORS_SHOWN = 5
-# Wagons and files that a warning names.
+# Maximum number of wagons or files named in a warning.
 NAMES_SHOWN = 20
 
 
@@ -25,18 +25,20 @@ NAMES_SHOWN = 20
 class TrainResult:
     """The result of a train.
 
-    ``outputs`` are the sums of the wagons by name, after ``postprocess``; ``record`` is the record of the job, and
-    ``job`` the same as a dict. ``errors`` are sentences on what stopped the job and why wagons failed; ``out`` is the
-    directory of results, and ``written`` are the files there. Times in the record are seconds, sizes bytes. A train
-    that is not complete is a result too, and its ``outputs`` are of the part that was done: ``raise_error`` raises
-    unless all is well.
+    - ``outputs`` are the results of the wagons by name, after ``postprocess``.
+    - ``record`` is the job record, and ``job`` is the same record as a dict. Times are in seconds, sizes in bytes.
+    - ``errors`` are sentences that say what stopped the job and why wagons failed.
+    - ``out`` is the output directory, and ``written`` are the files in it.
+
+    An incomplete train also returns a result, whose ``outputs`` cover the events that were processed. ``raise_error``
+    raises an error unless the train is complete.
 
         result = branchline.run(wagons, "data/*.root", "out")
         result.outputs["spectra"]["pt"].plot()
         print(result.record.events, result.record.wall_s, result.errors)
     """
 
-    outputs: dict[str, Any]
+    outputs: dict[str, object]
     record: JobRecord
     stopped_by: JobError | None = None
     out: Path | None = None
@@ -61,24 +63,30 @@ class TrainResult:
         return html_table(title, ("wagon", "events", "time in it", "error"), rows, "; ".join(rest))
 
     @property
-    def job(self) -> dict[str, Any]:
-        """The record as job.json holds it; a new dict each time, which changes nothing in the record."""
+    def job(self) -> dict[str, object]:
+        """The job record as stored in job.json. Each call returns a new dict, so changes do not affect the record."""
         return self.record.as_dict()
 
     @property
     def sensors(self) -> list[SensorRow]:
-        """The rows of sensors.parquet: a value with its unit for each sensor of the job, a file, a wagon, ..."""
+        """The rows of sensors.parquet: one value with its unit for each sensor of the job, a file, a wagon and so
+        on.
+        """
         return rows_of(self.record)
 
     @property
     def errors(self) -> list[str]:
-        """Each thing that went wrong, in one sentence."""
+        """All errors, as one sentence each."""
         return errors_of(self.record)
 
     @property
     def exit_code(self) -> int:
-        """0 if all is well; 1 if an error stopped the job or nothing was processed; 3 if a wagon failed or files were
-        skipped; 130 if interrupted.
+        """The exit code of the job.
+
+        - 0 on success
+        - 1 if an error stopped the job, or if nothing was processed
+        - 3 if a wagon failed or files were skipped
+        - 130 if the job was interrupted
         """
         if self.record.interrupted:
             return EXIT_INTERRUPTED
@@ -88,15 +96,15 @@ class TrainResult:
         return EXIT_INCOMPLETE if failed or self.record.skipped else EXIT_OK
 
     def close_clock(self) -> None:
-        """Brings the wall time, CPU time and phase "write" of the job up to now; called before job.json is written."""
+        """Update the wall time, the CPU time and the phase "write" in the record. Called before job.json is written."""
         if self._close_clock is not None:
             self._close_clock(self.record)
 
     def raise_error(self) -> None:
-        """Raises unless the whole train is done, that is where ``exit_code`` is not 0.
+        """Raise an error unless the train is complete, that is, unless ``exit_code`` is 0.
 
-        What stopped the job is raised as it was: a BadFileError, a StorageError, an InternalError and so on. For wagons
-        that failed and files that were left out it is a PartialResultError, after Ctrl-C a KeyboardInterrupt.
+        An error that stopped the job is raised unchanged, such as BadFileError, StorageError or InternalError. Failed
+        wagons and skipped files raise PartialResultError; an interruption raises KeyboardInterrupt.
 
             branchline.run(wagons, "data/*.root", "out").raise_error()
         """
@@ -106,11 +114,11 @@ class TrainResult:
             raise KeyboardInterrupt(incomplete(self.record))
         if self.exit_code != EXIT_OK:
             out = None if self.out is None else str(self.out)
-            raise PartialResultError(incomplete(self.record), path=out, hint="outputs has what was done")
+            raise PartialResultError(incomplete(self.record), path=out, hint="the partial results are in outputs")
 
 
 def incomplete(record: JobRecord) -> str:
-    """What a train that is not complete lacks, with the names of wagons and files, and the first errors."""
+    """Describe what is missing from an incomplete train: failed wagons, skipped files, and the first errors."""
     failed = [one.name for one in record.wagons if one.error is not None]
     skipped = [one.path for one in record.skipped]
     lacks = ["it was interrupted"] if record.interrupted else []
@@ -126,14 +134,3 @@ def incomplete(record: JobRecord) -> str:
 def _named(names: list[str]) -> str:
     more = len(names) - NAMES_SHOWN
     return ", ".join([*names[:NAMES_SHOWN], *([f"and {count(more)} more"] if more > 0 else [])])
-
-
-def errors_of(record: JobRecord) -> list[str]:
-    """Each thing that went wrong in a job, in one sentence."""
-    sentences = [error.message for error in record.errors]
-    sentences += [wagon.error.sentence(wagon.name) for wagon in record.wagons if wagon.error is not None]
-    for skipped in record.skipped:
-        lost = skipped.entries_lost
-        events = "an unknown number of events" if lost is None else f"{count(lost)} events"
-        sentences.append(f"skipped {skipped.path}, {events} lost: {skipped.error}")
-    return sentences

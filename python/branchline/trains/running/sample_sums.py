@@ -1,4 +1,6 @@
-"""The samples of a train and what their results are multiplied with: sums of weights, read from the files."""
+"""The samples of a train, and the scale factors of their results. The factors depend on sums of weights, which may be
+in the files.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ from branchline.reading.trees.file import File
 from branchline.records.sensors.record import FileRecord, SkippedFile
 from branchline.records.sensors.record_parts import SampleRecord
 
-#: Files that are opened at a time for their sums: they wait for a storage most of the time.
+#: Maximum number of files from which sums of weights are read concurrently; most of the time is spent waiting for
+#: storage.
 FILES_AT_ONCE = 16
 _HISTOGRAM = re.compile(r"histogram:(?P<name>[^\[\]]+)\[(?P<bin>\d+)\]")
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A file, and the part of its entries that was read."""
+    """A file, and the fraction of its entries that was read."""
 
     file: DataFile
     events: int
@@ -37,16 +40,15 @@ class _Part:
 def sample_records(
     dataset: Dataset, files: Sequence[FileRecord], skipped: Sequence[SkippedFile], access: Access
 ) -> list[SampleRecord]:
-    """The samples that the dataset's list describes, with their factors; none if it describes none.
+    """Return the records of the samples in the dataset list, with their scale factors. Empty if the list describes no
+    samples.
 
-    A sum that cannot be read is in the record as a note.
+    If a sample's sum of weights cannot be read, its record has a note with the reason.
     """
     by_sample: dict[str, list[DataFile]] = {}
     for one in dataset:
         if one.sample is not None:
             by_sample.setdefault(one.dataset, []).append(one)
-    if not by_sample:
-        return []
     read = {one.path: one for one in files}
     lost = {one.path for one in skipped if not read.get(one.path) or not read[one.path].events}
     owners: dict[str, set[str]] = {}
@@ -70,7 +72,7 @@ def sample_records(
         )
         shared = next((one.path for one in members if len(owners[one.path]) > 1), None)
         if shared is not None:
-            record.note = f"{shared} is in other samples, too, so what was read of it for this one is not known"
+            record.note = f"{shared} is also in other samples, so the events read for this one are unknown"
         elif not sample.is_data:
             _add_sum(record, sample, parts, access)
         records.append(record)
@@ -107,11 +109,11 @@ def _add_sum(record: SampleRecord, sample: Sample, parts: Sequence[_Part], acces
     record.sum_of_weights = math.fsum(sums)
     in_part = sum(one.fraction < 1 for one in parts)
     if in_part:
-        record.note = f"of {counted(in_part, 'file')} only a part was read, and the sum of weights counts in proportion"
+        record.note = f"{counted(in_part, 'file')} only partly read; their sums of weights are scaled in proportion"
 
 
 def _sum_in(file: DataFile, wanted: str, access: Access) -> float:
-    """The sum of weights in a file. Raises what opening it and reading from it raise."""
+    """Return the sum of weights in a file. Raises errors from opening and reading the file."""
     opened = File(file.opens, access)
     of_histogram = _HISTOGRAM.fullmatch(wanted)
     if of_histogram is None:
@@ -120,7 +122,7 @@ def _sum_in(file: DataFile, wanted: str, access: Access) -> float:
         return math.fsum(np.asarray(ak.flatten(values, axis=None), dtype=np.float64).tolist())
     histogram = opened[of_histogram["name"]]
     if not hasattr(histogram, "values"):
-        raise BadFileError(f"{of_histogram['name']} is no histogram", path=file.path)
+        raise BadFileError(f"{of_histogram['name']} is not a histogram", path=file.path)
     contents = np.asarray(histogram.values(flow=True))
     place = int(of_histogram["bin"])
     if contents.ndim != 1 or place >= len(contents):
@@ -129,7 +131,9 @@ def _sum_in(file: DataFile, wanted: str, access: Access) -> float:
 
 
 def _add_factors(records: Sequence[SampleRecord]) -> None:
-    """Simulated samples are scaled to their own luminosity, else to that of all data together."""
+    """Set the scale factors. A simulated sample is scaled to its own luminosity or, without one, to the total
+    luminosity of all data.
+    """
     of_data = [one.luminosity_per_fb for one in records if one.is_data and one.luminosity_per_fb is not None]
     for one in records:
         if one.is_data:

@@ -1,4 +1,6 @@
-"""The tables of a train at its end: their pieces are merged, and the sums of wagons get the places of their files."""
+"""Finishes the tables of a train: merges their pieces, and replaces them in the wagons' sums by the paths of the merged
+files.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from branchline.errors import StorageError, TableError
 from branchline.jobs.interruption import Interruption
@@ -20,19 +21,20 @@ from branchline.trains.tables.publishing import TableNames, publish, record_of
 from branchline.trains.tables.table import Key, TableFile, TablePieces, found, replaced
 from branchline.trains.tables.table_folder import TABLES, TableFolder
 
-#: Of a run that keeps its results in memory.
-NO_DIRECTORY = TableFolder(refused="there is no directory for its file: name one, as the argument out or with -o")
+#: The table folder of a run without an output directory, which keeps its results in memory.
+NO_DIRECTORY = TableFolder(refused="there is no output directory for its file; set one with out=, or with -o")
 
-#: Makes the place of merging, for a job that hears of lost workers and has this many tasks at a time.
+#: A function that creates the place where tables are merged. Its arguments are a callback for lost workers, the number
+#: of concurrent tasks, and the interruption.
 MakePlace = Callable[[AfterLoss, int, Interruption], Place]
 
 
 def merge_tables(
     merged: FoldedResult, folder: TableFolder, memory_limit_bytes: int, make_place: MakePlace
 ) -> list[TableRecord]:
-    """Merges the tables in the sums of all wagons, and puts the places of the files into these sums.
+    """Merge the tables in the sums of all wagons, and replace the tables by the paths of their files.
 
-    A table that cannot be merged is a fault of its wagon: its pieces are kept. Ctrl-C ends the merging.
+    If a table cannot be merged, its wagon gets an error, and the pieces are kept. Ctrl-C stops merging.
     """
     every = [
         (wagon, key, rows) for wagon, share in merged.wagons.items() for key, rows in found(share.total, TablePieces)
@@ -50,7 +52,7 @@ def merge_tables(
     with interruption.installed():
         merging = TableMerging(tables, memory_limit_bytes, folder.keeps)
         done = merging.run(lambda after_loss, count: make_place(after_loss, count, interruption), listen)
-    # Those of an earlier end of the same train.
+    # Remove tables that an earlier attempt to finish this train has written.
     shutil.rmtree(Path(folder.out, TABLES), ignore_errors=True)
     records: list[TableRecord] = []
     files: dict[tuple[str, Key], TableFile | None] = {}
@@ -59,7 +61,7 @@ def merge_tables(
         path = names.path_of(wagon, key)
         files[wagon, key] = made = _published(merged, folder, path, wagon, table, records, key)
         if made is not None and not made.is_merged:
-            what = f"table {rows.name} is not one file: {table.failed}; its rows are in {made.path}, in their order"
+            what = f"table {rows.name} was not merged: {table.failed}; its rows are in {made.path}, in order"
             _blame(merged, wagon, what, KeyboardInterrupt if table.failed == INTERRUPTED else TableError)
     for wagon, share in merged.wagons.items():
         share.total = _with_files(wagon, share.total, files)
@@ -67,8 +69,8 @@ def merge_tables(
 
 
 def merge_neighbours(folded: FoldedResult, folder: TableFolder, memory_limit_bytes: int) -> None:
-    """Merges the pieces of each table in the result of some neighbouring sub-jobs, in this process. Those that cannot
-    be merged, as for want of room, stay as they are.
+    """Merge, in this process, the pieces of each table in the combined result of neighbouring sub-jobs. Pieces that
+    cannot be merged, for example because the disk is full, stay separate.
     """
 
     def merged(_key: Key, rows: TablePieces) -> TablePieces:
@@ -98,7 +100,7 @@ def _published(
     return made
 
 
-def _with_files(wagon: str, total: Any, files: Mapping[tuple[str, Key], TableFile | None]) -> Any:
+def _with_files(wagon: str, total: object, files: Mapping[tuple[str, Key], TableFile | None]) -> object:
     return replaced(total, TablePieces, lambda key, _rows: files[wagon, key])
 
 

@@ -1,4 +1,4 @@
-"""One train run: from wagons and a dataset to results, with a record of where the time went."""
+"""One train run: turns wagons and a dataset into results, and records where the time was spent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import FOLD_FAN_IN
 from branchline.base.quantities import counted
 from branchline.errors import InternalError
@@ -23,15 +24,16 @@ from branchline.records.sensors.storage_counts import take_troubles
 from branchline.trains.plan import TrainPlan, TrainRequest
 from branchline.trains.preload import load_ahead
 from branchline.trains.reuse.provenance import Inquiry
+from branchline.trains.reuse.result_keys import WagonKeys, planned_code
 from branchline.trains.reuse.reuse import KeptNeighbours, KeptResult, Reuse
 from branchline.trains.reuse.stored_train import Learning, load_names, sources_of
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
-from branchline.trains.running.missing import Failure, Missing, SetAside
+from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
 from branchline.trains.running.progress import OnProgress, ProgressLog
 from branchline.trains.running.recovery import Recovery
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.table_files import NO_DIRECTORY, merge_tables
-from branchline.trains.subjobs.folding import FoldedResult, Merger
+from branchline.trains.subjobs.folding import FoldedNeighbours, FoldedResult, Merger
 from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.share_result import (
     EmptyParts,
@@ -46,8 +48,8 @@ from branchline.trains.subjobs.shares import ChunkSizes, Share
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.tables.table_folder import TableFolder
-from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.train_worker import TrainWork
+from branchline.trains.worker.warm_up import CompiledCode
 
 
 def run_train(
@@ -62,13 +64,15 @@ def run_train(
     stopping: Callable[[], None] | None = None,
     told: MeasuresTold | None = None,
 ) -> TrainResult:
-    """Runs wagons over a dataset; ``branchline.run`` says what is raised.
+    """Run wagons over a dataset. For the errors raised, see ``branchline.run``.
 
-    ``interruption`` listens already. ``begin`` is called once all is checked, before the run, and ``stopping`` in the
-    signal's handler when the run is interrupted. ``reads`` gets the records of what each sub-job read. ``ledger`` is
-    the file in which results of sub-jobs are kept.
-    ``tables`` is where tables that wagons return are written; it is removed at the end. ``told`` has the measures of a
-    control room, which may change at any time.
+    - ``interruption`` must already be installed.
+    - ``reads`` is called with the read records of each result.
+    - ``ledger`` is the file that caches the results of sub-jobs.
+    - ``tables`` is the directory for the pieces of tables. It is removed at the end.
+    - ``begin`` is called after all checks, before the first sub-job.
+    - ``stopping`` is called in the signal handler when the run is interrupted.
+    - ``told`` has the measures that a control room sends to the workers; they may change at any time.
     """
     start = JobStart.now()
     if request.settings.starts_processes:
@@ -77,11 +81,10 @@ def run_train(
         with start.clock.during("start"):
             loaded = request.load()
         with start.clock.during("plan"):
-            take_troubles()  # What went wrong before is not of this job.
+            take_troubles()  # Discard earlier storage failures in this process, which do not belong to this job.
             plan = request.plan(loaded)
             inquiry = Inquiry(loaded)
-        obeyed = told or MeasuresTold()
-        run = _Run(plan, start, request.command, interruption, progress, tables, reads, obeyed, inquiry)
+        run = _Run(plan, start, request.options.command, interruption, progress, tables, reads, told, inquiry)
         try:
             with start.clock.during("start"):
                 run.place.prepare()
@@ -101,7 +104,7 @@ def run_train(
 
 
 class _Run:
-    """A run at work: hands out sub-jobs, takes what comes back, and makes the record of the job."""
+    """A run in progress: hands out sub-jobs, collects their results, and creates the job record."""
 
     def __init__(
         self,
@@ -112,12 +115,12 @@ class _Run:
         progress: OnProgress | None,
         tables: TableFolder,
         reads: OnReads | None,
-        told: MeasuresTold,
+        told: MeasuresTold | None,
         inquiry: Inquiry,
     ) -> None:
         wagons = plan.loaded.wagons
         self._tables = tables
-        self._reads = reads or (lambda _: None)
+        self._reads = reads
         self._told = told
         self._inquiry = inquiry
         self._plan = plan
@@ -136,7 +139,7 @@ class _Run:
             wagons_count=len(wagons),
             workers_count=plan.workers,
             stopped=plan.faults,
-            now_s=clock_of(plan.settings.on),
+            now_s=time.monotonic if plan.settings.place is None else clock_of(plan.settings.place),
         )
         self._recovery = Recovery(wagons, self._queue, sets_aside_first=plan.settings.allow_missing > 0)
         self._merger = Merger(wagons, plan.shares, plan.faults, plan.looked_at)
@@ -146,26 +149,27 @@ class _Run:
         )
         self._reuse: Reuse | None = None
         self._reuse_notes: list[str] = []
-        # The sub-jobs that are at work, with what is kept of them.
+        # Running sub-jobs by index, with the cached part of their results.
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
-        # Sub-jobs in which there is nothing to read: those that nobody has yet are not handed out.
+        # Sub-jobs without entries, by index. If they have not been handed out yet, they are finished without a worker.
         self._empty: dict[int, dict[str, str]] = {}
         self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
         self._compiled_key = "" if plan.is_in_this_process else uuid.uuid4().hex
-        # Results of sub-jobs in which nothing could be learned: they wait until the number of sub-jobs is known.
+        # Results that arrived before the branches were learned. They are held back until the number of sub-jobs is
+        # known.
         self._before_learned: dict[int, ShareResult | None] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
-        """Keeps results in a file, and takes from it what is there; without it if it cannot be used. ``notes`` say
-        what kept results from being taken.
+        """Cache results in a ledger. With ``takes``, also reuse the results in the ledger. If the ledger cannot be
+        used, the run continues without it. ``notes`` say why results were not reused.
         """
         self._reuse_notes += notes
         with self._start.clock.during("plan"):
             try:
                 self._reuse = Reuse(Ledger(path, self._command), self._plan, takes=takes)
             except LedgerError as error:
-                self._reuse_notes.append(f"results are not kept: {error}")
+                self._reuse_notes.append(f"results are not cached: {error}")
                 return
             self._reuse.keep_train(self._inquiry.stored)
             if self._plan.step is not None:
@@ -178,11 +182,11 @@ class _Run:
                 self._queue.learn_apart(before.touched, before.unknown_of(self._plan.loaded.wagons))
 
     def go(self, stopping: Callable[[], None] | None = None) -> TrainResult:
-        """Runs the sub-jobs, adds up what comes back, and makes the record of the job."""
+        """Run the sub-jobs, merge their results, and create the job record."""
         clock, interruption, wagons = self._start.clock, self._interruption, self._plan.loaded.wagons
         clock.switch("run")
         try:
-            # Workers are not started for a train of which nothing is left to do.
+            # Do not start workers if all results are cached.
             first = self._draw()
             if first is None:
                 self.place.close()
@@ -192,17 +196,20 @@ class _Run:
                 self._listen(self.place, stopping)
         except KeyboardInterrupt:
             interruption.asked = True
-        except Exception as error:  # noqa: BLE001 - whatever it is, what was finished is kept
+        except Exception as error:  # noqa: BLE001 - finished results are kept whatever the error
             self._stopped_by = JobError.of(error)
         finally:
-            CompiledCode.remove(self._compiled_key)
+            if self._compiled_key:
+                CompiledCode.remove(self._compiled_key)
         was_cut_off = interruption.asked
         clock.switch("merge")
         self._log.phase("merge")
-        self._take_before_learned()  # What is left if nothing was learned, as from files without entries.
-        # What was finished is kept, however often it is interrupted; only what wagons do with it may be cut off.
+        self._take_before_learned()  # If the files have no entries, no branches were learned.
+        # Merge all finished results, regardless of further interruptions: from here on, an interruption stops only the
+        # wagons' own code.
         merged = self._merger.finish()
-        missing = self._missing()
+        hint = "finished results are kept: run again, or allow missing sub-jobs with --allow-missing"
+        missing = Missing(self._plan.shares, self._recovery.set_aside, self._plan.settings.allow_missing, hint)
         merged.skipped += missing.skipped()
         tables = merge_tables(merged, self._tables, self._plan.settings.memory_limit_bytes, self._merging_place)
         with clock.during("wagons"):
@@ -214,7 +221,23 @@ class _Run:
         interrupted = was_cut_off and not self._stopped_by
         if self._reuse is not None:
             self._reuse.close(is_whole=not interrupted and self._stopped_by is None)
-        maker = self._record_maker(missing, interrupted=interrupted)
+        maker = RecordMaker(
+            plan=self._plan,
+            start=self._start,
+            times=self._times,
+            workers_count=self._workers_count,
+            timeline=self._log.timeline(),
+            step_entries=self._queue.step or 0,
+            interrupted=interrupted,
+            lost=self._lost,
+            missing=missing,
+            repeated=self._repeated,
+            told=self._told,
+            provenance=self._inquiry.answer(),
+            command=self._command,
+            not_reusable={} if self._reuse is None else self._reuse.unknown,
+            reuse_notes=[*self._reuse_notes, *([] if self._reuse is None else self._reuse.notes)],
+        )
         record = maker.record(merged, outputs, self._stopped_by)
         record.tables = tables
         record.merge_stages = self._merger.costs.stages()
@@ -223,47 +246,51 @@ class _Run:
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
 
     def _unaccounted(self) -> JobError | None:
-        """An error if sub-jobs are neither done nor set aside, though nothing stopped the run: no loss is silent."""
+        """Return an error if sub-jobs are neither done nor set aside although nothing stopped the run. This keeps
+        losses from going unnoticed.
+        """
         left = [(index, one) for index, one in enumerate(self._plan.shares) if index not in self._done]
         wagons = {one.name for one in self._plan.loaded.wagons}
         lost = [one.label for index, one in left if not self._queue.stopped_at(index) >= wagons]
         if not lost:
             return None
-        what = f"{counted(len(lost), 'sub-job')} came to no end, the first {lost[0]}"
-        return JobError.of(InternalError(what, hint="please report this, with job.json; what is done is kept"))
+        what = f"{counted(len(lost), 'sub-job')} did not finish, starting with {lost[0]}"
+        return JobError.of(InternalError(what, hint="please report this with job.json; finished results are kept"))
 
     def _place(self) -> Place:
         settings, loaded = self._plan.settings, self._plan.loaded
         if self._plan.is_in_this_process:
             return InThisProcess(self._interruption)
-        if settings.on is not None:
+        if settings.place is not None:
             terms = Terms(
                 load=load_names(loaded.modules),
                 sources=sources_of(loaded.wagons, loaded.modules),
                 timeout_s=settings.worker_timeout_s,
-                reading_timeout_s=longest_wait_s(),
+                reading_timeout_s=longest_wait_s(settings.reading),
                 after_loss=self._recovery.worker_lost,
                 failed=_has_failed,
             )
-            return place_on(settings.on, terms)
+            return place_on(settings.place, terms)
         return LocalProcesses(
             self._plan.workers,
             loaded.modules,
             settings.worker_timeout_s,
-            longest_wait_s(),
+            longest_wait_s(settings.reading),
             after_loss=self._recovery.worker_lost,
         )
 
     def _merging_place(self, after_loss: AfterLoss, tasks_count: int, interruption: Interruption) -> Place:
-        """The same place for the merging of tables, which needs nothing of the wagons."""
+        """Return a place for merging tables, of the same kind as for the run but without the wagons' modules."""
         settings = self._plan.settings
         if self._plan.is_in_this_process:
             return InThisProcess(interruption)
-        if settings.on is not None:
-            timeouts_s = (settings.worker_timeout_s, longest_wait_s())
-            return place_on(settings.on, Terms((), (), *timeouts_s, after_loss, lambda _: False))
+        if settings.place is not None:
+            timeouts_s = (settings.worker_timeout_s, longest_wait_s(settings.reading))
+            return place_on(settings.place, Terms((), (), *timeouts_s, after_loss, lambda _: False))
         workers = min(self._plan.workers, tasks_count)
-        return LocalProcesses(workers, (), settings.worker_timeout_s, longest_wait_s(), after_loss=after_loss)
+        return LocalProcesses(
+            workers, (), settings.worker_timeout_s, longest_wait_s(settings.reading), after_loss=after_loss
+        )
 
     def _listen(self, place: Place, stopping: Callable[[], None] | None) -> None:
         def stop() -> None:
@@ -275,6 +302,12 @@ class _Run:
         if self._interruption.asked:
             place.stop()
         settings = self._plan.settings
+        planned: PlannedCode | None = None
+        # Local processes without a ledger need no keys, since they import the same packages. Computing keys takes time,
+        # since they cover all data in the wagons.
+        if self._reuse is not None or settings.on is not None:
+            keys = WagonKeys(self._plan.loaded.wagons).by_name if self._reuse is None else self._reuse.keys
+            planned = planned_code(keys.values(), ships_modules=settings.on is not None)
         work = TrainWork(
             wagons=self._plan.loaded.wagons,
             named_branches=self._plan.named_branches,
@@ -282,14 +315,14 @@ class _Run:
             memory_limit_bytes=settings.memory_limit_bytes,
             threads=self._plan.threads,
             skip_bad_files=settings.skip_bad_files,
-            access=settings.access,
+            access=settings.reading,
             tables=self._tables,
             faults=self._plan.faults,
-            planned_code=self._planned_code(),
+            planned_code=planned,
             seed=settings.seed,
             compiled_key=self._compiled_key,
         )
-        # In this process the second signal often comes while the first one closes what is open.
+        # In this process, a second signal often arrives while the first one is still closing open files.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
             for message in place.run(work, self._draw):
                 with self._interruption.held():
@@ -298,39 +331,41 @@ class _Run:
                     self._queue.workers_count = place.workers
                     self._log.workers(place.workers)
 
-    def _planned_code(self) -> PlannedCode | None:
-        is_shipped = self._plan.settings.on is not None
-        return None if self._reuse is None else self._reuse.planned_code(ships_modules=is_shipped)
-
     def _draw(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | Wait | None:
         drawn = self._next(spot, spots)
         if not isinstance(drawn, SubJob):
             return drawn
         self._log.handed_out(drawn.index, drawn.label)
-        share: Share = replace(drawn.payload, measures=self._told.now())
-        return replace(drawn, payload=share, neighbours=self._neighbours_of(drawn))
+        share = instance_of(drawn.payload, Share)
+        if self._told is not None:
+            share = replace(share, measures=self._told.now())
+        is_local = self._plan.settings.on is None
+        return replace(drawn, payload=share, neighbours=None if is_local else self._neighbours_of(drawn))
 
     def _neighbours_of(self, drawn: SubJob) -> range | None:
-        """The neighbours with which a worker elsewhere may fold the result of a sub-job. At the end of a job work is
-        handed out in smaller pieces, so that all workers end together.
+        """Return the neighbours whose results a remote worker may combine with the result of this sub-job.
+
+        Returns None near the end of the job, where smaller units of work let all workers finish at about the same time.
         """
-        share: Share = drawn.payload
+        share = instance_of(drawn.payload, Share)
         if share.is_provisional:
             return None
         indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
-        # Where other wagons do not run, their sums are known, or will be marked as those of a wagon that killed.
+        # A wagon that does not run in this sub-job must have a cached sum, or be a culprit whose sum is marked later.
         is_usual = share.stopped <= self._queue.stopped_at(drawn.index) - set(self._recovery.culprits)
         is_usual &= not (share.is_trial or share.is_lean)
         is_early = indices.stop <= len(self._plan.shares) - left_to
-        return indices if self._plan.settings.on is not None and is_usual and is_early else None
+        return indices if is_usual and is_early else None
 
     def _node_of(self, index: int) -> tuple[FoldNode, range]:
-        """The node in which the result of a sub-job is folded first, and the indices of its sub-jobs."""
+        """Return the node at which a sub-job's result is combined first, and the indices of the node's sub-jobs."""
         node = FoldNode(1, index // FOLD_FAN_IN)
         return node, self._merger.tree.shares_of(node)
 
     def _next(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Wait | None:
-        """The next sub-job, without the wagons whose results are kept; one of which all are kept is not run."""
+        """Return the next sub-job, without the wagons whose results are cached. If all results of a sub-job are cached,
+        it is finished immediately, and the next sub-job is tried.
+        """
         wagons = self._plan.loaded.wagons
         while True:
             drawn = self._queue.draw(spot, spots)
@@ -339,10 +374,12 @@ class _Run:
             if self._reuse is None:
                 if drawn.index not in self._empty:
                     return drawn
-                self._finished_here(drawn.index, ShareResult.without_entries(wagons, drawn.payload.stopped, {}))
+                self._finished_here(
+                    drawn.index, ShareResult.without_entries(wagons, instance_of(drawn.payload, Share).stopped, {})
+                )
                 continue
-            share: Share = drawn.payload
-            # One that is run again has been looked up before.
+            share = instance_of(drawn.payload, Share)
+            # Trials have no cached results, and the cached results of a retried sub-job were looked up before.
             if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
                 return drawn
             together = self._kept_together(drawn.index, share, self._reuse)
@@ -369,12 +406,14 @@ class _Run:
             self._finished_here(drawn.index, found.as_result(one.name for one in self._plan.loaded.wagons))
 
     def _finished_here(self, index: int, result: ShareResult) -> None:
-        """A sub-job that no worker has to run."""
+        """Process the result of a sub-job that needs no worker."""
         with self._interruption.held():
             self._finished(index, result)
 
     def _kept_together(self, index: int, share: Share, reuse: Reuse) -> KeptNeighbours | None:
-        """What is kept of a sub-job and its neighbours as one. If none of these need run, they are done then."""
+        """Look up the cached combined result of a sub-job and its neighbours. If that result is complete, all of these
+        sub-jobs are finished.
+        """
         node, indices = self._node_of(index)
         if index == indices.start and self._done.isdisjoint(indices) and not self._at_work.keys() & set(indices):
             found = reuse.find_neighbours(indices, share)
@@ -397,23 +436,25 @@ class _Run:
             self._times.pop(message.worker, None)
             self._leave_out()
             return
-        value = message.value
         if isinstance(message, Folded):
-            self._note_times(message.worker, value.times)
-            for cost in value.merge_stages:
+            folded = instance_of(message.value, FoldedNeighbours)
+            self._note_times(message.worker, folded.times)
+            for cost in folded.merge_stages:
                 self._merger.costs.add(cost)
-            self._done_together(message.indices, value.result)
-            self._reads(value.result)
+            self._done_together(message.indices, folded.result)
+            if self._reads is not None:
+                self._reads(folded.result)
             if self._reuse is not None:
-                self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], value)
+                self._reuse.keep_neighbours(self._node_of(message.indices.start)[1], folded)
         elif isinstance(message, Finished):
-            self._note_times(message.worker, value.times)
-            self._take_result(message.index, value, place)
-        elif isinstance(value, Learned):
+            result = instance_of(message.value, ShareResult)
+            self._note_times(message.worker, result.times)
+            self._take_result(message.index, result, place)
+        elif isinstance(value := message.value, Learned):
             self._learned(value)
         elif isinstance(value, EmptyParts):
-            # Workers elsewhere say so only when a group is done, and fold the results of neighbours, of which none may
-            # lack.
+            # Ignore empty parts reported by remote workers. The reports arrive only after a whole group, and remote
+            # workers combine neighbouring results, all of which must be present.
             self._empty |= dict.fromkeys(value.indices if self._plan.settings.on is None else (), value.inputs)
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
@@ -421,29 +462,26 @@ class _Run:
             self._log.take(message.worker, value)
 
     def _take_result(self, index: int, result: ShareResult, place: Place) -> None:
+        missing_max = self._plan.settings.allow_missing * len(self._plan.shares)
         if self._queue.learns_apart(index):
             self._queue.finished(index)
         elif self._recovery.is_trial(index):
             self._recovery.trial_finished(index)
-        elif result.error is not None and self._may_be_missing():
-            self._recovery.leave(index, SetAside(Failure.of(result.error)))
+        elif result.error is not None and len(self._recovery.set_aside) + 1 <= missing_max:
+            self._recovery.leave(index, SetAside(SubJobFailure.of(result.error)))
             self._leave_out()
         else:
             self._finished(index, result)
             if result.error is not None or result.interrupted:
                 place.stop()
 
-    def _may_be_missing(self) -> bool:
-        """Whether one more sub-job may be missing."""
-        return len(self._recovery.set_aside) + 1 <= self._plan.settings.allow_missing * len(self._plan.shares)
-
     def _leave_out(self) -> None:
-        """The results behind sub-jobs that were set aside do not wait for them any more."""
+        """Let merging continue without the sub-jobs that were set aside."""
         for index in self._recovery.take_set_aside():
             self._at_work.pop(index, None)
             self._queue.finished(index)
             if index >= len(self._plan.shares):
-                # It was to learn branches for others, which the first of them does now.
+                # The sub-job was an extra one for learning branches; now the first normal sub-job learns the branches.
                 del self._recovery.set_aside[index]
                 continue
             self._done.add(index)
@@ -453,13 +491,10 @@ class _Run:
             else:
                 self._merger.leave_out(index)
 
-    def _missing(self) -> Missing:
-        shares, allowed = self._plan.shares, self._plan.settings.allow_missing
-        hint = "what is done is kept: run it again, or allow so much with --allow-missing"
-        return Missing(shares, self._recovery.set_aside, allowed, hint)
-
-    def _note_times(self, worker: int, times: WorkerTimes) -> None:
-        # The clock of another machine began elsewhere.
+    def _note_times(self, worker: int, times: WorkerTimes | None) -> None:
+        if times is None:
+            return
+        # The clocks of different machines are not comparable, so use the time at which the message arrived.
         is_far = self._plan.settings.on is not None
         self._times[worker] = replace(times, until_s=time.monotonic()) if is_far else times
 
@@ -473,7 +508,7 @@ class _Run:
             self._reuse.keep_learned(learning)
 
     def _use_learning(self, learning: Learning) -> None:
-        """Uses the branches and chunk sizes from now on, also for the sub-job in which they were learned."""
+        """Use learned branches and chunk sizes from now on, also for the sub-job in which they were learned."""
         assert learning.step is not None
         self._plan = learning.plan(self._plan)
         self._merger.shares_are(self._plan.shares)
@@ -496,7 +531,7 @@ class _Run:
 
     def _finished(self, index: int, result: ShareResult) -> None:
         if index in self._done:
-            return  # The first result of a sub-job counts.
+            return  # Only the first result of a sub-job counts.
         self._done.add(index)
         self._log.finished(index, result)
         self._recovery.finished(index)
@@ -504,7 +539,7 @@ class _Run:
         share, kept = self._at_work.pop(index, (self._plan.shares[index], None))
         if kept is not None and not result.is_reused:
             kept.complete(result)
-        if not result.is_reused:
+        if self._reads is not None and not result.is_reused:
             self._reads(result)
         if self._reuse is not None:
             self._reuse.keep(index, share, result)
@@ -515,11 +550,11 @@ class _Run:
         else:
             self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
-            # A signal that reached this worker alone, as when a batch system signals every process.
+            # A signal reached only the worker, for example because a batch system signals every process.
             self._interruption.asked = result.error is None and self._stopped_by is None
 
     def _done_together(self, indices: range, result: FoldedResult) -> None:
-        """Takes the results of neighbours as one; none of them has come before."""
+        """Process the combined result of neighbouring sub-jobs, none of which has a result yet."""
         self._done.update(indices)
         self._log.folded(indices, result)
         for index in indices:
@@ -530,7 +565,7 @@ class _Run:
         self._merger.take_neighbours(result)
 
     def _learn_from(self, index: int, result: ShareResult | FoldedResult) -> None:
-        """Sub-jobs to come use what this one found: round trips, branches, wagons that stopped."""
+        """Use a result in later sub-jobs: round-trip times, branches that were missed, and failed wagons."""
         if self._reuse is not None:
             self._reuse.missed(result.wagons)
         for link in result.links:
@@ -540,30 +575,12 @@ class _Run:
             if share.error is not None:
                 self._queue.wagon_failed(name, index)
 
-    def _record_maker(self, missing: Missing, *, interrupted: bool) -> RecordMaker:
-        return RecordMaker(
-            plan=self._plan,
-            start=self._start,
-            times=self._times,
-            workers_count=self._workers_count,
-            timeline=self._log.timeline(),
-            step_entries=self._queue.step or 0,
-            interrupted=interrupted,
-            lost=self._lost,
-            missing=missing,
-            repeated=self._repeated,
-            told=self._told,
-            provenance=self._inquiry.answer(),
-            command=self._command,
-            not_reusable=self._reuse.unknown if self._reuse is not None else {},
-            reuse_notes=[*self._reuse_notes, *(self._reuse.notes if self._reuse is not None else [])],
-        )
-
 
 def _size_bytes(share: Share) -> int:
     return sum(one.size_bytes or 0 for one in share.files) // share.parts
 
 
-def _has_failed(result: ShareResult) -> bool:
-    """Whether a sub-job could not read all of its files, which may be for its machine."""
+def _has_failed(value: object) -> bool:
+    """Return whether a sub-job could not read all of its files, perhaps because of the machine on which it ran."""
+    result = instance_of(value, ShareResult)
     return result.error is not None or (bool(result.skipped) and not result.interrupted)

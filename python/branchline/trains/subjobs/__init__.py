@@ -1,1 +1,1 @@
-"""Sub-jobs of a train: the dataset is cut into shares, which workers draw and whose results are folded."""
+"""Sub-jobs of a train: the dataset is split into shares, workers draw the shares, and their results are combined."""

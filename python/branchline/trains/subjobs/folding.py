@@ -1,8 +1,8 @@
-"""Folds the results of neighbouring sub-jobs into one, which folds with its own neighbours in the same way.
+"""Combines ("folds") the results of neighbouring sub-jobs, along a fixed tree that ends with a single result.
 
-`Merger` folds what the sub-jobs bring back along a fixed tree of neighbours, in whatever order the results come.
-`NeighbourFolding` does so in a worker that has all results of a group: one result travels instead of twenty.
-`MergeCosts` records what each stage of the merge costs.
+`Merger` folds results in the job's process, in whatever order they arrive. `NeighbourFolding` folds in a worker that
+has all results of a group, so that one result is transferred instead of twenty. `MergeCosts` records the cost of each
+merge stage.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import FOLD_FAN_IN
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Finished, Folded, Held, Message, SubJob
@@ -25,7 +26,7 @@ from branchline.records.sensors.record import (
     WagonFault,
 )
 from branchline.records.sensors.storage_counts import added_troubles, distinct_links
-from branchline.trains.subjobs.record_sums import RecordTable, added_sites, companions_missing
+from branchline.trains.subjobs.share_records import RecordTable, added_sites, companions_missing
 from branchline.trains.subjobs.share_result import ReadRecords, ShareResult, WagonShare, WorkerTimes
 from branchline.trains.subjobs.shares import Share
 from branchline.trains.sums.accumulators import CannotAddError, Total
@@ -35,7 +36,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 @dataclass(frozen=True)
 class SharePlace:
-    """The file with which a sub-job begins; its entries only where it reads some of them."""
+    """The first file of a sub-job, and the entries that the sub-job reads if it does not read the whole file."""
 
     path: str | None = None
     entry_start: int | None = None
@@ -43,18 +44,20 @@ class SharePlace:
 
     @classmethod
     def of(cls, share: Share) -> SharePlace:
-        """The place of a share."""
+        """Return the first file and entries of a share."""
         file = share.files[0]
         return cls(file.path) if file.entry_stop is None else cls(file.path, file.entry_start, file.entry_stop)
 
 
 @dataclass
 class FoldedResult(ReadRecords):
-    """What the sub-jobs from ``first`` to before ``last`` brought back, as one.
+    """The combined result of the sub-jobs ``first`` to ``last`` (exclusive).
 
-    A wagon that failed has the sum from before its first failing chunk in the dataset. ``subjobs_done`` are those that
-    came to their end: fewer than the range has where some are missing; ``subjobs_reused`` are those of them that come
-    from an earlier run as a whole. ``place`` is where the first of them begins.
+    - The sum of a failed wagon ends before the first failing chunk in dataset order.
+    - ``subjobs_done`` is the number of completed sub-jobs, which may be smaller than the number of sub-jobs in the
+      range.
+    - ``subjobs_reused`` is the number of sub-jobs taken entirely from an earlier run.
+    - ``place`` is the first file and entries of sub-job ``first``.
     """
 
     first: int
@@ -67,7 +70,7 @@ class FoldedResult(ReadRecords):
 
     @classmethod
     def of(cls, index: int, share: Share, result: ShareResult, stopped: Mapping[str, WagonFault]) -> FoldedResult:
-        """The result of one sub-job. ``stopped`` are the wagons that did not even begin."""
+        """Return the result of one sub-job. ``stopped`` are the wagons that failed before the start."""
         wagons = {
             name: replace(one, total=None, error=stopped[name]) if name in stopped else one
             for name, one in result.wagons.items()
@@ -86,9 +89,10 @@ class FoldedResult(ReadRecords):
 
 
 def fold(parts: Sequence[FoldedResult]) -> FoldedResult:
-    """The results of neighbours, in their order, as one; the parts stay as they are. Raises ValueError without parts.
+    """Fold the results of neighbouring sub-jobs, in order, without changing the parts. Raises ValueError if there are
+    no parts.
 
-    Sums depend on how parts are grouped: `branchline.jobs.fold_tree.FoldTree` says which parts go together.
+    Sums depend on how the parts are grouped; `branchline.jobs.fold_tree.FoldTree` determines the groups.
     """
     folding = Folding()
     for part in parts:
@@ -97,7 +101,9 @@ def fold(parts: Sequence[FoldedResult]) -> FoldedResult:
 
 
 class Folding:
-    """``fold``, one part after the other; results of parts that were added are not held any longer."""
+    """Folds one result at a time, with the same outcome as ``fold``. Does not keep references to the parts that were
+    added.
+    """
 
     def __init__(self) -> None:
         self._folded: FoldedResult | None = None
@@ -106,7 +112,7 @@ class Folding:
         self._branches: RecordTable[BranchRecord] = RecordTable("name")
 
     def add(self, part: FoldedResult) -> None:
-        """Adds a part behind all that were added before."""
+        """Add the next part."""
         if self._folded is None:
             empty = {name: WagonShare(requires=share.requires) for name, share in part.wagons.items()}
             self._folded = FoldedResult(part.first, part.last, empty, part.place)
@@ -119,7 +125,7 @@ class Folding:
         self._branches.add(part.branches)
         folded.skipped += part.skipped
         folded.recovered |= part.recovered
-        # Most parts have none of these, and parts without entries nothing at all.
+        # Most parts have no records of the following kinds, and parts without entries have no records at all.
         if part.companions_missing:
             folded.companions_missing = companions_missing([*folded.companions_missing, *part.companions_missing])
         if part.troubles:
@@ -137,9 +143,9 @@ class Folding:
         folded.error = folded.error or part.error
 
     def result(self) -> FoldedResult:
-        """All parts as one. Raises ValueError if there was none."""
+        """Return the combined result. Raises ValueError if no part was added."""
         if self._folded is None:
-            raise ValueError("there are no results to fold")
+            raise ValueError("no results to fold")
         for name, share in self._folded.wagons.items():
             try:
                 share.total = self._totals[name].value
@@ -167,21 +173,21 @@ class Folding:
         try:
             self._totals[name].add(share.total)
         except CannotAddError as error:
-            what = f"the result of a sub-job cannot be added to those before: {error}"
+            what = f"the result of a sub-job cannot be added to the sum: {error}"
             total.error = WagonFault(type(error).__name__, what, **vars(place))
             return
         total.events += share.events
         total.chunks += share.chunks
         total.error = share.error
         if total.error is not None and total.error.path is None:
-            # A sum that did not arrive.
+            # An error without a path means that the sum was lost in transfer.
             total.error = replace(total.error, **vars(place))
 
 
 class Merger:
-    """Folds results as soon as their neighbours before them are there, so that few wait in memory.
+    """Folds each result as soon as all results before it have arrived, so that few results are kept in memory.
 
-    Results may come as those of sub-jobs or of whole nodes of the tree that were folded elsewhere.
+    Accepts results of single sub-jobs, and results of whole nodes of the tree that were folded elsewhere.
     """
 
     def __init__(
@@ -191,45 +197,49 @@ class Merger:
         stopped: Mapping[str, WagonFault],
         looked_at: Iterable[FileRecord] = (),
     ) -> None:
-        """``stopped`` are the wagons that did not even begin, ``looked_at`` what was read before the first sub-job."""
+        """Create a merger. ``stopped`` are the wagons that failed before the start. ``looked_at`` are records of reads
+        before the first sub-job.
+        """
         self.shares_are(shares)
         self.costs = MergeCosts()
         self._wagons = wagons
         self._stopped = stopped
         self._looked_at = list(looked_at)
         self._open: dict[FoldNode, _OpenNode] = {}
-        # What earlier runs kept of wagons that do not run in the sub-jobs of a node.
+        # Cached results of wagons that do not run in a node's sub-jobs, by node.
         self._kept: dict[FoldNode, Mapping[str, WagonShare]] = {}
         self._whole: FoldedResult | None = None
 
     def shares_are(self, shares: list[Share]) -> None:
-        """Sets the sub-jobs whose results come, before the first of them."""
+        """Set the sub-jobs. Must be called before the first result arrives."""
         self.tree = FoldTree(len(shares))
         self._shares = shares
 
     @property
     def waiting_count(self) -> int:
-        """How many results wait for one before them."""
+        """Number of results that wait for an earlier result."""
         return sum(len(one.waiting) for one in self._open.values())
 
     def take(self, index: int, result: ShareResult) -> None:
-        """Takes the result of a sub-job."""
+        """Add the result of a sub-job."""
         self.take_folded(FoldNode(0, index), FoldedResult.of(index, self._shares[index], result, self._stopped))
 
     def leave_out(self, index: int) -> None:
-        """A sub-job has no result: those behind it are folded without it."""
+        """Continue without the result of a sub-job."""
         nothing = {one.name: WagonShare(requires=one.requires) for one in self._wagons}
         place = SharePlace.of(self._shares[index])
         self.take_folded(FoldNode(0, index), FoldedResult(index, index + 1, nothing, place))
 
     def take_neighbours(self, result: FoldedResult) -> None:
-        """Takes the results of the first sub-jobs of a node, or of all of them, as one; none of them was taken yet."""
+        """Add the combined result of the first few sub-jobs of a node, or of all its sub-jobs. No result of these
+        sub-jobs may have been added before.
+        """
         node = FoldNode(1, result.first // FOLD_FAN_IN)
         indices = self.tree.shares_of(node)
         if result.last == indices.stop:
             self.take_folded(node, result)
             return
-        # One behind the other they add up as if each came alone.
+        # Continue the sum with this result. The total is the same as if the results had been added one at a time.
         opened = self._open.setdefault(node, _OpenNode(indices.start))
         with self.costs.folding(1):
             opened.folding.add(result)
@@ -237,11 +247,13 @@ class Merger:
         self._fold_waiting(node, opened)
 
     def complete(self, node: FoldNode, wagons: Mapping[str, WagonShare]) -> None:
-        """The sums of these wagons over a node are known; its sub-jobs come without them."""
+        """Set the known sums of some wagons over a node. The results of the node's sub-jobs do not contain these
+        wagons.
+        """
         self._kept[node] = wagons
 
     def take_folded(self, node: FoldNode, result: FoldedResult) -> None:
-        """Takes the result of a whole node, and folds what is whole by that."""
+        """Add the result of a whole node, and fold all nodes that are then complete."""
         result.wagons |= self._kept.pop(node, {})
         parent = self.tree.parent_of(node)
         if parent is None:
@@ -265,13 +277,15 @@ class Merger:
             opened.folding.add(opened.waiting.pop(index))
 
     def _close(self, node: FoldNode) -> None:
-        """Nothing more comes to this node."""
+        """Finish a node, and add its result to the parent node."""
         with self.costs.folding(node.stage, nodes=1):
             result = self._open.pop(node).folding.result()
         self.take_folded(node, result)
 
     def finish(self) -> FoldedResult:
-        """All that has come, as one; also what is behind a gap, as it is after an error or Ctrl-C."""
+        """Return the combined result of everything added. Results that follow a gap are included, for example after an
+        error or Ctrl-C.
+        """
         for stage in range(1, self.tree.stages + 1):
             for node in sorted(one for one in self._open if one.stage == stage):
                 opened = self._open[node]
@@ -290,7 +304,7 @@ class Merger:
 
 @dataclass
 class _OpenNode:
-    """A node of which parts are missing. Parts behind a missing one wait."""
+    """A node with missing parts. Parts after the first missing part wait in ``waiting``."""
 
     next_index: int
     folding: Folding = field(default_factory=Folding)
@@ -298,10 +312,10 @@ class _OpenNode:
 
 
 class NeighbourFolding:
-    """Folds the results of a worker's sub-jobs with those of their neighbours, from the first one on in their order.
+    """Folds the results of neighbouring sub-jobs that one worker runs, in order from the first one.
 
-    A result that is not usual is handed over alone, behind the neighbours before it: an error, a file that was skipped,
-    a wagon that stopped. ``faults`` are the wagons that did not even begin.
+    Unusual results are sent separately, after the neighbours before them: results with errors, skipped files or stopped
+    wagons. ``faults`` are the wagons that failed before the start.
     """
 
     def __init__(self, faults: Mapping[str, WagonFault], worker: int) -> None:
@@ -316,7 +330,7 @@ class NeighbourFolding:
         self._costs = MergeCosts()
 
     def take(self, subjob: SubJob, result: ShareResult) -> Iterator[Message]:
-        """Takes the result of the next sub-job, and yields what is to be handed over now."""
+        """Add the result of the next sub-job, and yield the messages to send now."""
         if not self._is_next(subjob) or not self._is_usual(result) or result.not_run != self._not_run:
             yield from self.end()
         if not self._is_next(subjob) or not self._is_usual(result):
@@ -324,7 +338,7 @@ class NeighbourFolding:
             return
         self._neighbours = subjob.neighbours or range(0)
         self._times, self._not_run = result.times, result.not_run
-        share: Share = subjob.payload
+        share = instance_of(subjob.payload, Share)
         self._shares.append(KeptShare.of(result, share))
         self._inputs.append(result.inputs)
         with self._costs.folding(1, results=1):
@@ -335,7 +349,7 @@ class NeighbourFolding:
             yield Held(subjob.index)
 
     def end(self) -> Iterator[Message]:
-        """Hands over what is folded so far."""
+        """Yield the result folded so far, if there is one, and start again."""
         if self._shares:
             first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
             with self._costs.folding(1, nodes=int(is_whole)):
@@ -349,7 +363,9 @@ class NeighbourFolding:
         self._inputs = []
 
     def _is_next(self, subjob: SubJob) -> bool:
-        """Whether a sub-job follows on those that are folded, or is the first of its neighbours."""
+        """Return whether a sub-job follows the folded sub-jobs or, if there are none, is the first of its group of
+        neighbours.
+        """
         if not self._shares:
             return subjob.neighbours is not None and subjob.index == subjob.neighbours.start
         return subjob.neighbours == self._neighbours and subjob.index == self._neighbours.start + len(self._shares)
@@ -369,7 +385,9 @@ class NeighbourFolding:
 
 @dataclass(frozen=True)
 class KeptShare:
-    """What a sub-job brings back besides the sums of its wagons; ``files`` are (path, entries, events)."""
+    """The cacheable parts of a sub-job's result, except for the sums of wagons. ``files`` are tuples of path, entries
+    and events.
+    """
 
     events: int
     files: tuple[tuple[str, int | None, int], ...]
@@ -378,7 +396,7 @@ class KeptShare:
 
     @classmethod
     def of(cls, result: ShareResult, share: Share) -> KeptShare:
-        """That of a sub-job that is whole."""
+        """Return the cacheable parts of a complete sub-job's result."""
         own = {one.path for one in share.files}
         files = tuple((one.path, one.entries, one.events) for one in result.files if one.path in own)
         return cls(result.events, files, tuple(result.companions_missing), dict(result.recovered))
@@ -386,8 +404,12 @@ class KeptShare:
 
 @dataclass(frozen=True)
 class FoldedNeighbours:
-    """The result of neighbours as one, what each of them brought back besides, the wagons that ran in none of them,
-    the clock of their worker, and what the folding cost it.
+    """The combined result of neighbouring sub-jobs.
+
+    - ``shares`` are further results of each sub-job.
+    - ``not_run`` are the wagons that did not run.
+    - ``times`` are the times of the worker.
+    - ``merge_stages`` is the cost of folding.
     """
 
     result: FoldedResult
@@ -395,12 +417,12 @@ class FoldedNeighbours:
     not_run: frozenset[str] = frozenset()
     times: WorkerTimes | None = None
     merge_stages: tuple[MergeStage, ...] = ()
-    #: The identities of the local files that each of them read.
+    #: Identities of the local files that each sub-job read, by path.
     inputs: tuple[dict[str, str], ...] = ()
 
 
 class MergeCosts:
-    """Adds up, for each stage of the merge, the results that were folded and the seconds that it took."""
+    """Adds up the number of folded results, and the time of each merge stage."""
 
     def __init__(self, stages: Iterable[MergeStage] = ()) -> None:
         self._stages: dict[int, MergeStage] = {}
@@ -408,7 +430,7 @@ class MergeCosts:
             self.add(one)
 
     def add(self, cost: MergeStage) -> None:
-        """Adds what a stage cost, also elsewhere."""
+        """Add the cost of a stage, which may have been spent in another process."""
         known = self._stages.get(cost.stage, MergeStage(cost.stage))
         self._stages[cost.stage] = replace(
             known,
@@ -419,7 +441,7 @@ class MergeCosts:
 
     @contextmanager
     def folding(self, stage: int, results: int = 0, nodes: int = 0) -> Iterator[None]:
-        """Adds the time of the block, in which this many results are folded and nodes become whole."""
+        """Add the time of the block, in which ``results`` results are folded and ``nodes`` nodes are completed."""
         begin_s = time.perf_counter()
         try:
             yield
@@ -427,5 +449,5 @@ class MergeCosts:
             self.add(MergeStage(stage, results, nodes, time.perf_counter() - begin_s))
 
     def stages(self) -> list[MergeStage]:
-        """One value for each stage in which something was folded, the first stage first."""
+        """Return the costs of the stages in order. Stages without folding are left out."""
         return [self._stages[stage] for stage in sorted(self._stages)]

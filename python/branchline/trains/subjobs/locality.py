@@ -1,11 +1,12 @@
-"""Which replica a worker reads first, and what it read at which storage element.
+"""Chooses the replica that a worker reads first, and records which storage elements it read from.
 
-Measures of a control room can change that while a train runs: to avoid a replica, or to stage files. They hold for
-sub-jobs that begin later.
+While a train runs, a control room can send measures that change this choice: avoid a replica, or stage files. They
+affect only sub-jobs that start later.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from branchline import _core
 from branchline.base.limits import MEASURES_RECORDED_MAX
 from branchline.errors import BranchlineError
-from branchline.jobs.sites import Distances, RoundTrip, SiteMap, Spot, nearness_of, own_spot
+from branchline.jobs.sites import Distances, RoundTrip, SiteMap, Spot, nearness_of
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.elements import LOCAL_ELEMENT, ElementSites, ReplicaRank
@@ -24,14 +25,15 @@ from branchline.reading.sources import ReplicaReading
 from branchline.records.sensors.job_measures import AVOID, STAGE, JobMeasure, JobMeasures, MeasureRecord, added_measures
 from branchline.records.sensors.record import FileRecord, SiteReading
 from branchline.records.sensors.storage_counts import links_chosen
+from branchline.records.sensors.this_process import host
 
-#: The storage element of a location, as pages name it.
+#: A function that returns the displayed name of the storage element of a location.
 ElementOf = Callable[[str, ElementSites], str]
 
 
 @dataclass
 class Locality:
-    """A worker's own spot, and how far storage elements are from it."""
+    """A worker's location, and its distances to storage elements."""
 
     spot: Spot
     sites: SiteMap
@@ -43,38 +45,42 @@ class Locality:
 
     @classmethod
     def here(cls, access: Access) -> Locality:
-        """That of this process; a site's file that is wrong was refused when the job began."""
+        """Return the locality of this process. An invalid site file is ignored, because it was rejected when the job
+        started.
+        """
         try:
-            return cls(own_spot(), SiteMap.load(), access)
+            sites = SiteMap.load()
+            return cls(Spot.of(host(), os.environ, sites), sites, access)
         except BranchlineError:
             return cls(Spot(), SiteMap(), access)
 
     def learn(self, round_trips: Iterable[RoundTrip]) -> None:
-        """Takes over what other workers at this site have measured."""
+        """Add round-trip times measured by other workers at this site."""
         for one in round_trips:
             self.distances.measured(self.spot.site, one.server, one.took_s)
 
     def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
-        """What measures make of the reading of files here."""
+        """Return the effect of measures on how this worker reads files."""
+        if not measures:
+            return Obedience(self.access)
 
         def distance_s(location: str, file: DataFile) -> float:
             return self.distances.round_trip_s(self.spot, location, file.sites)
 
         return obedience(files, measures, self.access, self.spot.site, self._element, distance_s)
 
-    def prefer_near(self, files: Iterable[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
-        """Has the engine open the nearest replica of each file first. The nearest ``skipped`` storage elements come
-        last: workers were silent over what they read there. The locations ``avoided`` come behind all others.
+    def prefer_near(self, files: Sequence[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
+        """Make the reader open the nearest replica of each file first. ``files`` have replicas.
+
+        Storage elements from which workers timed out are moved to the end: ``skipped`` is their number, counted from
+        the nearest element. The ``avoided`` locations come after all others.
         """
-        several = [one for one in files if one.replicas]
-        if not several:
-            return
         self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
-        ranks = self._turned(several, skipped, avoided) if skipped else self._by_distance(several, avoided)
+        ranks = self._turned(files, skipped, avoided) if skipped else self._by_distance(files, avoided)
         _core.prefer_replicas([ReplicaRank(*one) for one in ranks.items()])
 
     def _by_distance(self, files: Sequence[DataFile], avoided: Collection[str]) -> dict[str, int]:
-        """The ranks of replicas by how their locations begin; those that are equally near share one."""
+        """Return the ranks of replicas by location prefix. Replicas at the same distance share a rank."""
         far_s = {
             (_replica_key(file, location), location): self.distances.round_trip_s(self.spot, location, file.sites)
             for file in files
@@ -82,13 +88,13 @@ class Locality:
         }
         distances = sorted(set(far_s.values()))
         ranks = {names[0]: distances.index(took_s) for names, took_s in far_s.items() if names[1] not in avoided}
-        # The whole location holds before how it begins.
+        # Rank avoided replicas by full location, which takes precedence over a prefix.
         last = {names[1]: len(distances) + distances.index(far_s[names]) for names in far_s if names[1] in avoided}
         return ranks | last
 
     def _turned(self, files: Iterable[DataFile], skipped: int, avoided: Collection[str]) -> dict[str, int]:
-        """The same where of each file the nearest replicas come last. No two of a file share a rank: the engine would
-        take the one that is listed first again.
+        """Return ranks as ``_by_distance`` does, but move the ``skipped`` nearest replicas of each file to the end.
+        Replicas of a file must not share a rank, or the reader would choose the first listed replica again.
         """
         ranks: dict[str, int] = {}
         for file in files:
@@ -102,7 +108,7 @@ class Locality:
         return ranks
 
     def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
-        """What was read of a file, by storage element; the record gets the element and the replica that it was."""
+        """Return the reads of a file by storage element. Sets the storage element and the replica in the record."""
         listed = ElementSites() if file is None else file.sites
         if not replicas:
             record.storage_element = self._element(record.path, listed)
@@ -110,7 +116,7 @@ class Locality:
             whole.files, whole.bytes_read = 1, record.bytes_read
             whole.wall_s, whole.fetch_s = record.wall_s, record.fetch_s
             return [whole]
-        # A companion's replicas are not in the list: its path stands for them.
+        # The dataset list does not contain a companion's replicas, so use the companion's path instead.
         locations = () if file is None else file.locations
         by_shown = {without_secrets(one): one for one in locations}
         most = max(replicas, key=lambda one: one.bytes_read)
@@ -138,30 +144,33 @@ class Locality:
 
     @staticmethod
     def _element(location: str, listed: ElementSites) -> str:
-        """As the list names it, else the server or the mount."""
+        """Return the storage element according to the dataset list, or else the server or mount."""
         element = listed.element_of(location)
         return storage_element(location) if element == LOCAL_ELEMENT else element
 
 
 def _replica_key(file: DataFile, location: str) -> str:
-    """What the engine knows a replica by: its storage element, or all of a path."""
+    """Return the reader's key for a replica: its storage element or, for a local file, the whole path."""
     element = file.sites.element_of(location)
     return location if element == LOCAL_ELEMENT else element
 
 
 class MeasuresTold:
-    """The measures that a job was told of; one thread tells, and others ask. ``refuses`` says why none is obeyed."""
+    """The current measures of a control room, set by one thread and read by other threads. If no measures are followed,
+    ``refuses`` is the reason.
+    """
 
     def __init__(self, refuses: str = "") -> None:
         self._refuses = refuses
         self._lock = threading.Lock()
-        # With the ends by ``time.monotonic``: a control room that is away cannot undo any.
+        # Measures with their end times (``time.monotonic``), so that they expire even if the control room is
+        # unreachable.
         self._in_force: list[tuple[JobMeasure, float]] = []
         self._heard: dict[int, MeasureRecord] = {}
         self._ignored = 0
 
     def tell(self, told: JobMeasures) -> None:
-        """These are in force from now on, and no others."""
+        """Replace the measures in force."""
         now_s = time.monotonic()
         with self._lock:
             self._in_force = [(one, now_s + one.seconds_left) for one in told.in_force]
@@ -171,21 +180,23 @@ class MeasuresTold:
                     self._heard.setdefault(one.number, replace(MeasureRecord.of(one), refused=self._refuses))
 
     def now(self) -> tuple[JobMeasure, ...]:
-        """Those that a sub-job which begins now obeys."""
+        """Return the measures for a sub-job that starts now."""
         if self._refuses:
             return ()
         now_s = time.monotonic()
         with self._lock:
-            # What is left of their time would make equal measures differ.
+            # Leave out the remaining time, so that equal measures compare equal.
             return tuple(replace(one, seconds_left=0.0) for one, end_s in self._in_force if now_s < end_s)
 
     @property
     def ignored(self) -> int:
-        """How many of an answer were not understood, at most."""
+        """Number of measures that this version does not understand: the maximum over all answers of the control
+        room.
+        """
         return self._ignored
 
     def with_heard(self, obeyed: Sequence[MeasureRecord]) -> list[MeasureRecord]:
-        """What was done about each measure that the job was told of, also where that is nothing."""
+        """Return one record per measure that the job received, whether or not the measure had an effect."""
         with self._lock:
             heard = list(self._heard.values())
         return added_measures([*heard, *obeyed])
@@ -193,7 +204,9 @@ class MeasuresTold:
 
 @dataclass(frozen=True)
 class Obedience:
-    """What measures make of the reading of some files: replicas that come last, how files are read, and a record."""
+    """The effect of measures on reading some files: the locations of replicas to try last, the access, and records of
+    the measures.
+    """
 
     access: Access
     avoided: frozenset[str] = frozenset()
@@ -208,7 +221,9 @@ def obedience(
     element_of: ElementOf,
     distance_s: Callable[[str, DataFile], float],
 ) -> Obedience:
-    """What the measures make of files that workers at a site read. ``distance_s`` says how far a location is."""
+    """Return the effect of measures on files read by workers at a site. ``distance_s`` returns the round-trip time to a
+    location.
+    """
     own = [one for one in measures if one.is_for(site)]
     if not own:
         return Obedience(access)
@@ -234,13 +249,8 @@ def obedience(
                 records[one.number].refused = refused
                 records[one.number].files += not refused
                 is_staged |= not refused
-    return Obedience(
-        replace(access, mode="stage") if is_staged else access, frozenset(avoided), _of_now(records.values())
-    )
-
-
-def _of_now(records: Collection[MeasureRecord]) -> list[MeasureRecord]:
-    """Those that say anything, with the time."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    told = [one for one in records if one.files or one.without_other or one.refused]
-    return [replace(one, first=now, last=now) for one in told]
+    # Keep only records of measures that had an effect or were not followed, and add the time.
+    told = [one for one in records.values() if one.files or one.without_other or one.refused]
+    told = [replace(one, first=now, last=now) for one in told]
+    return Obedience(replace(access, mode="stage") if is_staged else access, frozenset(avoided), told)

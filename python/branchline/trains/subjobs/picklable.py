@@ -1,11 +1,10 @@
-"""Whether a wagon can be sent to worker processes, and which of its attributes cannot."""
+"""Checks whether a wagon can be sent to worker processes, and finds the attribute that cannot be pickled."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
 from types import FunctionType
-from typing import Any
 
 from branchline.base.texts import message_of
 from branchline.errors import WagonError
@@ -13,23 +12,24 @@ from branchline.trains.subjobs.share_result import CannotPickleError, pickled_by
 from branchline.trains.wagons.variations import VariedWagon
 from branchline.trains.wagons.wagons import FunctionWagon, Wagon
 
-#: Attributes inside attributes that are looked at, so that objects that refer to each other come to an end.
+#: Maximum depth of the search for the attribute. The limit also ends cycles of references.
 _DEPTH_MAX = 12
 
-HINT = "make it in the wagon's method setup(), which each worker calls once"
+HINT = "create it in the wagon's method setup(), which each worker calls once"
 
 
 def pickling_error(wagon: Wagon) -> WagonError | None:
-    """Return why a wagon cannot be pickled, with the path of the attribute; None if it can.
+    """Return why a wagon cannot be pickled, with the path of the attribute; None if the wagon can be pickled.
 
-    A wagon that cannot be pickled travels without the user's object: it does not run.
+    Sets the wagon's attribute ``travels``. A wagon that cannot be pickled is sent without the user's object and does
+    not run.
     """
     wagon.travels = True
     error = _error_of(wagon)
     if error is None:
         return None
     wagon.travels = False
-    thing: Any = wagon.thing
+    thing = wagon.thing
     while isinstance(thing, VariedWagon):
         thing = thing.thing
     if isinstance(thing, FunctionWagon):
@@ -38,7 +38,7 @@ def pickling_error(wagon: Wagon) -> WagonError | None:
     return WagonError(f"cannot be sent to workers: {path} is a {kind}, which cannot be pickled ({error})", hint=HINT)
 
 
-def _error_of(value: Any) -> str | None:
+def _error_of(value: object) -> str | None:
     try:
         pickled_bytes(value)
     except CannotPickleError as error:
@@ -46,7 +46,7 @@ def _error_of(value: Any) -> str | None:
     return None
 
 
-def _culprit(value: Any, path: str, depth: int) -> tuple[str, str]:
+def _culprit(value: object, path: str, depth: int) -> tuple[str, str]:
     """Return the path and the type of the innermost part of a value that cannot be pickled."""
     for name, part in _parts(value) if depth else ():
         if _error_of(part) is not None:
@@ -55,8 +55,10 @@ def _culprit(value: Any, path: str, depth: int) -> tuple[str, str]:
     return path, kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of a value that are pickled with it, with how they are written behind it."""
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """Yield the parts of a value that are pickled with it. Each part comes with the suffix of the expression for it,
+    such as ``.name``.
+    """
     if isinstance(value, Mapping):
         yield from ((f"[{key!r:.40}]", one) for key, one in value.items())
     elif isinstance(value, list | tuple | set | frozenset):

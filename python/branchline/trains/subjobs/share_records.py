@@ -1,12 +1,15 @@
-"""The records that one sub-job collects while its chunks go by."""
+"""The records that a sub-job collects while it processes chunks, and sums of records: one record per file and per
+branch.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, Generic, TypeVar
 
+from branchline.base.limits import MISSING_NAMED
 from branchline.base.plain import record_of
 from branchline.reading.datasets.data_file import DataFile, storage_element
 from branchline.reading.datasets.identity import is_other_version, opened_identity, version_of
@@ -14,16 +17,139 @@ from branchline.reading.locations import is_url
 from branchline.reading.sources import FileReading, ReplicaReading, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
-from branchline.records.sensors.record import BranchRecord, FileRecord, MissingCompanion, SiteReading, SkippedFile
+from branchline.records.sensors.record import (
+    BranchRecord,
+    FileRecord,
+    MissingCompanion,
+    SiteReading,
+    SkippedFile,
+    StorageRecord,
+    StorageRemark,
+    Totals,
+)
 from branchline.records.sensors.storage_counts import take_troubles
 from branchline.records.sensors.this_process import host
 from branchline.trains.subjobs.locality import Locality
-from branchline.trains.subjobs.record_sums import RecordTable, added_sites
 from branchline.trains.subjobs.share_result import ShareResult
+
+# Fields that describe the file itself, and are therefore not added up when a file is read in several parts.
+_OF_THE_FILE = ("entries", "size_bytes")
+
+Record = TypeVar("Record", FileRecord, BranchRecord)
+
+
+class RecordTable(Generic[Record]):
+    """Records by name. If a record with the same name exists, the numbers in both records are added. ``key`` is the
+    field with the name.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._records: dict[str, Record] = {}
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Add records, in order."""
+        for record in records:
+            name = getattr(record, self._key)
+            known = self._records.get(name)
+            if known is None:
+                self._records[name] = replace(record)
+                continue
+            for one in fields(record):
+                setattr(known, one.name, _added(one.name, getattr(known, one.name), getattr(record, one.name)))
+
+    def as_list(self) -> list[Record]:
+        """Return all records, in the order in which their names were first added."""
+        return list(self._records.values())
+
+
+def _added(field: str, first: Any, second: Any) -> object:
+    if first is None or second is None:
+        return second if first is None else first
+    if field in _OF_THE_FILE:
+        return max(first, second)
+    if isinstance(first, (int, float)) and isinstance(second, (int, float)) and not isinstance(first, bool):
+        return first + second
+    if isinstance(first, list):
+        return [*first, *(one for one in second if one not in first)]
+    if isinstance(first, str) and isinstance(second, str) and first != second:
+        return first if not second or second in first.split(", ") else f"{first}, {second}" if first else second
+    return first
+
+
+def totals_of(files: Iterable[FileRecord]) -> Totals:
+    """Return the totals over all files."""
+    totals = Totals()
+    for record in files:
+        totals.add(record)
+    return totals
+
+
+def storage_elements(files: Iterable[FileRecord]) -> list[StorageRecord]:
+    """Return the reads from each storage element, according to the records of the files."""
+    elements: dict[str, StorageRecord] = {}
+    for record in files:
+        if record.subjobs_reused and not record.subjobs:
+            continue
+        element = elements.setdefault(record.storage_element, StorageRecord(record.storage_element))
+        element.files += 1
+        element.add_requests(record)
+    return list(elements.values())
+
+
+def added_sites(readings: Iterable[SiteReading]) -> list[SiteReading]:
+    """Return one record per site and storage element, sorted by these."""
+    added: dict[tuple[str, str], SiteReading] = {}
+    for one in readings:
+        known = added.setdefault((one.site, one.storage_element), SiteReading(one.site, one.storage_element))
+        known.nearness = one.nearness
+        known.files += one.files
+        known.bytes_read += one.bytes_read
+        known.failures += one.failures
+        known.wall_s += one.wall_s
+        known.fetch_s += one.fetch_s
+    return [added[key] for key in sorted(added)]
+
+
+def storage_remarks(files: Iterable[FileRecord]) -> list[StorageRemark]:
+    """Return the remarks of the storage layer: each sentence once, with the number of files that it concerns."""
+    remarks: dict[str, StorageRemark] = {}
+    for record in files:
+        for text in record.remarks:
+            remarks.setdefault(text, StorageRemark(text)).files += 1
+    return list(remarks.values())
+
+
+def companions_missing(missing: Iterable[MissingCompanion]) -> list[MissingCompanion]:
+    """Return one record per companion that has no entries for some events: the number of these events, and the first
+    ones.
+    """
+    companions: dict[str, MissingCompanion] = {}
+    for record in missing:
+        known = companions.setdefault(record.name, MissingCompanion(record.name))
+        known.events_missing += record.events_missing
+        known.first = [*known.first, *record.first][:MISSING_NAMED]
+    return list(companions.values())
+
+
+def skipped_files(skipped: Iterable[SkippedFile]) -> list[SkippedFile]:
+    """Return one record per skipped file. The lost entries of a file's parts are added up; None if they are unknown for
+    any part.
+    """
+    files: dict[str, SkippedFile] = {}
+    for record in skipped:
+        known = files.get(record.path)
+        if known is None:
+            files[record.path] = replace(record)
+        elif known.entries_lost is None or record.entries_lost is None:
+            known.entries_lost = None
+        else:
+            known.entries_lost += record.entries_lost
+    return list(files.values())
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:
-    """The record of a tree that was only looked at: what its opening read."""
+    """Return the record of opening a tree, from which no data are read."""
     with ChunkStream([tree.source(0, 0)], []) as stream:
         for _ in stream:
             pass
@@ -33,7 +159,7 @@ def opening_of(tree: Tree) -> list[FileRecord]:
 
 
 class ShareRecords:
-    """Files, branches and skipped files of one sub-job, which reads ``files``."""
+    """The records of one sub-job, which reads ``files``: files, branches and skipped files."""
 
     def __init__(self, worker: int, locality: Locality, files: Iterable[DataFile] = ()) -> None:
         self._worker = worker
@@ -48,11 +174,14 @@ class ShareRecords:
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
         self._entries: dict[str, int] = {}
-        #: By path, the versions of files at servers that are others than the dataset says.
+        #: Files that were read but are not in the dataset, or whose version differs from the one in the dataset: a
+        #: description of what was read, by path.
         self.other_versions: dict[str, str] = {}
 
     def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
-        """A chunk was waited for since ``begin_s``, without what warming up took, and is worked through now."""
+        """Record a processed chunk. ``begin_s`` is the time at which the wait for the chunk started, shifted by the
+        warm-up time so that warming up is not counted.
+        """
         path = chunk.path
         self._entries[path] = chunk.tree_entries
         if chunk.recovered_count:
@@ -61,7 +190,7 @@ class ShareRecords:
         self._wall_s[path] = self._wall_s.get(path, 0.0) + time.monotonic() - begin_s
 
     def stream_done(self, read: StreamRecords, skipped: Iterable[Any]) -> None:
-        """A stream has come to its end; ``read`` is what it recorded."""
+        """Add the read records ``read`` of a finished stream, and the files that it skipped."""
         self._files.add(record_of(FileRecord, one) for one in read.files)
         for one in read.files:
             self._replicas.setdefault(one.path, []).extend(one.replicas)
@@ -73,11 +202,12 @@ class ShareRecords:
     def _note_version(self, read: FileReading) -> None:
         listed = self._listed.get(read.path)
         if listed is None:
-            # Baskets of a branch may be in another file (TBranch::fFileName), which no key describes.
+            # Baskets of a branch may be in another file (TBranch::fFileName), which no cache key covers.
             self.other_versions[read.path] = "with values of branches of a file of the dataset"
             return
         if not is_url(read.path):
-            # Where the path led to another file only when it was opened, it has the same identity before and after.
+            # The file differed from the dataset only at the time of opening: the identities determined before and
+            # afterwards are equal.
             if read.identity and not listed.replicas and read.identity != opened_identity(read.path):
                 self.other_versions[read.path] = f"another file or version, which was opened as {read.identity}"
             return
@@ -86,21 +216,21 @@ class ShareRecords:
             self.other_versions[read.path] = f"{read.size_bytes} bytes, {version}"
 
     def companions_done(self, read: Iterable[FileRecord], missing: Iterable[MissingCompanion]) -> None:
-        """Companion files were read, and lack some events."""
+        """Add the records of companion files, and the events without entries in them."""
         self._files.add(read)
         self._missing += missing
 
     def skip(self, path: str, entries_lost: int | None, error: str) -> None:
-        """Events of a file are left out."""
+        """Record that events of a file were skipped."""
         self._skipped.append(SkippedFile(path, entries_lost, error))
 
     def write_into(self, result: ShareResult) -> None:
-        """Puts everything into the result of the sub-job."""
+        """Move all records into the result of the sub-job."""
         result.files = self._files.as_list()
         sites: list[SiteReading] = []
         for record in result.files:
             path = record.path
-            # A stream knows the entries that it was to read, the chunks those of the tree.
+            # A stream records only the entries that it had to read. Chunks know the number of entries of the tree.
             record.entries = self._entries.get(path, record.entries)
             record.events = self._events.get(path, 0)
             record.wall_s = self._wall_s.get(path, 0.0)

@@ -1,12 +1,13 @@
-"""What one sub-job of a train brings back: for each wagon its sum, and the records of what was read.
+"""The result of a sub-job: the sum of each wagon, and read records.
 
-Wagons and their outputs are pickled to travel between processes. One that cannot be pickled stops alone.
+Wagons and their outputs are pickled for transfer between processes. If a wagon or its output cannot be pickled, only
+that wagon stops.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, cast
 
@@ -36,8 +37,8 @@ from branchline.trains.wagons.wagons import Wagon
 
 @dataclass
 class WagonShare:
-    """What a wagon did in one sub-job. ``total`` is in the end the sum over its chunks, up to its error;
-    ``reused_count`` is 1 where it comes from an earlier run.
+    """The work of a wagon in one sub-job. At the end, ``total`` is the sum over the chunks, up to the first error.
+    ``reused_count`` is 1 if the sum comes from an earlier run.
     """
 
     total: Any = None
@@ -53,7 +54,7 @@ class WagonShare:
     reused_count: int = 0
 
     def __getstate__(self) -> dict[str, object]:
-        # By itself: a sum that fails on its way stops its wagon alone.
+        # Pickle the sum separately, so that a sum that cannot be transferred stops only its wagon.
         try:
             return vars(self) | {"total": packed(self.total)}
         except CannotPickleError as error:
@@ -74,18 +75,18 @@ class WagonShare:
 
 @dataclass
 class JobError:
-    """What stopped a sub-job, or the whole job, in a form that travels between processes."""
+    """The error that stopped a sub-job or the whole job, in a form that can be pickled."""
 
     error: BaseException
     traceback: str
 
     @classmethod
     def of(cls, error: BaseException) -> JobError:
-        """With the traceback that the error has now."""
+        """Create a job error from an error, with its current traceback."""
         return cls(error, "".join(traceback.format_exception(error)))
 
     def fault(self) -> JobFault:
-        """For the record of the job."""
+        """Return the error in the form for the job record."""
         path = getattr(self.error, "path", None)
         message = message_of(self.error)
         if not isinstance(self.error, BranchlineError):
@@ -96,7 +97,7 @@ class JobError:
 
 @dataclass
 class WorkerTimes:
-    """Where the time of a worker went so far, and what it needed. ``until_s`` is now by ``time.monotonic``."""
+    """How a worker spent its time until ``until_s`` (``time.monotonic``), and the resources that it used."""
 
     until_s: float
     host: str
@@ -109,13 +110,13 @@ class WorkerTimes:
 
 @dataclass(kw_only=True)
 class ReadRecords:
-    """The records of what was read, by one sub-job or by several, and what stopped them."""
+    """The read records of one or several sub-jobs, and the error that stopped them."""
 
     files: list[FileRecord] = field(default_factory=list)
     branches: list[BranchRecord] = field(default_factory=list)
     skipped: list[SkippedFile] = field(default_factory=list)
     companions_missing: list[MissingCompanion] = field(default_factory=list)
-    # Files that were never closed, with how many keys were found again.
+    # Number of keys recovered from files that were not closed properly, by path.
     recovered: dict[str, int] = field(default_factory=dict)
     troubles: list[TroubleRecord] = field(default_factory=list)
     links: list[LinkRecord] = field(default_factory=list)
@@ -125,31 +126,33 @@ class ReadRecords:
     error: JobError | None = None
 
     def take(self, other: ReadRecords) -> None:
-        """Has the records of the other one from now on."""
+        """Replace all records by the records of another object."""
         for one in fields(ReadRecords):
             setattr(self, one.name, getattr(other, one.name))
 
 
-#: Gets the records of what was read, as results come; they do not change any more.
+#: A callback that is called with the read records of each result. The records do not change afterwards.
 OnReads = Callable[[ReadRecords], None]
 
 
 @dataclass
 class ShareResult(ReadRecords):
-    """The outcome of a sub-job; ``is_whole`` is False if it was interrupted, stopped by ``error``, or left because all
-    wagons had stopped, ``is_reused`` is True if all of it comes from an earlier run.
+    """The outcome of a sub-job.
+
+    ``is_whole`` is False if the sub-job was interrupted, was stopped by ``error``, or ended because all wagons had
+    stopped. ``is_reused`` is True if the entire outcome comes from an earlier run.
     """
 
     wagons: dict[str, WagonShare]
-    # The wagons that did not run, for they had stopped before.
+    # Wagons that did not run because they had already stopped.
     not_run: frozenset[str] = frozenset()
     is_whole: bool = True
     interrupted: bool = False
     is_reused: bool = False
     memory_retry: MemoryRetry | None = None
     times: WorkerTimes | None = None
-    #: By path, identities of the local files that were read, and versions of files at servers that differ from the
-    #: plan; and the code that differs from it.
+    #: Inputs that were read, by path: identities of local files, and versions of remote files that differ from the
+    #: plan.
     inputs: dict[str, str] = field(default_factory=dict)
     code: UsedCode = field(default_factory=UsedCode)
 
@@ -157,7 +160,7 @@ class ShareResult(ReadRecords):
     def without_entries(
         cls, wagons: Sequence[Wagon], not_run: frozenset[str], inputs: Mapping[str, str]
     ) -> ShareResult:
-        """That of a part of a file without entries, as a worker would make it that read these ``inputs``."""
+        """Return the result of a part of a file without entries, as a worker with these ``inputs`` would create it."""
         return cls(
             {one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run, inputs=dict(inputs)
         )
@@ -165,7 +168,7 @@ class ShareResult(ReadRecords):
 
 @dataclass(frozen=True)
 class Progress:
-    """Cumulative counts of one worker."""
+    """Cumulative counts of one worker since its start."""
 
     events: int
     bytes_read: int
@@ -175,8 +178,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class EmptyParts:
-    """The sub-jobs (by index) that are parts of a file without entries, as the worker found that opened the file, and
-    the identities of what it opened.
+    """Indices of sub-jobs that are parts of a file without entries, as found by the worker that opened the file.
+    ``inputs`` are the identities of the files that the worker opened.
     """
 
     indices: tuple[int, ...]
@@ -185,8 +188,8 @@ class EmptyParts:
 
 @dataclass(frozen=True)
 class Learned:
-    """The branches that wagons touched in their first chunk, in the sub-job ``index``, and the chunk sizes that follow
-    from them; ``touched`` are those of each wagon.
+    """The branches that wagons used in the first chunk of sub-job ``index``, and the resulting chunk sizes. ``touched``
+    has the branches by wagon.
     """
 
     index: int
@@ -196,11 +199,11 @@ class Learned:
 
 
 class CannotPickleError(BranchlineError):
-    """What a wagon returned cannot go from one process to another."""
+    """An output of a wagon cannot be pickled."""
 
 
 class _Counter:
-    """A file that counts what is written to it and keeps nothing."""
+    """A file object that counts the bytes written to it and discards them."""
 
     def __init__(self) -> None:
         self.size_bytes = 0
@@ -211,8 +214,8 @@ class _Counter:
         return length
 
 
-def pickled_bytes(output: Any) -> int:
-    """The size of an output as it goes between processes. Raises CannotPickleError, MemoryError."""
+def pickled_bytes(output: object) -> int:
+    """Return the size of an output when pickled. Raises CannotPickleError, MemoryError."""
     counter = _Counter()
     try:
         cloudpickle.dump(output, counter)
@@ -223,21 +226,22 @@ def pickled_bytes(output: Any) -> int:
     return counter.size_bytes
 
 
-def send_and_return(output: Any) -> None:
-    """Sends an output on its way between processes and back. Raises CannotPickleError, MemoryError.
+def send_and_return(output: object) -> None:
+    """Pickle and unpickle an output. Raises CannotPickleError, MemoryError.
 
-    With one worker it would not have to travel; but a train that works with one is to work with several.
+    A train with one worker does not need to transfer outputs. The check ensures that the train also works with several
+    workers.
     """
     try:
-        unpickle(from_own_process(cloudpickle.dumps(output)))
+        unpickle(from_own_process(cloudpickle.dumps(output)), object)
     except (KeyboardInterrupt, MemoryError):
         raise
-    except BaseException as error:  # noqa: BLE001 - as above
+    except BaseException as error:  # noqa: BLE001 - classes of users may raise anything
         raise _cannot_pickle(error) from None
 
 
-def packed(output: Any) -> Pickled | None:
-    """Return an output for its way to another process. Raises CannotPickleError, MemoryError."""
+def packed(output: object) -> Pickled | None:
+    """Pickle an output. Raises CannotPickleError, MemoryError."""
     try:
         return None if output is None else Pickled.of(output)
     except (KeyboardInterrupt, MemoryError):
@@ -246,8 +250,8 @@ def packed(output: Any) -> Pickled | None:
         raise _cannot_pickle(error) from error
 
 
-def unpacked(output: Pickled | None) -> Any:
-    """Return an output that came from another process. Raises CannotPickleError, MemoryError."""
+def unpacked(output: Pickled | None) -> object:
+    """Unpickle an output. Raises CannotPickleError, MemoryError."""
     try:
         return None if output is None else output.value()
     except (KeyboardInterrupt, MemoryError):
@@ -258,17 +262,18 @@ def unpacked(output: Pickled | None) -> Any:
 
 def _cannot_pickle(error: BaseException) -> CannotPickleError:
     return CannotPickleError(
-        f"what process() returned cannot travel between processes: {type(error).__name__}: {message_of(error)}",
+        f"the output of process() cannot be pickled: {type(error).__name__}: {message_of(error)}",
         hint="return numbers, histograms, arrays, and lists and dicts of these",
     )
 
 
 @dataclass(frozen=True)
 class PackedWagons:
-    """The wagons of a train on their way to another process.
+    """The pickled wagons of a train.
 
-    ``together`` keeps what wagons share shared. Where one of them cannot be unpickled, the others are taken from
-    ``alone``, each by itself; ``bare`` are the wagons without objects of the user.
+    ``together`` has all wagons in one pickle, which preserves objects that several wagons share. ``alone`` has each
+    wagon in a pickle of its own; it is used if a wagon in ``together`` cannot be unpickled. ``bare`` are the wagons
+    without the user's objects.
     """
 
     together: bytes
@@ -277,12 +282,12 @@ class PackedWagons:
 
     @classmethod
     def of(cls, wagons: Sequence[Wagon]) -> PackedWagons:
-        """Raises what pickling a wagon raises."""
+        """Pickle wagons. Raises errors from pickling."""
         alone = tuple(cloudpickle.dumps(one) for one in wagons) if len(wagons) > 1 else ()
         return cls(cloudpickle.dumps(tuple(wagons)), tuple(one.bare() for one in wagons), alone)
 
     def unpacked(self) -> tuple[Wagon, ...]:
-        """Return the wagons. One that cannot be unpickled raises when it is to run."""
+        """Return the wagons. A wagon that cannot be unpickled is replaced by one that raises an error when it runs."""
         together = _unpickled(self.together)
         if not isinstance(together, WagonError):
             return cast("tuple[Wagon, ...]", together)
@@ -290,18 +295,26 @@ class PackedWagons:
             return tuple(one.failing(together) for one in self.bare)
         return tuple(self.one(index) for index in range(len(self.bare)))
 
+    def unpacked_but(self, left_out: Collection[str]) -> tuple[Wagon, ...]:
+        """Return the wagons; those named in ``left_out`` without the user's objects."""
+        if not left_out:
+            return self.unpacked()
+        return tuple(one if one.name in left_out else self.one(index) for index, one in enumerate(self.bare))
+
     def one(self, index: int) -> Wagon:
-        """Return a wagon without unpickling the others. One that cannot be unpickled raises when it is to run."""
+        """Return one wagon without unpickling the others. If it cannot be unpickled, the returned wagon raises an error
+        when it runs.
+        """
         if not self.alone:
             return self.unpacked()[index]
         found = _unpickled(self.alone[index])
         return self.bare[index].failing(found) if isinstance(found, WagonError) else cast("Wagon", found)
 
 
-def _unpickled(content: bytes) -> Any:
-    """Return wagons, or a WagonError."""
+def _unpickled(content: bytes) -> object:
+    """Return the unpickled wagons, or a WagonError if they cannot be unpickled."""
     try:
-        return unpickle(from_own_process(content))
+        return unpickle(from_own_process(content), object)
     except (KeyboardInterrupt, MemoryError):
         raise
     except BaseException as error:  # noqa: BLE001 - classes of users may raise anything

@@ -1,8 +1,9 @@
-"""Cuts a dataset into sub-jobs, by its files and their sizes alone, so that every machine cuts it the same.
+"""Splits a dataset into sub-jobs. The result depends only on the files and their sizes, so that every machine splits a
+dataset in the same way.
 
-Most cuts stay where they are when files are added, so that results of a smaller dataset can be reused: the size of a
-sub-job grows with the dataset by factors of two, and after a few sub-jobs one begins at a file that is chosen by its
-name. A short run reads the first files and events of each dataset, the same ones every time.
+Most cuts stay the same when files are added, so that results of a smaller dataset can be reused: the size of a sub-job
+grows with the dataset in factors of two, and once in a few sub-jobs, a cut is made at a file chosen by its name. A
+short run always reads the same first files and events of each dataset.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby, pairwise
+from typing import Protocol
 
 from branchline.base.limits import (
-    CHUNK_MEMORY_SHARE,
+    CHUNK_MEMORY_DIVISOR,
     LEARN_ENTRIES,
     PARTS_OF_MIN,
+    READ_PARTS_OF_MIN,
     SHARES_BY_ELEMENT_MAX,
     STEP_BYTES,
     STEP_MAX_ENTRIES,
@@ -28,8 +32,8 @@ from branchline.base.limits import (
     SUBJOBS_BETWEEN_FIXED_CUTS,
     SUBJOBS_OF_UNKNOWN_SIZE_WANTED,
     SUBJOBS_WANTED,
-    parse_bytes,
 )
+from branchline.base.quantities import parse_bytes
 from branchline.errors import FILE_ERRORS
 from branchline.jobs.sites import RoundTrip, holding_most
 from branchline.reading.access import Access
@@ -43,41 +47,45 @@ from branchline.records.sensors.job_measures import JobMeasure
 
 @dataclass(frozen=True)
 class Share:
-    """What one sub-job reads: files that follow each other in the dataset, or part ``part`` of ``parts`` of one."""
+    """The input of a sub-job: consecutive files of the dataset, or part ``part`` of ``parts`` of one file."""
 
     files: tuple[DataFile, ...]
     part: int = 0
     parts: int = 1
-    # Entries per chunk where the caller gave them, as coffea's ``chunksize``: parts end where chunks end.
+    # Number of entries per chunk if the caller set it, like coffea's ``chunksize``; parts of files then end at chunk
+    # borders.
     chunk_entries: int | None = None
-    # What follows is known when the share is handed out.
+    # The following fields are set when the share is handed out to a worker.
     branches: tuple[str, ...] = ()
     learn: bool = False
     step: int = 0
     stopped: frozenset[str] = field(default_factory=frozenset)
-    # With how many that follow, itself among them, a worker may read it as one.
+    # Maximum number of consecutive shares, including this one, that a worker may read in one stream.
     together: int = 1
-    # Only finds out whether wagons come through, or what they touch: its result counts for nothing.
+    # True for a trial, which only tests whether wagons crash, or which branches they use. The result is discarded.
     is_trial: bool = False
-    # Ends when the branches are learned; ``known_branches`` are those of wagons that do not run in it.
+    # If ``only_learns``, the sub-job ends once the branches are learned. ``known_branches`` are the branches of wagons
+    # that do not run.
     only_learns: bool = False
     known_branches: tuple[str, ...] = ()
-    # The step behind the first entries where it was learned before.
+    # Number of entries per chunk after the first entries, if it was learned earlier.
     learned_step: int | None = None
-    # It may become larger when branches are learned in it: the worker reduces the number of parts as the job does.
+    # True if the file may still be split into fewer, larger parts, once branches are learned in this share. Worker and
+    # job then compute the same number of parts.
     is_provisional: bool = False
-    # What is known of round trips from the site of the worker.
+    # Known round-trip times from the worker's site to storage elements.
     round_trips: tuple[RoundTrip, ...] = ()
-    # A worker ran out of memory in it: reading holds as little as chunks need, and they have this part of the entries.
+    # True for a retry after a worker ran out of memory: reading uses as little memory as possible, and chunks have
+    # 1/chunk_divisor of the entries.
     is_lean: bool = False
     chunk_divisor: int = 1
-    # How many of the nearest replicas come last: workers before this one were silent over them.
+    # Number of nearest replicas that are tried last, because earlier workers timed out while reading from them.
     replicas_skipped: int = 0
-    # What a control room asks of its reading; results do not depend on it.
+    # Measures of a control room that affect how files are read. Results do not depend on them.
     measures: tuple[JobMeasure, ...] = ()
 
     def can_share_stream(self, other: Share) -> bool:
-        """Whether one stream can read both."""
+        """Return whether one stream can read both shares."""
         how = [
             (
                 one.branches,
@@ -96,12 +104,12 @@ class Share:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The machines that hold most of its files, as the dataset's list names them."""
+        """The hosts that store most of the share's files, according to the dataset list."""
         return holding_most(one.hosts for one in self.files)
 
     @property
     def label(self) -> str:
-        """The share in words, with its files."""
+        """A description of the share that names its files."""
         if self.parts > 1:
             return f"part {self.part + 1} of {self.parts} of {self.files[0].path}"
         if len(self.files) == 1:
@@ -109,27 +117,40 @@ class Share:
         return f"{len(self.files)} files from {self.files[0].path} to {self.files[-1].path}"
 
     def chunk_length(self, entries_count: int) -> int | None:
-        """The entries of a chunk of its first file; None if the caller did not give them."""
+        """Return the chunk length in the share's first file; None if the caller did not set a chunk length."""
+        if self.chunk_entries is None:
+            return None
         start, stop = _range_in(self.files[0], entries_count)
-        return None if self.chunk_entries is None else even_step(self.chunk_entries, stop - start)
+        return even_step(self.chunk_entries, stop - start)
 
 
 @dataclass(frozen=True)
 class ChunkSizes:
-    """The entries of a chunk, and the minimum size of a part of a file in bytes of the file."""
+    """The number of entries per chunk, and the minimum size of a part of a file, in bytes of the file."""
 
     step: int
     part_min_bytes: int = 0
 
     @classmethod
     def of_unknown(cls, step_size: int | str | None) -> ChunkSizes:
-        """The sizes for a dataset none of whose files could be opened."""
+        """Return default sizes, for a dataset in which no file can be opened."""
         return cls(step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES)
+
+
+class BranchSizes(Protocol):
+    """The size of a branch, compressed and uncompressed."""
+
+    @property
+    def compressed_bytes(self) -> int: ...
+    @property
+    def plain_bytes(self) -> int: ...
 
 
 @dataclass(frozen=True)
 class ReadSizes:
-    """Entries and bytes of a file, and the bytes of the branches that are read of it, including companions."""
+    """The entries and the size of a file, and the size of the branches that are read. ``plain_bytes`` is the
+    uncompressed size, including companions.
+    """
 
     entries_count: int
     file_bytes: int
@@ -137,32 +158,55 @@ class ReadSizes:
     plain_bytes: int
 
     @classmethod
-    def of(cls, tree: Tree, branches: Sequence[str], companion_bytes_per_entry: float = 0.0) -> ReadSizes:
-        """The sizes of these branches of a tree."""
-        read = [tree[name] for name in branches]
+    def of(cls, tree: Tree, branches: Sequence[BranchSizes], companion_bytes_per_entry: float = 0.0) -> ReadSizes:
+        """Return the sizes for some branches of a tree."""
         return cls(
             tree.entries_count,
             tree.file.size_bytes,
-            sum(one.compressed_bytes for one in read),
-            sum(one.plain_bytes for one in read) + int(companion_bytes_per_entry * tree.entries_count),
+            sum(one.compressed_bytes for one in branches),
+            sum(one.plain_bytes for one in branches) + int(companion_bytes_per_entry * tree.entries_count),
         )
 
 
 def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[Share]:
-    """The shares of a dataset whose files are read entirely, in its order; of files of unknown size a share has as many
-    as leave many shares. Where less is read of them, ``merge_parts`` makes parts of files larger.
+    """Split a dataset into shares, in order.
 
-    The files of a share lie at the same storage elements, as far as the dataset says it: where its workers are changes
-    nothing. Where neighbouring files lie at others so often that shares would become small, those at the same elements
-    are taken together, and the shares are in the order of their first files.
+    The sizes of shares assume that files are read entirely. If only some branches are read, ``merge_parts`` enlarges
+    parts of files afterwards. Files of unknown size are grouped in a way that leaves enough shares for all workers.
+
+    All files of a share are at the same storage elements according to the dataset; the locations of workers do not
+    matter. If neighbouring files alternate between storage elements so often that shares would become small, files at
+    the same elements are grouped instead, and the shares are sorted by their first files.
     """
-    chunk_entries = step_size if isinstance(step_size, int) else None
-    return [replace(one, chunk_entries=chunk_entries) for one in _cut(files)]
+    total = sum(one.size_bytes or 0 for one in files)
+    limit = SUBJOB_MIN_BYTES
+    while 2 * limit <= min(total // SUBJOBS_WANTED, SUBJOB_MAX_BYTES):
+        limit *= 2
+    cut_at_size = partial(
+        _cut_at_size,
+        limit=limit,
+        unknown_bytes=limit // _files_of_unknown_size(files),
+        chunk_entries=step_size if isinstance(step_size, int) else None,
+    )
+    elements = [frozenset(one.elements) for one in files]
+    if len(set(elements)) < 2:
+        return cut_at_size(files)
+    pairs = list(zip(elements, files, strict=True))
+    runs = [[file for _, file in run] for _, run in groupby(pairs, key=lambda one: one[0])]
+    neighbours = [share for run in runs for share in cut_at_size(run)]
+    groups: dict[frozenset[str], list[DataFile]] = {}
+    for element, file in pairs:
+        groups.setdefault(element, []).append(file)
+    together = [share for group in groups.values() for share in cut_at_size(group)]
+    if len(neighbours) <= SHARES_BY_ELEMENT_MAX * len(together):
+        return neighbours
+    places = {id(file): number for number, file in enumerate(files)}
+    return sorted(together, key=lambda share: (places[id(share.files[0])], share.part))
 
 
 def merge_parts(shares: Sequence[Share], sizes: ChunkSizes, first: int = 0) -> list[Share]:
-    """The shares, with fewer and larger parts of files that are cut. Files of which a part comes before the share with
-    the index ``first`` stay as they are: these shares are done.
+    """Return the shares with fewer and larger parts of split files. Files with a part before index ``first`` are
+    unchanged, because those parts are done.
     """
     merged: list[Share] = []
     for index, share in enumerate(shares):
@@ -175,7 +219,7 @@ def merge_parts(shares: Sequence[Share], sizes: ChunkSizes, first: int = 0) -> l
 
 
 def parts_count(share: Share, sizes: ChunkSizes) -> int:
-    """The number of parts of the file of a share, where it has to be read in parts of this size at least."""
+    """Return the number of parts of a share's file, given the minimum size of a part."""
     size_bytes = share.files[0].size_bytes
     if share.parts == 1 or size_bytes is None:
         return 1
@@ -186,26 +230,7 @@ def _parts_count(size_bytes: int, part_bytes: int) -> int:
     return 1 if size_bytes < 2 * part_bytes else -(-size_bytes // max(1, part_bytes))
 
 
-def _cut(files: Sequence[DataFile]) -> list[Share]:
-    limit = _subjob_bytes(files)
-    unknown_bytes = limit // _files_of_unknown_size(files)
-    elements = [frozenset(one.elements) for one in files]
-    if len(set(elements)) < 2:
-        return _cut_at_size(files, limit, unknown_bytes)
-    pairs = list(zip(elements, files, strict=True))
-    runs = [[file for _, file in run] for _, run in groupby(pairs, key=lambda one: one[0])]
-    neighbours = [share for run in runs for share in _cut_at_size(run, limit, unknown_bytes)]
-    groups: dict[frozenset[str], list[DataFile]] = {}
-    for element, file in pairs:
-        groups.setdefault(element, []).append(file)
-    together = [share for group in groups.values() for share in _cut_at_size(group, limit, unknown_bytes)]
-    if len(neighbours) <= SHARES_BY_ELEMENT_MAX * len(together):
-        return neighbours
-    places = {id(file): number for number, file in enumerate(files)}
-    return sorted(together, key=lambda share: (places[id(share.files[0])], share.part))
-
-
-def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int) -> list[Share]:
+def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int, chunk_entries: int | None) -> list[Share]:
     shares: list[Share] = []
     together: list[DataFile] = []
     size_bytes, part_bytes = 0, max(limit, PARTS_OF_MIN * SUBJOB_MIN_BYTES)
@@ -213,29 +238,21 @@ def _cut_at_size(files: Sequence[DataFile], limit: int, unknown_bytes: int) -> l
         size = unknown_bytes if one.size_bytes is None else one.size_bytes
         full = size_bytes + size > limit or len(together) == SUBJOB_MAX_FILES
         if together and (full or _begins_share(one, size, limit)):
-            shares.append(Share(tuple(together)))
+            shares.append(Share(tuple(together), chunk_entries=chunk_entries))
             together, size_bytes = [], 0
         count = 1 if one.size_bytes is None else _parts_count(size, part_bytes)
         if count > 1:
-            shares += _parts(one, count)
+            shares += (Share((one,), part, count, chunk_entries) for part in range(count))
         else:
             together.append(one)
             size_bytes += size
     if together:
-        shares.append(Share(tuple(together)))
+        shares.append(Share(tuple(together), chunk_entries=chunk_entries))
     return shares
 
 
-def _subjob_bytes(files: Sequence[DataFile]) -> int:
-    total = sum(one.size_bytes or 0 for one in files)
-    limit = SUBJOB_MIN_BYTES
-    while 2 * limit <= min(total // SUBJOBS_WANTED, SUBJOB_MAX_BYTES):
-        limit *= 2
-    return limit
-
-
 def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
-    """How many of them a share may have."""
+    """Return the maximum number of files of unknown size per share."""
     count = sum(one.size_bytes is None for one in files)
     limit = 1
     while 2 * limit <= min(count // SUBJOBS_OF_UNKNOWN_SIZE_WANTED, SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE):
@@ -244,36 +261,34 @@ def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
 
 
 def _begins_share(one: DataFile, size_bytes: int, limit_bytes: int) -> bool:
-    """Whether a share begins at this file though the one before is not full, as about one of a few does: behind a file
-    that was added, shares are as before from there on. The file's name and that of its folder choose.
+    """Return whether a new share starts at this file although the previous share is not full. The choice depends only
+    on the names of the file and its folder, and is made once in a few shares.
+
+    If a file is added to the dataset, the cuts therefore soon agree with the previous cuts again.
     """
     name = "/".join(absolute(one.path).rsplit("/", 2)[-2:])
     chosen = zlib.crc32(name.encode(errors="surrogateescape"))
     return chosen * SUBJOBS_BETWEEN_FIXED_CUTS * limit_bytes < size_bytes * 2**32
 
 
-def _parts(one: DataFile, count: int) -> Iterator[Share]:
-    return (Share((one,), part, count) for part in range(count))
-
-
 def entry_range(share: Share, entries_count: int, basket_borders: Sequence[int]) -> tuple[int, int]:
-    """The entries of the file of a share that is one part of it.
+    """Return the first and last (exclusive) entry of the part of a file that a share reads.
 
-    The ends of parts are moved to ``basket_borders``, so that few baskets are read for two parts, or to the ends of
-    chunks where the caller gave their length; a file of fewer borders than parts leaves some parts empty.
+    Ends of parts are moved to ``basket_borders``, so that few baskets are read twice. If the caller set the chunk
+    length, they are moved to chunk borders instead. If a file has fewer borders than parts, some parts are empty.
     """
     ends = _ends_of_parts(share, entries_count, basket_borders, range(share.part, share.part + 2))
     return ends[0], ends[1]
 
 
 def empty_parts(share: Share, entries_count: int, basket_borders: Sequence[int]) -> list[int]:
-    """The parts without entries of the file of a share."""
+    """Return the indices of the parts of a share's file that have no entries."""
     ends = _ends_of_parts(share, entries_count, basket_borders, range(share.parts + 1))
     return [part for part, (start, stop) in enumerate(pairwise(ends)) if start == stop]
 
 
 def _ends_of_parts(share: Share, entries_count: int, basket_borders: Sequence[int], parts: range) -> list[int]:
-    """Where these parts of a file begin; the one behind the last part at its end."""
+    """Return the first entries of parts of a file. For the index after the last part, this is the end of the file."""
     start, stop = _range_in(share.files[0], entries_count)
     begins = [(stop - start) * part // share.parts for part in parts]
     length = share.chunk_length(entries_count)
@@ -284,38 +299,41 @@ def _ends_of_parts(share: Share, entries_count: int, basket_borders: Sequence[in
 
 
 def _range_in(one: DataFile, entries_count: int) -> tuple[int, int]:
-    """The first entry of a file that is read, and the one behind the last, in a tree of ``entries_count`` entries."""
+    """Return the entry range that is read from a file whose tree has ``entries_count`` entries."""
     stop = entries_count if one.entry_stop is None else min(one.entry_stop, entries_count)
     return min(one.entry_start, stop), stop
 
 
 def learning_entries(share: Share, entries_count: int) -> int:
-    """The number of entries on which branches are learned: a whole chunk where the caller gave its length."""
+    """Return the number of entries used for learning branches: a whole chunk if the caller set the chunk length."""
     length = share.chunk_length(entries_count)
     return LEARN_ENTRIES if length is None else length
 
 
 def open_tree(one: DataFile, access: Access | None = None) -> Tree:
-    """The tree of a file, the only one if the dataset names none. Raises what the reading raises."""
+    """Open the tree of a file, or its only tree if the dataset names none. Raises read errors."""
     return File(one.opens, access).tree(one.tree)
 
 
 def chunk_sizes(read: ReadSizes, step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
-    """The chunk sizes of a job of whose first file this much is read. They hold for the whole job: a branch that is
-    read later must not move the borders of chunks, for then results would depend on which worker met it first. A chunk
-    gets its share of the memory limit.
+    """Return the chunk sizes of a job, computed from the sizes in its first file. A chunk may use a fixed part of the
+    memory limit.
 
-    Without a ``step_size`` a part of a file has at least PARTS_OF_MIN times SUBJOB_MIN_BYTES of the branches that are
-    read, or SUBJOB_MIN_ENTRIES_MAX entries if these are fewer; otherwise a chunk.
+    The sizes apply to the whole job. If a branch that is read later changed the chunk borders, results would depend on
+    which worker found that branch first.
+
+    Without a ``step_size``, a part of a file has at least READ_PARTS_OF_MIN times SUBJOB_MIN_BYTES of the branches that
+    are read, or SUBJOB_MIN_ENTRIES_MAX entries if these are fewer. With a ``step_size``, a part has at least the size
+    of a chunk.
     """
     entries_count = max(1, read.entries_count)
     if isinstance(step_size, int):
         return ChunkSizes(step_size, step_size * read.file_bytes // entries_count)
-    wanted_bytes = min(parse_bytes(step_size or STEP_BYTES), memory_limit_bytes // CHUNK_MEMORY_SHARE)
+    wanted_bytes = min(parse_bytes(step_size or STEP_BYTES), memory_limit_bytes // CHUNK_MEMORY_DIVISOR)
     step = max(1, min(STEP_MAX_ENTRIES, wanted_bytes * entries_count // max(1, read.plain_bytes)))
     entries = step
     if step_size is None:
-        wanted_bytes = PARTS_OF_MIN * SUBJOB_MIN_BYTES
+        wanted_bytes = READ_PARTS_OF_MIN * SUBJOB_MIN_BYTES
         entries = min(step, SUBJOB_MIN_ENTRIES_MAX, wanted_bytes * entries_count // max(1, read.compressed_bytes))
     return ChunkSizes(step, entries * read.file_bytes // entries_count)
 
@@ -323,10 +341,10 @@ def chunk_sizes(read: ReadSizes, step_size: int | str | None, memory_limit_bytes
 def first_of_each(
     dataset: Dataset, max_files: int | None, max_events: int | None, *, skip_bad_files: bool, access: Access
 ) -> Dataset:
-    """The first files and events of each dataset in a list of several, in its order; None: all.
+    """Limit each dataset in a list to its first files and events; None means no limit.
 
-    Files are opened to count their events, no more than are needed. One that cannot be read stays, to be skipped and
-    named, where bad files are skipped. Raises what opening another one raises.
+    Files are opened to count their events, but no more files than needed. If bad files are skipped, a file that cannot
+    be read stays in the list, so that it is reported. Otherwise, errors from opening files are raised.
     """
     if max_files is None and max_events is None:
         return dataset
@@ -346,7 +364,7 @@ def first_of_each(
 
 
 def _first_files(files: Iterable[DataFile], max_files: int) -> Iterator[DataFile]:
-    """A file of several entry ranges is one file."""
+    """Yield the first files. A file with several entry ranges counts once."""
     paths: set[str] = set()
     for one in files:
         paths.add(one.path)
@@ -371,6 +389,6 @@ def _first_events(
             continue
         stop = with_all if one.entry_stop is None else min(with_all, one.entry_stop)
         events = max(0, stop - one.entry_start)
-        # A file that is read whole stays as it was: what is kept of it serves other runs.
+        # Leave a file that is read entirely unchanged, so that other runs can reuse its cached results.
         yield one if events <= left else one.changed(entry_stop=one.entry_start + left)
         left -= min(left, events)

@@ -1,6 +1,7 @@
-"""The queue of a train's sub-jobs: in the order of the dataset, each with the branches that are known by then.
+"""The queue of a train's sub-jobs, in dataset order. Each sub-job is handed out with the branches that are known by
+then.
 
-A worker gets nearby files first, and files far away only after a short wait (`NearFirst`).
+A worker gets nearby files first, and remote files only after a short wait (`NearFirst`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import FAR_WORK_WAIT_S, ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
 from branchline.jobs.sites import Distances, SiteMap, Spot, is_near
 from branchline.jobs.subjob import WAIT, SubJob, Wait
@@ -19,10 +21,10 @@ from branchline.trains.subjobs.shares import Share
 
 
 class SubJobQueue:
-    """The shares still to be worked on.
+    """The shares that have not been handed out.
 
-    While the branches have to be learned, only one share is handed out: the others are read with the branches that it
-    finds. ``stopped`` are the wagons that do not run in any sub-job to come.
+    While branches are being learned, only one share is handed out. All further shares are then read with the branches
+    that were learned from it. ``stopped`` are the wagons that do not run in any further sub-job.
     """
 
     def __init__(
@@ -36,12 +38,15 @@ class SubJobQueue:
         stopped: Iterable[str] = (),
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``now_s`` is the clock of the place. Raises OptionError for a site's file that is wrong."""
+        """Create a queue. ``now_s`` is the clock of the place where the job runs. Raises OptionError for an invalid
+        site file.
+        """
         self.shares = shares
         self.branches = list(branches)
         self.step = step
         self.stopped = set(stopped)
-        # Where wagons failed first: sums end there, and have all sub-jobs before it.
+        # Index of the first sub-job in which a wagon failed, by wagon. The wagon's sum includes all earlier sub-jobs,
+        # so the wagon still runs in these.
         self._failed_at: dict[str, int] = {}
         self._wagons_count = wagons_count
         self.workers_count = workers_count
@@ -49,20 +54,21 @@ class SubJobQueue:
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
-        # The first share begins with a small chunk also where its outcome is known: its chunks are those of every run.
+        # In every run, the first share starts with a small chunk, even if the branches are already known, so that
+        # chunks do not depend on earlier runs.
         self._learns_first = step is None
 
     def new_index(self) -> int:
-        """A number for a sub-job that is none of the shares."""
+        """Return an index for a sub-job that is not a share."""
         self._indices_count += 1
         return self._indices_count - 1
 
     def put_first(self, subjob: SubJob) -> None:
-        """The next to be handed out, before all shares and behind those put here before."""
+        """Queue a sub-job before all shares, but after other sub-jobs that were queued with this method."""
         self._first.append(subjob)
 
     def withdraw(self, index: int) -> bool:
-        """Takes back a sub-job that was put first; False if it was handed out."""
+        """Withdraw a sub-job queued with ``put_first``. Returns False if it was already handed out."""
         found = [one for one in self._first if one.index == index]
         for one in found:
             self._first.remove(one)
@@ -70,25 +76,29 @@ class SubJobQueue:
 
     @property
     def distances(self) -> Distances:
-        """The round trips from the sites of workers to storage elements."""
+        """The round-trip times from workers' sites to storage elements."""
         return self._left.distances
 
     def draw(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
-        """The next sub-job, WAIT while the branches are being learned or others should have what is left, None at the
-        end, or when no wagon runs on.
+        """Return the next sub-job. Returns WAIT while branches are being learned, or if the remaining shares are
+        reserved for other workers. Returns None if no shares are left, or if no wagon runs any more.
         """
         if self._first:
-            return self._with_learned(self._first.popleft())
+            subjob = self._first.popleft()
+            share = instance_of(subjob.payload, Share)
+            is_known = share.learn and self.step is not None and subjob.index < len(self.shares)
+            return replace(subjob, payload=self.with_learned(subjob.index, share)) if is_known else subjob
         while self._left.count:
             if self.step is None and self._learning is not None:
                 return WAIT
             drawn = self._draw_near(spot, spots)
-            if drawn is WAIT or len(drawn.payload.stopped) < self._wagons_count:
+            if drawn is WAIT or len(instance_of(drawn.payload, Share).stopped) < self._wagons_count:
                 return drawn
         return None
 
     def _draw_near(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Literal[Wait.WAIT]:
-        # Branches are learned on the first shares, whoever is near to them: chunks are those of every run.
+        # Always learn branches from the first shares, regardless of which worker is near, so that chunks are the same
+        # in every run.
         learns = self.step is None or (self._learns_first and self._left.has_first)
         index = self._left.take(None if learns else spot, spots)
         if index is None:
@@ -111,16 +121,18 @@ class SubJobQueue:
         return SubJob(index, share.label, share, hosts=share.hosts)
 
     def wagon_failed(self, name: str, index: int) -> None:
-        """A wagon failed in a sub-job: it does not run in later ones."""
+        """Record that a wagon failed in a sub-job. The wagon does not run in later sub-jobs."""
         self._failed_at[name] = min(index, self._failed_at.get(name, index))
 
     def stopped_at(self, index: int) -> frozenset[str]:
-        """The wagons that do not run in a sub-job any more."""
+        """Return the wagons that no longer run in a sub-job."""
         return frozenset(self.stopped).union(name for name, failed in self._failed_at.items() if failed < index)
 
     def _together(self, index: int, left_count: int) -> int:
-        """How many shares from this one on a worker may take at a time: of what is left not more than half its part, so
-        that all workers have something to do to the end, and not more bytes than the largest share.
+        """Return the number of consecutive shares that a worker may take at once, starting with this one.
+
+        The number is at most half of the worker's fair part, so that all workers stay busy until the end. The shares
+        together are at most as large as the largest possible share.
         """
         own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
@@ -134,32 +146,29 @@ class SubJobQueue:
 
     @property
     def is_provisional(self) -> bool:
-        """Whether files will be cut into fewer parts when branches are learned."""
+        """Whether files will be split into fewer parts once branches are learned."""
         return self.step is None and any(one.parts > 1 for one in self.shares)
 
     def is_learned_by(self, index: int) -> bool:
-        """Whether what a sub-job learned is still wanted."""
+        """Return whether the branches learned in a sub-job are still needed."""
         return self.step is None and index == self._learning
 
     def learned(self, branches: Iterable[str], step: int, shares: Sequence[Share]) -> None:
-        """Sets the branches to read from now on, the entries of a chunk, and the shares of the dataset. Those up to the
-        one in which branches were learned have the same indices as before.
+        """Set the branches to read from now on, the number of entries per chunk, and the shares of the dataset. The
+        indices of shares must not change up to the share in which branches were learned.
         """
         self.branches, self.step, self.shares = list(branches), step, shares
         self._left.cut_again(shares)
 
     def with_learned(self, index: int, share: Share) -> Share:
-        """A share in which branches were learned, as it has to be run again: chunks have the same borders then."""
+        """Return a share in which branches were learned, in a form that runs it again with the same chunk borders."""
         known = self.shares[index]
         return replace(share, parts=known.parts, learned_step=self.step, is_provisional=False)
 
-    def _with_learned(self, subjob: SubJob) -> SubJob:
-        share: Share = subjob.payload
-        is_known = share.learn and self.step is not None and subjob.index < len(self.shares)
-        return replace(subjob, payload=self.with_learned(subjob.index, share)) if is_known else subjob
-
     def learn_apart(self, known: Mapping[str, Sequence[str]], running: Iterable[str]) -> None:
-        """Has the branches of some wagons learned before anything else; those of the others are ``known``."""
+        """Learn the branches of some wagons before all other sub-jobs. ``known`` has the branches of wagons that are
+        already known, ``running`` are the wagons that run.
+        """
         index = self.new_index()
         share = replace(
             self.shares[0],
@@ -175,32 +184,33 @@ class SubJobQueue:
         self.put_first(SubJob(index, f"{share.label} (learning its branches)", share))
 
     def learns_apart(self, index: int) -> bool:
-        """Whether a sub-job is the one of ``learn_apart``."""
+        """Return whether a sub-job is the one created by ``learn_apart``."""
         return index == self._learning and index >= len(self.shares)
 
     def finished(self, index: int) -> None:
-        """A sub-job is back; if nothing could be learned on it, the next one tries."""
+        """Record that a sub-job is done. If no branches were learned in it, the next sub-job learns them."""
         if index == self._learning:
             self._learning = None
 
     def missed(self, branches: Iterable[str]) -> None:
-        """Branches that wagons turned out to need are read at once in all sub-jobs that are still to come."""
+        """Add branches that turned out to be needed. They are read in all further sub-jobs."""
         self.branches += sorted(set(branches) - set(self.branches))
 
 
 class NearFirst:
-    """The shares that nobody has yet, by the storage elements that have their files.
+    """The shares that have not been handed out, grouped by the storage elements of their files.
 
-    Without a spot they are taken in the order of the dataset. A worker at a spot gets the first one that is near to it,
-    or to no other worker. Where all that is left is near to others, its site waits for ``FAR_WORK_WAIT_S``, and takes
-    far work from then on, until there is near work again.
+    Without a worker's location (spot), shares are taken in dataset order. With a location, a worker gets the first
+    share that is near to its own site, or that is near to no other worker's site. If all remaining shares are nearer to
+    other sites, the worker's site waits for ``FAR_WORK_WAIT_S`` and then takes remote shares until a share near to it
+    appears.
     """
 
     def __init__(self, shares: Sequence[Share], now_s: Callable[[], float] = time.monotonic) -> None:
-        """Raises OptionError for a site's file that is wrong."""
+        """Create the groups from all shares. Raises OptionError for an invalid site file."""
         self.distances = Distances(SiteMap.load())
         self._now_s = now_s
-        # Files of a share are at the same elements: the first stands for all.
+        # One file per group is enough, because all files of a share are at the same storage elements.
         self._queues: dict[tuple[str, ...], deque[int]] = {}
         self._files: dict[tuple[str, ...], DataFile] = {}
         self._waits_since_s: dict[str, float] = {}
@@ -208,7 +218,7 @@ class NearFirst:
         self.cut_again(shares)
 
     def cut_again(self, shares: Sequence[Share]) -> None:
-        """Replaces the shares that nobody has yet, where only the first ones of the dataset were taken."""
+        """Replace the remaining shares. Only the first shares of the dataset may have been taken before."""
         self._queues.clear()
         for index, share in enumerate(shares[self._taken_count :], self._taken_count):
             elements = share.files[0].elements
@@ -218,11 +228,13 @@ class NearFirst:
 
     @property
     def has_first(self) -> bool:
-        """Whether nobody has the first share of all yet."""
+        """Whether the first share has not been taken yet."""
         return any(queue[0] == 0 for queue in self._queues.values())
 
     def take(self, spot: Spot | None = None, spots: Collection[Spot] = ()) -> int | None:
-        """The index of the next share for a worker; None if it is to wait. ``spots`` are those of all workers."""
+        """Return the index of the next share for a worker; None if the worker has to wait. ``spots`` are the locations
+        of all workers.
+        """
         queues = self._queues
         if spot is None or len(queues) == 0:
             return self._taken(min(queues, key=lambda one: queues[one][0]))
@@ -236,7 +248,7 @@ class NearFirst:
         now_s = self._now_s()
         if now_s - self._waits_since_s.setdefault(spot.site, now_s) < FAR_WORK_WAIT_S:
             return None
-        # The nearest of it; of several where most is left.
+        # Take from the nearest storage elements. Among equally near ones, prefer those with the most shares left.
         return self._taken(min(queues, key=lambda one: (own_s[one], -len(queues[one]), queues[one][0])))
 
     def _to(self, elements: tuple[str, ...], spot: Spot) -> float:

@@ -1,4 +1,6 @@
-"""What a sub-job really used, as its worker saw it, so that results are kept only under keys that describe it."""
+"""The inputs that a sub-job actually used, as seen by its worker. Results are cached only if these inputs match the
+cache key.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from branchline.reading.datasets.identity import content_identity
 
 @dataclass(frozen=True)
 class PlannedCode:
-    """What the keys of a train's wagons say of their code: versions of packages, and identities of files."""
+    """The code on which the cache keys of a train's wagons depend: versions of packages, and identities of files by
+    path.
+    """
 
     packages: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
@@ -20,7 +24,7 @@ class PlannedCode:
 
 @dataclass(frozen=True)
 class UsedCode:
-    """Packages and files of the code that differ from what was planned, with what they are on ``host``."""
+    """Packages and files of the code that differ from the plan, with their versions on the machine ``host``."""
 
     host: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -28,12 +32,14 @@ class UsedCode:
 
     @property
     def is_as_planned(self) -> bool:
-        """Whether nothing differs."""
+        """Whether all packages and files are as planned."""
         return not self.packages and not self.files
 
 
 class CodeCheck:
-    """Compares the code that a worker runs with that of the plan, after each sub-job, when all of it was imported."""
+    """Compares the code of a worker with the plan. The check runs after each sub-job, when all code has been
+    imported.
+    """
 
     def __init__(self, planned: PlannedCode, host: str) -> None:
         self._files = planned.files
@@ -41,13 +47,13 @@ class CodeCheck:
         self._host = host
 
     def used(self) -> UsedCode:
-        """Return what differs now, or did before."""
+        """Return all differences found so far."""
         files = {path: now for path, planned in self._files.items() if (now := content_identity(path)) != planned}
         return UsedCode(self._host, self._versions.differences(), files)
 
 
 def identities_of(files: Iterable[DataFile]) -> dict[str, str]:
-    """Return the identities of the local files among those of a sub-job and their companions, by path."""
+    """Return the identities of the local files of a sub-job, and of their companions, by path."""
     found = {}
     for one in files:
         for path in (one.path, *(companion.path_for(one.path)[0] for companion in one.companions)):
@@ -57,7 +63,9 @@ def identities_of(files: Iterable[DataFile]) -> dict[str, str]:
 
 
 def unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return the identities of files that were read: for one that changed meanwhile a text that is none."""
+    """Return the identities of files that were read, by path. For a file that changed while it was read, the text is a
+    description, which matches no identity.
+    """
     return {
         path: before[path] if before[path] == after.get(path, "") else f"{before[path]}, and other content at the end"
         for path in before

@@ -1,1 +1,1 @@
-"""Trains on a batch system. All of their jobs share only the output directory."""
+"""Trains on a batch system: their jobs share only the output directory."""

@@ -1,6 +1,7 @@
-"""The last steps of a submitted train: neighbours are folded in stages, then the directory of results is written.
+"""The last steps of a submitted train: fold the results of neighbouring sub-jobs in stages, then write the output
+directory.
 
-The record of the train has the times and machines of its tasks, the restarted tasks, and the retries.
+The job record includes the times and machines of the tasks, the restarted tasks, and the retries.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.local import LocalProcesses
+from branchline.jobs.package_versions import OtherVersionsError, require_versions
 from branchline.jobs.subjob import AfterLoss, Place
 from branchline.reading.access import longest_wait_s
 from branchline.records.sensors.record import ActivitySpan, RestartedTask, RetryRecord
 from branchline.records.sensors.this_process import cpu_s, host
 from branchline.trains.out_folder.lock import claimed
 from branchline.trains.out_folder.write_results import write
-from branchline.trains.plan import TrainPlan
+from branchline.trains.plan import LoadedWagons, TrainPlan
 from branchline.trains.reuse.reuse import NO_ROWS_KEPT
 from branchline.trains.running.job_record import JobStart, RecordMaker, postprocess
 from branchline.trains.running.missing import Missing, SetAside
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.table_files import MakePlace, merge_neighbours, merge_tables
 from branchline.trains.subjobs.folding import MergeCosts, Merger, fold
-from branchline.trains.subjobs.share_result import WorkerTimes
+from branchline.trains.subjobs.share_result import JobError, WorkerTimes
 from branchline.trains.submitted.ledger_rows import enter_rows
 from branchline.trains.submitted.submission import JobsRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
@@ -39,8 +41,9 @@ from branchline.trains.wagons.clock import PhaseClock
 
 @dataclass
 class Collected:
-    """The results found: those of the highest nodes of the tree, the units without one, and the sub-jobs of these that
-    have one.
+    """The results that were found. ``parts`` are the results of the highest nodes of the tree. ``missing`` are the
+    units without a result, with the reason if known. ``done_alone`` are the sub-jobs in such units that have a result
+    of their own.
     """
 
     parts: list[UnitResult] = field(default_factory=list)
@@ -49,7 +52,9 @@ class Collected:
 
 
 def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
-    """Folds the results below a node into one; False if one of them is missing, or it is done."""
+    """Fold the results below a node into one result. Returns False if a result is missing, or if the node already has a
+    result.
+    """
     if has_result(folder, node, submission.id):
         return False
     begin_s = time.time()
@@ -62,7 +67,7 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
     costs = MergeCosts(one for part in found for one in part.merge_stages)
     with costs.folding(node.stage, len(found), nodes=1):
         folded = fold([one.folded for one in found])
-        # Pieces of two stages at a time: each byte is copied once in them.
+        # Merge tables in every second stage only, so that two stages copy each byte only once.
         if node.stage % TABLE_FOLD_STAGES == 0:
             merge_neighbours(folded, folder.tables, submission.train_plan().settings.memory_limit_bytes)
     merges = [one for part in found for one in part.merges]
@@ -72,7 +77,9 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
 
 
 def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
-    """The result of a node, or the reason why there is none."""
+    """Return the result of a node, or the reason why it cannot be read; the reason is empty if the node has no
+    result.
+    """
     try:
         return UnitResult.read(folder, node)
     except MissingFileError:
@@ -82,7 +89,9 @@ def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
 
 
 def collect(folder: BatchFolder, submission: Submission) -> Collected:
-    """Reads the results. A node whose result is missing or damaged is folded from the nodes below it."""
+    """Read all results. If the result of a node is missing or damaged, the results of the nodes below are read
+    instead.
+    """
     collected = Collected()
 
     def look(node: FoldNode) -> None:
@@ -103,13 +112,20 @@ def collect(folder: BatchFolder, submission: Submission) -> Collected:
 
 
 def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
-    """Folds all results and writes the directory, as a run on one machine does. Raises what claiming it raises."""
+    """Fold all results and write the output directory, as a local run does. Raises the errors of ``claimed``."""
     interruption = Interruption()
     with interruption.installed(), claimed(folder.out, force=True) as claim:
         begin_s = time.time()
         plan = submission.train_plan()
-        collected = collect(folder, submission)
-        missing = _missing(folder, submission, plan, collected)
+        collected, refused = collect(folder, submission), _other_versions(submission)
+        if refused is not None:
+            collected.parts = []
+        # Find out why the remaining sub-jobs have no result.
+        causes = causes_of(folder, submission, collected.missing)
+        failures = failures_of(folder, submission, causes, collected.done_alone)
+        set_aside = {index: SetAside(failure) for index, failure in failures.items()}
+        hint = f"submit them again: branchline resume {folder.out}"
+        missing = Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
         clock = PhaseClock("run", time.monotonic() - (begin_s - submission.submitted_s))
         merger = Merger(plan.loaded.wagons, plan.shares, plan.faults, plan.looked_at)
         for part in collected.parts:
@@ -119,10 +135,16 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         clock.switch("merge")
         merged = merger.finish()
         merged.skipped += missing.skipped()
-        stopped_by = merged.error or missing.error()
+        stopped_by = refused or merged.error or missing.error()
         tables = merge_tables(merged, folder.tables, plan.settings.memory_limit_bytes, _merging_place(submission, plan))
         with clock.during("wagons"):
-            outputs = postprocess(plan.loaded.wagons, merged)
+            # Do not unpickle wagons that never processed a chunk: they may have killed every worker that unpickled
+            # them.
+            never_ran = {name for name, share in merged.wagons.items() if not share.chunks}
+            wagons = submission.wagons.unpacked_but(never_ran)
+            outputs = postprocess(wagons, merged)
+        # The job record contains the code and parameters of the wagons.
+        plan = replace(plan, loaded=LoadedWagons(wagons, ()))
         is_whole = stopped_by is None and not missing.set_aside
         notes = enter_rows(folder.out, is_whole=is_whole) if submission.wagon_keys else []
         maker = replace(
@@ -145,37 +167,41 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
     return result
 
 
+def _other_versions(submission: Submission) -> JobError | None:
+    """Return an error if this process has different package versions than planned. Such a process must not add up
+    results, so they are kept for another last job.
+    """
+    try:
+        require_versions(submission.code.packages, host())
+    except OtherVersionsError as error:
+        return JobError.of(error)
+    return None
+
+
 def _merging_place(submission: Submission, plan: TrainPlan) -> MakePlace:
-    """Processes of this task."""
+    """Return a function that creates places for merging tables, with worker processes of this task."""
 
     def make(after_loss: AfterLoss, tasks_count: int, _interruption: Interruption) -> Place:
         workers, timeout_s = min(submission.site.cpus, tasks_count), plan.settings.worker_timeout_s
-        return LocalProcesses(workers, (), timeout_s, longest_wait_s(), after_loss=after_loss)
+        return LocalProcesses(workers, (), timeout_s, longest_wait_s(plan.settings.reading), after_loss=after_loss)
 
     return make
 
 
 def is_good(result: TrainResult) -> bool:
-    """Whether a train ended well: nothing failed, and no more is missing than may be."""
+    """Return whether the train succeeded: nothing failed, and no more sub-jobs are missing than allowed."""
     record = result.record
     failed = record.errors or record.interrupted or any(one.error is not None for one in record.wagons)
-    # What is skipped by --skip-bad-files is not in the count of what may be missing.
+    # Files skipped because of --skip-bad-files do not count as missing sub-jobs.
     return not failed and (not record.skipped or record.allow_missing > 0)
-
-
-def _missing(folder: BatchFolder, submission: Submission, plan: TrainPlan, collected: Collected) -> Missing:
-    """The sub-jobs without a result."""
-    causes = causes_of(folder, submission, collected.missing)
-    failures = failures_of(folder, submission, causes, collected.done_alone)
-    set_aside = {index: SetAside(failure) for index, failure in failures.items()}
-    hint = f"send them again: branchline resume {folder.out}"
-    return Missing(plan.shares, set_aside, plan.settings.allow_missing, hint)
 
 
 def _record_maker(
     submission: Submission, plan: TrainPlan, collected: Collected, missing: Missing, clock: PhaseClock
 ) -> RecordMaker:
-    """The record begins with the submission: what a worker waited in the queue, and after its end, is idle."""
+    """Return a maker of the job record, for a job that started at the submission. Time that a worker spent in the queue
+    or after its end counts as idle.
+    """
     workers = joined_workers(collected.parts)
     lost = [one for part in collected.parts for one in part.lost]
     run_s = clock.spent("run")
@@ -201,7 +227,9 @@ def _record_maker(
 
 
 def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
-    """The spans of workers, of jobs that folded results, and of the last job, which began at ``last_begin_s``."""
+    """Return the activity of the workers, of the jobs that folded results, and of the last job, which started at
+    ``last_begin_s``.
+    """
     zero_s = submission.submitted_s
     workers = joined_workers(list(parts))
     spans = [ActivitySpan(one.times.host, 0, one.begin_s - zero_s, one.until_s - zero_s) for one in workers]
@@ -212,7 +240,9 @@ def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_
 
 
 def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
-    """The tasks that started more than once: each attempt leaves a file with its machine."""
+    """Return the tasks that started more than once, and the machines of their attempts. Each attempt leaves a file that
+    names its machine.
+    """
     hosts: dict[str, list[tuple[float, str]]] = {}
     for path in folder.accounts.iterdir():
         task, _, attempt = path.name.rpartition(".")
@@ -220,12 +250,12 @@ def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
             try:
                 hosts.setdefault(task, []).append((path.stat().st_mtime, path.read_text().partition(" ")[0]))
             except OSError:
-                continue  # it was removed just now
+                continue  # the file has just been removed
     return [RestartedTask(task, [one for _, one in sorted(at)]) for task, at in sorted(hosts.items()) if len(at) > 1]
 
 
 def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
-    """What was sent again, after the first submission."""
+    """Return records of all submissions except the first one."""
     return [
         RetryRecord(
             subjobs=sum(one.causes.values()),

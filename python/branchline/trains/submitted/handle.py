@@ -1,4 +1,6 @@
-"""A submitted train for its user: its status, resume and cancel; and the state of any train by its directory."""
+"""A submitted train as its user sees it: status, resume and cancel. Also the state of any train, given its
+directory.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,11 @@ from branchline.base.trust import user_text
 from branchline.errors import BatchError, BranchlineError
 from branchline.jobs.batch.system import TaskState, batch_system
 from branchline.jobs.fold_tree import FoldNode
+from branchline.records.report.outcomes import errors_of
 from branchline.records.sensors.record import RUNNING
-from branchline.records.sensors.status import STOPPED, TrainStatus
+from branchline.records.sensors.status import STOPPED, ElementReads, TrainStatus
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.out_folder.state import job_of, status_of
-from branchline.trains.running.progress import ElementReads
-from branchline.trains.running.result import errors_of
 from branchline.trains.subjobs.folding import MergeCosts
 from branchline.trains.submitted.submission import JobsRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder
@@ -28,10 +29,10 @@ from branchline.trains.submitted.units import DoneUnits
 
 
 class SubmittedTrain:
-    """A train that was submitted into a directory, from any process that sees it.
+    """A train that was submitted with the output directory ``out``, possibly by another process.
 
-    Raises MissingFileError where nothing was submitted, BadFileError for a damaged directory, OptionError for a value
-    that is no path.
+    Raises MissingFileError if no train was submitted into the directory, BadFileError if its files are damaged, and
+    OptionError if ``out`` is not a path.
 
     ::
 
@@ -41,8 +42,8 @@ class SubmittedTrain:
     """
 
     def __init__(self, out: Path) -> None:
-        """Raises MissingFileError if nothing was submitted there, BadFileError if that is damaged, OptionError for a
-        value that is no path.
+        """Open a submitted train. Raises MissingFileError if no train was submitted into the directory, BadFileError if
+        its files are damaged, and OptionError if ``out`` is not a path.
         """
         self.out = folder_path("the directory of a submitted train", out).absolute()
         self._folder = BatchFolder(self.out)
@@ -53,19 +54,20 @@ class SubmittedTrain:
 
     @property
     def tasks_count(self) -> int:
-        """The number of tasks submitted last, including those that fold and write results."""
+        """Number of tasks in the last submission, including tasks that fold and write results."""
         records = JobsRecord.read_all(self._folder)
         return sum(len(step.tasks) for step in records[-1].steps) if records else 0
 
     @property
     def subjobs_count(self) -> int:
-        """The number of sub-jobs of the train."""
+        """Number of sub-jobs of the train."""
         return self._outline.subjobs_count
 
     def status(self) -> TrainStatus:
-        """The status, from the files in the directory and from the batch system if it answers; ``silence`` says why it
-        did not. ``seconds`` count from the submission; those of a train that ended are in its record. Raises
-        BadFileError.
+        """Return the status, according to the files in the directory and the batch system.
+
+        If the batch system does not answer, ``silence`` has the reason. ``seconds`` is the time since the submission
+        or, for a finished train, its wall time. Raises BadFileError.
 
             status = branchline.SubmittedTrain("out").status()
             print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events")
@@ -77,7 +79,15 @@ class SubmittedTrain:
         at_work = self._units_of(tasks, "running")
         waiting = self._units_of(tasks, "queued", "held")
         for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
-            waiting |= self._not_begun(jobs)
+            # The batch system does not list tasks that have not started, so count the units of all tasks without an
+            # exit code.
+            first = jobs.steps[0]
+            waiting |= {
+                unit
+                for task, units in enumerate(first.tasks)
+                if not (self._folder.accounts / f"{first.label}.{task}.exit").exists()
+                for unit in units
+            }
         failed = [] if silence else [one for one in missing if one not in at_work | waiting]
         causes = causes_of(self._folder, self._outline, dict.fromkeys(failed, ""))
         failures = failures_of(self._folder, self._outline, causes, done.subjobs)
@@ -114,8 +124,8 @@ class SubmittedTrain:
         )
 
     def wait(self, timeout_s: float) -> TrainStatus:
-        """Waits until no task waits or runs any more, without ``timeout_s`` for any time. Raises BranchlineError after
-        ``timeout_s`` seconds.
+        """Wait until no task is waiting or running, and return the status. Raises BranchlineError if this takes longer
+        than ``timeout_s`` seconds.
         """
         end_s = time.monotonic() + timeout_s
         while True:
@@ -128,26 +138,26 @@ class SubmittedTrain:
             time.sleep(min(BATCH_LOOK_INTERVAL_S, max(0.0, end_s - time.monotonic())))
 
     def cancel(self) -> None:
-        """Ends all of its tasks. Finished units are kept, and ``resume`` submits the others. Raises BatchError, and
-        UntrustedFileError where another user wrote which jobs these are.
+        """Cancel all tasks. Finished units are kept, and ``resume`` submits the remaining units.
+
+        Raises BatchError, and UntrustedFileError if another user could have written the list of jobs.
         """
         for jobs in JobsRecord.read_all(self._folder, trusted=True):
             batch_system(self._outline.system).cancel(jobs.submitted)
 
     def resume(self) -> int:
-        """Sends again what is missing, nothing else, and says how many sub-jobs that are. Nothing is sent if the
-        results are written and whole.
+        """Submit the missing sub-jobs again and return their number. Returns 0 if the results are complete and written.
 
-        Raises WagonError if the wagons' files have changed since, BranchlineError while tasks wait or run, BatchError,
-        UntrustedFileError if another user submitted it.
+        Raises WagonError if the wagons' files have changed, BranchlineError while tasks are waiting or running,
+        BatchError, and UntrustedFileError if another user submitted the train.
         """
         from branchline.trains.submitted.resume import resume
 
         return resume(self._folder, Submission.read(self._folder))
 
     def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
-        """The tasks that have not ended, and why that is not known: a batch system that did not answer, or one that
-        shows users only their own jobs.
+        """Return the tasks that have not ended. If they are unknown, the second value is the reason: the batch system
+        does not answer, or shows users only their own jobs.
         """
         owner, job = self._folder.outline.stat().st_uid, job_of(self.out)
         if owner != os.geteuid():
@@ -168,23 +178,15 @@ class SubmittedTrain:
                 found.update(jobs.steps[one.step].tasks[one.task])
         return found
 
-    def _not_begun(self, jobs: JobsRecord) -> set[FoldNode]:
-        """The units of tasks that have not ended, where the batch system does not list those to come."""
-        first = jobs.steps[0]
-        return {
-            unit
-            for task, units in enumerate(first.tasks)
-            if not (self._folder.accounts / f"{first.label}.{task}.exit").exists()
-            for unit in units
-        }
-
     def _count(self, units: list[FoldNode], done: DoneUnits) -> int:
         tree = self._outline.tree
         return sum(index not in done.subjobs for unit in units for index in tree.shares_of(unit))
 
 
 def state_of(out: Path) -> TrainStatus | None:
-    """None without a record of a run. Raises BadFileError for a damaged one of a submitted train."""
+    """Return the state of the train in a directory; None if the directory has no train. Raises BadFileError if the
+    files of a submitted train are damaged.
+    """
     if (out / JOBS / SUBMISSION).is_file():
         return SubmittedTrain(out).status()
     return status_of(out)

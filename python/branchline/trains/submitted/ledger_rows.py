@@ -1,7 +1,8 @@
-"""The results that a submitted train takes from the ledger at its start, and adds to it at its end.
+"""The results that a submitted train takes from the ledger at its start, and adds to the ledger at its end.
 
-Jobs do not open the ledger: SQLite admits one process at a time on a file system of a network. They write their rows to
-files, and the last job, or the next run into the same directory, brings these into the ledger.
+The jobs do not open the ledger, because SQLite is not safe when several machines use it on a network file system. They
+write their rows to files, which are later added to the ledger, by the last job or by the next run into the same
+directory.
 """
 
 from __future__ import annotations
@@ -27,34 +28,36 @@ _ROWS, _KEPT = "rows", "kept"
 
 @dataclass(frozen=True)
 class OpenedLedger:
-    """The ledger of a directory for a train that is being submitted; without one ``trouble`` says why."""
+    """The ledger of a train that is being submitted. If the ledger cannot be used, ``reuse`` is None and ``trouble`` is
+    the reason.
+    """
 
     reuse: Reuse | None
     trouble: str = ""
 
     @classmethod
     def of(cls, out: Path, plan: TrainPlan, command: str, *, takes: bool) -> OpenedLedger:
-        """That of a directory. ``takes`` says whether results of earlier runs are taken."""
+        """Open the ledger of a directory. With ``takes``, results of earlier runs are reused."""
         try:
             return cls(Reuse(Ledger(out / LEDGER_NAME, command), plan, takes=takes))
         except LedgerError as error:
-            return cls(None, f"results are not kept: {error}")
+            return cls(None, f"results are not cached: {error}")
 
 
 @contextmanager
 def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
-    """Removes the ledger of a train that cannot begin, if it was made for it."""
+    """Remove the ledger again if it was newly created for a train that fails to start."""
     try:
         yield
     except BaseException:
         if is_new:
-            with suppress(OSError, LedgerError):  # the error that stopped the train is the one to report
+            with suppress(OSError, LedgerError):  # report the error that stopped the train
                 remove_ledger(out)
         raise
 
 
 class _Taking:
-    """Goes through the tree; in memory are the results of one group at each stage."""
+    """Collects cached results while walking the tree. Keeps the results of only one group per stage in memory."""
 
     def __init__(self, folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
         self._folder = folder
@@ -65,7 +68,9 @@ class _Taking:
         self._group: dict[int, KeptResult] = {}
 
     def take(self, node: FoldNode) -> FoldedResult | None:
-        """The result of a node of which all is kept; of another one what is kept of its parts is written."""
+        """Return the result of a node if it is completely cached. Otherwise, write the cached results of its parts and
+        return None.
+        """
         if node.stage == 0:
             return self._subjob(node.index)
         if node.stage == 1 and (folded := self._neighbours(node)) is not None:
@@ -84,11 +89,13 @@ class _Taking:
         return None
 
     def write(self, node: FoldNode, folded: FoldedResult) -> None:
-        """The result of a node."""
+        """Write the result of a node."""
         UnitResult(node, folded).write(self._folder, self._submission.id)
 
     def _neighbours(self, node: FoldNode) -> FoldedResult | None:
-        """The result of sub-jobs that was kept as one, if it has all of them and all wagons."""
+        """Return the cached combined result of a node's sub-jobs; None unless it covers all of these sub-jobs and all
+        wagons.
+        """
         indices = self._submission.tree.shares_of(node)
         first = self._submission.learning.share(indices.start, self._plan.shares[indices.start], (), self._plan.faults)
         kept = self._reuse.find_neighbours(indices, first)
@@ -103,12 +110,13 @@ class _Taking:
         if kept.missing:
             return None
         result = kept.as_result(self._names)
-        self._reuse.keep(index, share, result)  # notes that this run used it
+        self._reuse.keep(index, share, result)  # marks the cached result as used by this run
         return FoldedResult.of(index, share, result, self._plan.faults)
 
 
 def take_kept(folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
-    """Writes the results of nodes of which the ledger has all, and what it has of others, for their jobs.
+    """Write cached results for the jobs to read: results of nodes that are completely in the ledger, and for other
+    nodes, the cached results of their sub-jobs.
 
     Raises StorageError.
     """
@@ -120,7 +128,7 @@ def take_kept(folder: BatchFolder, submission: Submission, plan: TrainPlan, reus
 
 
 class KeptForJobs:
-    """What the ledger had of sub-jobs, as a job reads it: one group of neighbours after the other."""
+    """The cached results of sub-jobs as a job reads them, one group of neighbours at a time."""
 
     def __init__(self, folder: BatchFolder, reuse: Reuse | None) -> None:
         self._folder = folder
@@ -129,7 +137,9 @@ class KeptForJobs:
         self._group: dict[int, KeptResult] = {}
 
     def of(self, index: int, share_key: str | None) -> KeptResult | None:
-        """What is kept of a sub-job; None if that is nothing, or its files are not those of the submission."""
+        """Return the cached result of a sub-job; None if it is not cached, or if the sub-job's files have changed since
+        the submission.
+        """
         if self._reuse is None:
             return None
         if index // FOLD_FAN_IN != self._number:
@@ -139,14 +149,14 @@ class KeptForJobs:
             except MissingFileError:
                 self._group = {}
             except (BadFileError, StorageError) as error:
-                log(f"what is kept of sub-jobs cannot be read, they run again: {error}")
+                log(f"cached results cannot be read, so their sub-jobs run again: {error}")
                 self._group = {}
         kept = self._group.get(index)
         return kept if kept is not None and kept.share_key == share_key else None
 
 
 def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
-    """What makes rows in a job; None where nothing is kept."""
+    """Return the object that creates ledger rows in a job; None if results are not cached."""
     if not submission.wagon_keys or submission.learning.step is None:
         return None
     reuse = Reuse(None, plan, takes=False, keys=submission.wagon_keys)
@@ -155,7 +165,7 @@ def reuse_in_job(submission: Submission, plan: TrainPlan) -> Reuse | None:
 
 
 def write_rows(folder: BatchFolder, node: FoldNode, rows: Sequence[LedgerRows]) -> None:
-    """Writes what the sub-jobs of a node add to the ledger. Raises StorageError."""
+    """Write the ledger rows of a node's sub-jobs to a file. Raises StorageError."""
     together = LedgerRows(
         tuple(row for one in rows for row in one.new),
         tuple(key for one in rows for key in one.used),
@@ -166,8 +176,8 @@ def write_rows(folder: BatchFolder, node: FoldNode, rows: Sequence[LedgerRows]) 
 
 
 def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
-    """Brings what jobs wrote into the ledger, and says what kept it from being brought there. ``is_whole`` says that
-    the train is done, so that rows that nobody used lately are removed.
+    """Add the rows written by jobs to the ledger, and return notes about problems. ``is_whole`` means that the train is
+    complete; rows that were not used recently are then removed.
     """
     paths = sorted(BatchFolder(out).rows_folder.glob("[0-9]*"))
     if not paths and not is_whole:
@@ -176,12 +186,12 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
     try:
         ledger = Ledger(out / LEDGER_NAME, is_new_run=False)
         if ledger.replaced:
-            notes.append(f"what was kept of earlier runs is not used: {ledger.replaced}")
+            notes.append(f"cached results of earlier runs are not used: {ledger.replaced}")
         for path in paths:
             try:
                 rows = read_framed(path, _ROWS, LedgerRows)
             except (BadFileError, StorageError) as error:
-                notes.append(f"results of {path.name} are not kept: {error}")
+                notes.append(f"results of {path.name} are not cached: {error}")
                 continue
             ledger.put(rows.new)
             ledger.used(rows.used)
@@ -191,5 +201,5 @@ def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
             ledger.remove_old()
         ledger.close()
     except (LedgerError, OSError) as error:
-        notes.append(f"results are not kept: {error}")
+        notes.append(f"results are not cached: {error}")
     return notes

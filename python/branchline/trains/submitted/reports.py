@@ -1,6 +1,6 @@
-"""The reports of a submitted train: each of its jobs is a source, and the last one sends the record.
+"""Reports of a submitted train to a control room: each job reports separately, and the last job sends the job record.
 
-The address travels with the submission, and the path of the file with the token, but never a token.
+The submission contains the address of the control room and the path of the token file, but never a token.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.errors import OptionError, ReportWarning, StorageError, warn
+from branchline.jobs.batch.system import batch_system
 from branchline.records.sending.address import TOKEN_FILE_VARIABLE, TOKEN_VARIABLE, ReportTarget
 from branchline.records.sending.message import JobIdentity
 from branchline.records.sending.spool import Spool, move_reports
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     from branchline.records.sending.reporter import Reporter
     from branchline.trains.plan import TrainPlan
 
-_HTCONDOR = "htcondor"
-
 
 @dataclass(frozen=True)
 class SubmittedReports:
-    """The control room of a submitted train: its address, the file with the token (empty where the environment of the
-    jobs has it), who the train is, and whether it obeys measures.
+    """The control room of a submitted train.
+
+    - ``url`` is its address.
+    - ``token_file`` is the path of the token file; empty if the token is in the environment of the jobs.
+    - ``identity`` is the identity of the train.
+    - ``is_obeyed`` tells whether jobs follow the control room's measures.
     """
 
     url: str
@@ -43,7 +46,7 @@ class SubmittedReports:
     def of(
         cls, to: ReportsTo | None, plan: TrainPlan, command: str, out: Path, *, system: str, job: str
     ) -> SubmittedReports | None:
-        """That of a train which is submitted now; None without a control room."""
+        """Return the reports of a train that is being submitted; None without a control room."""
         if to is None:
             return None
         path = str(Path(to.target.token_file).absolute()) if to.target.token_file else ""
@@ -51,7 +54,7 @@ class SubmittedReports:
         return cls(to.target.url, path, identity, to.target.is_obeyed)
 
     def report_submission(self, folder: BatchFolder, to: ReportsTo, plan: TrainPlan) -> None:
-        """Reports that the train waits. Takes some seconds at most."""
+        """Report that the train is queued. Takes at most a few seconds."""
         reporter = to.reporter(self.identity, Spool(folder.reports), "submission")
         reporter.note(TrainStatus(subjobs=len(plan.shares), queued=len(plan.shares)))
         reporter.read(plan.looked_at, [])
@@ -60,32 +63,33 @@ class SubmittedReports:
             to.say_at_end(sentence)
 
     def reporter(self, folder: BatchFolder, source: str, told: MeasuresTold) -> Reporter:
-        """The reporter of a job of the train. ``told`` gets the measures of the control room."""
+        """Create the reporter for a job of the train. Measures sent by the control room are passed to ``told``."""
         to = ReportsTo(self.target, say_at_once=log)
         return to.reporter(self.identity, Spool(folder.reports), source, told)
 
     @property
     def target(self) -> ReportTarget:
-        """The control room, as jobs reach it."""
+        """The control room as seen from jobs."""
         return ReportTarget(self.url, token_file=self.token_file, is_obeyed=self.is_obeyed)
 
 
 def check_token_travels(to: ReportsTo | None, system: str) -> None:
-    """Raises OptionError where the jobs of a train would not have the token, or everybody would see it."""
+    """Raise OptionError if the jobs would not receive the token, or if other users could see it."""
     if to is None:
         return
-    hint = f"put it into a file that all nodes see, and name that in {TOKEN_FILE_VARIABLE}"
+    hint = f"put it into a file that all nodes can read, and set {TOKEN_FILE_VARIABLE} to its path"
     if to.target.token:
-        what = "a token in the address of the control room does not travel with a submitted train"
+        what = "a token in the control room's address is not passed on to the jobs of a submitted train"
         raise OptionError(what, hint=hint)
-    if system == _HTCONDOR and os.environ.get(TOKEN_VARIABLE, "").strip() and not to.target.token_file:
-        what = "HTCondor shows the environment of jobs to everybody, so the token does not travel in it"
+    has_variable = bool(os.environ.get(TOKEN_VARIABLE, "").strip()) and not to.target.token_file
+    if has_variable and not batch_system(system).passes_environment:
+        what = f"{system} does not pass the environment of the submitting user to jobs, so they would not get the token"
         raise OptionError(what, hint=hint)
 
 
 @contextmanager
 def reports_of_job(reports: SubmittedReports | None, folder: BatchFolder, source: str) -> Iterator[ReportedTrain]:
-    """The reports of a job of a submitted train, which works in the block. What is not sent is said in its log."""
+    """Report a job of a submitted train while the block runs. Failures to send reports are logged."""
     if reports is None:
         yield ReportedTrain(None)
         return
@@ -100,7 +104,9 @@ def reports_of_job(reports: SubmittedReports | None, folder: BatchFolder, source
 
 
 def keep_reports(out: Path) -> None:
-    """Moves what jobs of an earlier train here did not send to the spool of the user: their folder is to be removed."""
+    """Move unsent reports of an earlier train in this directory to the user's spool, because the folder is about to be
+    removed.
+    """
     folder = BatchFolder(out).reports
     spool = Spool.of_user()
     try:

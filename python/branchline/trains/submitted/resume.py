@@ -1,8 +1,8 @@
-"""Submits the missing units of a train again, for the user or by its last job.
+"""Submits the missing units of a train again, for the user or from the train's last job.
 
-Nodes of some batch systems cannot submit. Then ``python -m branchline.trains.submitted.resume OUT STEP`` does it after
-the last step, on the machine from which the train was submitted. It exits with 1 if nothing could be submitted: the
-last step then runs once more, and writes the results that there are.
+On batch systems whose machines cannot submit jobs, ``python -m branchline.trains.submitted.resume OUT STEP`` runs after
+the last step, on the machine from which the train was submitted. If it cannot submit, it exits with 1; the last step
+then runs once more and writes the available results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK, exit_with
 from branchline.errors import BranchlineError, WagonError
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
@@ -33,19 +33,19 @@ from branchline.trains.submitted.units import DoneUnits, UnitFailure, subjob_nod
 
 
 def resume(folder: BatchFolder, submission: Submission) -> int:
-    """As `SubmittedTrain.resume`."""
+    """Submit missing sub-jobs again. For details and errors, see `SubmittedTrain.resume`."""
     changed = submission.sources.changed()
     if changed:
         raise WagonError(
-            f"{', '.join(changed)} changed since the train was submitted, and its results are of the code before",
+            f"{', '.join(changed)} changed since the train was submitted, and its results are from the old code",
             path=changed[0],
-            hint="bring the file back as it was, or submit a new train",
+            hint="restore the file, or submit a new train",
         )
     system = batch_system(submission.system)
     alive = [one for jobs in JobsRecord.read_all(folder) for one in system.states(jobs.submitted)]
     if alive:
-        what = f"{len(alive)} tasks of this train wait or run"
-        raise BranchlineError(what, path=str(folder.out), hint="wait for them, or branchline cancel", retry=True)
+        what = f"{len(alive)} tasks of this train are waiting or running"
+        raise BranchlineError(what, path=str(folder.out), hint="wait for them, or run branchline cancel", retry=True)
     done = DoneUnits.of(folder, submission).units
     missing = [unit for unit in submission.tree.nodes(submission.unit_stage) if unit not in done]
     if not missing and read_status(folder.out) == FINISHED:
@@ -54,11 +54,11 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
 
 
 def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
-    """The units that are sent again without a word of the user, when no other task is left.
+    """Return the units to retry automatically when no other task is left.
 
-    There are none after as many retries as the submission has, nor where nothing has a result: then it is not for some
-    nodes or files. From the second retry on a unit that failed by an error, and not by the death of its task, is left:
-    it fails everywhere.
+    Empty if all retries of the submission have been used. Also empty if no unit has a result, since the cause is then
+    not limited to certain machines or files. From the second retry on, units that failed with an error are left out,
+    because they would fail everywhere; units whose task died are retried.
     """
     before = _retries_so_far(folder)
     done = DoneUnits.of(folder, submission).units
@@ -71,9 +71,9 @@ def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
 
 
 def retry(folder: BatchFolder, submission: Submission, units: list[FoldNode]) -> int:
-    """Sends units of ``to_retry`` again, and says how many sub-jobs that are.
+    """Submit the units returned by ``to_retry`` again, and return the number of their sub-jobs.
 
-    Raises BatchError where this machine cannot submit, StorageError.
+    Raises StorageError, and BatchError if this machine cannot submit.
     """
     return _send_again(folder, submission, units, retry=_retries_so_far(folder) + 1)
 
@@ -90,7 +90,7 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
     memory = memory_to_request(folder, submission, deaths)
     save_memory(folder, deaths)
     for unit in missing:
-        # No task is alive. A damaged result would keep a new one from being written.
+        # No task is running, so these files are stale. A damaged result would prevent a new result from being written.
         for path in (folder.failed(unit), folder.lease(unit), folder.result(unit)):
             path.unlink(missing_ok=True)
         for node in subjob_nodes(submission.tree, unit):
@@ -100,16 +100,16 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
 
 
 def main(words: list[str]) -> int:
-    """Sends what is missing again, once for a last step."""
+    """Submit missing units again, at most once per last step."""
     out, label = words
     folder = BatchFolder(Path(out))
     if folder.retry_refused(label).exists():
-        return EXIT_OK  # The step ran once more and has written what there is.
+        return EXIT_OK  # The refusal is recorded, so the step ran once more and has written the available results.
     try:
         submission = Submission.read(folder)
         units = to_retry(folder, submission)
         if units:
-            log(f"sent again: {retry(folder, submission, units)} sub-jobs")
+            log(f"submitted again: {retry(folder, submission, units)} sub-jobs")
     except BranchlineError as error:
         log(f"error: {error}")
         with suppress(OSError):
@@ -119,4 +119,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_with(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What is to be done in a submitted train, written once, and read by each of its jobs."""
+"""The work of a submitted train, which is written once and read by each of the train's jobs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from branchline.base.plain import check_types, from_plain
+from branchline.base.quantities import GIB
 from branchline.base.trust import read_trusted
 from branchline.base.whole_files import read_plain
 from branchline.errors import BadFileError, BranchlineError, MissingFileError, StorageError, UntrustedFileError
@@ -23,6 +24,7 @@ from branchline.trains.reuse.provenance import Provenance
 from branchline.trains.reuse.result_keys import WagonKey
 from branchline.trains.reuse.stored_train import Learning, StoredSources, StoredTrain
 from branchline.trains.subjobs.share_result import PackedWagons
+from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.submitted.reports import SubmittedReports
 from branchline.trains.submitted.submission_folder import (
     VERSION,
@@ -41,17 +43,20 @@ if TYPE_CHECKING:
 
 KIND, OUTLINE_KIND = "submission", "train"
 _OUTLINE_MAX_BYTES = 65_536
-#: Sub-jobs of an outline that is believed; the state of each of them is looked up.
+#: Maximum number of sub-jobs in an outline. Larger outlines are rejected, because the state of each sub-job is looked
+#: up.
 SUBJOBS_COUNT_MAX = 10_000_000
 _JOB_NUMBER = re.compile(r"\w[\w.#:-]*", re.ASCII)
-_JOBS_MAX_BYTES = 2**30
+_JOBS_MAX_BYTES = GIB
 
 
 @dataclass(frozen=True)
 class TrainOutline:
-    """What the status of a submitted train needs to know of it. It is plain JSON, so that reading it runs no code.
+    """The data needed for the status of a submitted train. The outline is stored as plain JSON, so that reading it runs
+    no code.
 
-    Results are written for the nodes of stage ``unit_stage`` of the tree.
+    A unit is the smallest part of the train with a result file. ``unit_stage`` is the stage of the units in the tree
+    that folds results.
     """
 
     id: str
@@ -63,29 +68,30 @@ class TrainOutline:
 
     @property
     def tree(self) -> FoldTree:
-        """The tree by which the results of sub-jobs are folded."""
+        """The tree along which the results of sub-jobs are folded."""
         return FoldTree(self.subjobs_count)
 
     def write_outline(self, folder: BatchFolder) -> None:
-        """Write it for every user. Raises StorageError."""
+        """Write the outline to a file that all users can read. Raises StorageError."""
         values = {one.name: getattr(self, one.name) for one in fields(TrainOutline)}
         write_again(folder.outline, json.dumps({"branchline": OUTLINE_KIND, "version": VERSION, **values}).encode())
 
     @classmethod
     def read_outline(cls, folder: BatchFolder) -> TrainOutline:
-        """Return that of a directory of results. Raises MissingFileError if nothing was submitted there, BadFileError
-        for a damaged one, StorageError.
+        """Read the outline from an output directory. Raises MissingFileError if no train was submitted into the
+        directory, BadFileError if the outline is damaged, and StorageError.
         """
         try:
             content = read_plain(folder.outline, _OUTLINE_MAX_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             if folder.submission.is_file():
-                read_summary(folder.submission, KIND)  # One of an earlier version has no outline.
+                # Earlier versions wrote no outline. Reading their submission raises an error about the version.
+                read_summary(folder.submission, KIND)
             raise _nothing_submitted(folder) from None
         except ValueError as error:
             raise BadFileError(str(error), path=str(folder.outline)) from None
         except OSError as error:
-            raise StorageError(f"it cannot be read: {error.strerror}", path=str(folder.outline)) from None
+            raise StorageError(f"cannot read this file: {error.strerror}", path=str(folder.outline)) from None
         header = checked_header(content, folder.outline, OUTLINE_KIND)
         try:
             found: TrainOutline = from_plain(TrainOutline, header)
@@ -101,10 +107,10 @@ class TrainOutline:
 
 @dataclass(frozen=True)
 class Submission(TrainOutline):
-    """A train as it was submitted. ``plan`` is without its wagons, which are pickled in ``wagons``.
+    """A submitted train. ``plan`` has no wagons; they are pickled separately in ``wagons``.
 
-    ``merge_stages`` are folded by jobs before the last one. ``tasks_max`` is how many tasks a step has at most. Names
-    of files without a folder are below ``directory``.
+    Jobs fold the stages in ``merge_stages`` before the last job. ``tasks_max`` is the maximum number of tasks per step.
+    Relative file names are relative to ``directory``.
     """
 
     site: Site
@@ -117,18 +123,20 @@ class Submission(TrainOutline):
     learning: Learning
     merge_stages: tuple[int, ...]
     tasks_max: int
-    #: By wagon; empty where nothing is kept. ``reuse_notes`` say what kept results from being reused.
+    #: Package versions and code files, which each task compares with those on its machine.
+    code: PlannedCode = field(default_factory=PlannedCode)
+    #: Ledger keys by wagon; empty if results are not cached. ``reuse_notes`` say why results were not reused.
     wagon_keys: dict[str, WagonKey] = field(default_factory=dict)
     reuse_notes: tuple[str, ...] = ()
-    #: How often the last job sends again what is missing.
+    #: Maximum number of times that the last job submits missing units again.
     retries: int = 0
-    #: The control room, None for none.
+    #: The control room that receives reports; None if there is none.
     reports: SubmittedReports | None = None
-    #: The files of the code, versions and environment when it was submitted.
+    #: Code files, package versions and environment variables at the time of the submission.
     provenance: Provenance = field(default_factory=Provenance)
 
     def write(self, folder: BatchFolder) -> None:
-        """Writes it. Raises StorageError."""
+        """Write the submission. Raises StorageError."""
         content = framed(KIND, self, {"branchline_version": branchline_version(), "python": _python()})
         folder.submission.unlink(missing_ok=True)
         self.write_outline(folder)
@@ -136,9 +144,11 @@ class Submission(TrainOutline):
 
     @classmethod
     def read(cls, folder: BatchFolder) -> Submission:
-        """That of a directory of results. Raises MissingFileError if nothing was submitted there, BadFileError for a
-        damaged one, UntrustedFileError for one of another user, BranchlineError if another version of Branchline or
-        Python submitted it.
+        """Read the submission from an output directory.
+
+        Raises MissingFileError if no train was submitted into the directory, BadFileError if the file is damaged,
+        UntrustedFileError if another user wrote it, and BranchlineError if it was written with another version of
+        Branchline or Python.
         """
         try:
             summary = read_summary(folder.submission, KIND)
@@ -149,12 +159,14 @@ class Submission(TrainOutline):
             ("Python", summary.get("python"), _python()),
         ):
             if theirs != ours:
-                what = f"this train was submitted by {name} {theirs}, and this is {name} {ours}"
-                raise BranchlineError(what, path=str(folder.submission), hint="use the same on all sides")
+                what = f"this train was submitted with {name} {theirs}, but this is {name} {ours}"
+                raise BranchlineError(what, path=str(folder.submission), hint="use the same version everywhere")
         return read_framed(folder.submission, KIND, cls)
 
     def stored_train(self) -> StoredTrain:
-        """The train, to be loaded with its modules as their files are now. Without these the stored ones are used."""
+        """Return the stored train. Its modules are loaded from their current files. If a file is missing, all modules
+        are loaded from the stored copies.
+        """
         if any(not Path(one.path).is_file() for one in self.sources.modules):
             self.sources.install()
         own = [one for one in self.sources.modules if one.name.startswith(MODULE_PREFIX)]
@@ -163,34 +175,41 @@ class Submission(TrainOutline):
         return StoredTrain(plan, self.wagons, self.directory, self.sources.path, self.sources)
 
     def train_plan(self) -> TrainPlan:
-        """The plan with its wagons, whose modules are imported as they were at the submission."""
+        """Return the plan with wagons that contain no user objects, and import modules as they were at the submission.
+
+        Wagons are unpickled only in worker processes: a wagon that kills the process that unpickles it must not kill
+        the task.
+        """
         self.sources.install()
-        return replace(self.plan, loaded=LoadedWagons(self.wagons.unpacked(), ()))
+        return replace(self.plan, loaded=LoadedWagons(self.wagons.bare, ()))
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What a step of jobs works on: for each task its nodes. The last step has one task without nodes."""
+    """The work of a step: the nodes that each of its tasks processes. The last step has a single task without nodes."""
 
     label: str
     tasks: tuple[tuple[FoldNode, ...], ...]
 
     def write(self, folder: BatchFolder) -> None:
-        """Writes it for its tasks, before they are submitted. Raises StorageError."""
+        """Write the step. Must be called before the step's tasks are submitted. Raises StorageError."""
         write_again(folder.jobs / f"{self.label}.step", framed("step", self))
 
     @classmethod
     def read(cls, folder: BatchFolder, label: str) -> StepRecord:
-        """The step of a task. Raises MissingFileError, StorageError, BadFileError."""
+        """Read the step of a task. Raises MissingFileError, StorageError, BadFileError."""
         return read_framed(folder.jobs / f"{label}.step", "step", cls)
 
 
 @dataclass(frozen=True)
 class JobsRecord:
-    """What was submitted at once. ``excluded`` are nodes that got none of it. ``retry`` counts the times that
-    the last job has sent jobs since a user submitted or resumed: it is 0 for those of the user. ``causes`` say why
-    sub-jobs were sent again, with their number. ``memory`` is what each task requests if that is more
-    than the site says.
+    """One submission of jobs.
+
+    - ``excluded`` are the machines that must not be used.
+    - ``retry`` is the number of automatic retries since the user last submitted or resumed the train; 0 for jobs
+      submitted by the user.
+    - ``causes`` has the number of resubmitted sub-jobs by cause.
+    - ``memory`` is the memory request per task if it is larger than the site's setting.
     """
 
     number: int
@@ -203,14 +222,14 @@ class JobsRecord:
     memory: str | None = None
 
     def write(self, folder: BatchFolder) -> None:
-        """Writes it. Raises StorageError."""
+        """Write the record. Raises StorageError."""
         text = json.dumps(asdict(self))
         write_first(folder.jobs / f"{self.number}.json", text.encode())
 
     @classmethod
     def read_all(cls, folder: BatchFolder, *, trusted: bool = False) -> list[JobsRecord]:
-        """All of a train, in their order. Raises BadFileError; if ``trusted`` also UntrustedFileError, for one that
-        another user could have written.
+        """Read all records of a train, in order. Raises BadFileError and, with ``trusted``, UntrustedFileError for a
+        record that another user could have written.
         """
         numbered = {int(path.stem): path for path in folder.jobs.glob("*.json") if path.stem.isdecimal()}
         return [cls._of(numbered[number], trusted=trusted) for number in sorted(numbered)]
@@ -227,7 +246,7 @@ class JobsRecord:
         except UntrustedFileError:
             raise
         except (OSError, ValueError, RecursionError) as error:
-            raise BadFileError(f"this record of submitted jobs cannot be read: {error}", path=str(path)) from None
+            raise BadFileError(f"cannot read this record of submitted jobs: {error}", path=str(path)) from None
         return record
 
 

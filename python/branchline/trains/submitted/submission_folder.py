@@ -1,23 +1,27 @@
-"""The folder ``batch`` in the directory of results: the files that the jobs of a submitted train share.
+"""The folder ``batch`` in the output directory, with the files that the jobs of a submitted train share.
 
-Each file is written whole or not at all.
+Each file is written atomically. The following names are relative to the folder; STAGE.INDEX is a node of the tree that
+folds results.
 
-    train.json               what everybody may know of the train, for its status
-    submission               what is to be done
-    jobs/N.json              what was submitted, N counting the submission and each resume
-    jobs/N.STEP.sh           the scripts of its steps
-    units/STAGE.INDEX        the result of a node of the tree by which results are folded
-    units/STAGE.INDEX.lease  who works on it;  .failed  why it failed;  .less  how much less memory it is to take
-    accounts/N.STEP.TASK.*   how tasks began and ended
-    logs/N.STEP.TASK.log     what they printed
-    rows/STAGE.INDEX         what a node's sub-jobs add to the ledger, until the last job has written it there
-    tables/                  the pieces of tables that wagons return, until the train is whole
-    reports/                 what its jobs have not yet sent to the control room
-    kept/INDEX               what the ledger had of sub-jobs of a node of stage 1 that are not all done
+    train.json               public data of the train, for its status
+    submission               the work of all jobs
+    jobs/N.json              record of a submission; N counts the first submission and each resume
+    jobs/N.STEP.sh           scripts of the submission's steps
+    units/STAGE.INDEX        result of a node
+    units/STAGE.INDEX.lease  task that works on the node
+    units/STAGE.INDEX.failed why the node failed
+    units/STAGE.INDEX.less   how the node must save memory
+    accounts/N.STEP.TASK.*   start and end of tasks
+    logs/N.STEP.TASK.log     output of tasks
+    rows/STAGE.INDEX         ledger rows of a node's sub-jobs, until the last job adds them to the ledger
+    tables/                  pieces of the tables that wagons return, until the train is complete
+    reports/                 reports that have not been sent to the control room
+    kept/INDEX               cached results of sub-jobs in an incomplete node of stage 1
 
-Values are pickled behind one line of JSON, which says what follows and has its checksum. Only files of trusted users
-are unpickled (`branchline.base.trust`). Other users see what ``status`` reads, but neither the submission, since names
-of files may have secrets, nor the logs. What a task prints (``log``) the batch system writes to its log.
+A pickled value is preceded by a line of JSON that describes the value and has its checksum. Only files of trusted users
+are unpickled (`branchline.base.trust`). Other users can read the files that ``status`` reads. They cannot read the
+submission, whose file names may contain secrets, and the logs. The batch system writes the output of a task (``log``)
+to the task's log.
 """
 
 from __future__ import annotations
@@ -43,9 +47,11 @@ from branchline.jobs.fold_tree import FoldNode
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.tables.table_folder import TableFolder
 
-#: The version of these files, which also changes with the modules of pickled classes. Another one is refused.
-VERSION = 6
-# Modes of new files. No other user may write them, whatever the umask: what is pickled in them is run as code.
+#: Version of the file formats in this folder. It also changes when pickled classes move to other modules. Files with a
+#: different version are rejected.
+VERSION = 8
+# Modes of new files, for all users and for the owner only. Whatever the umask, other users must not be able to write
+# these files, because unpickling runs code.
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
 _HEADER_MAX_BYTES = 65_536
 Value = TypeVar("Value")
@@ -53,73 +59,77 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class BatchFolder:
-    """The paths in the folder of one directory of results."""
+    """The paths inside the ``batch`` folder of an output directory."""
 
     out: Path
 
     @property
     def path(self) -> Path:
-        """The folder itself."""
+        """The ``batch`` folder itself."""
         return self.out / JOBS
 
     @property
     def outline(self) -> Path:
-        """What everybody may know of the train."""
+        """The path of the public data of the train."""
         return self.path / "train.json"
 
     @property
     def submission(self) -> Path:
-        """What is to be done."""
+        """The path of the work of all jobs."""
         return self.path / SUBMISSION
 
     @property
     def jobs(self) -> Path:
-        """What was submitted."""
+        """The folder of submissions."""
         return self.path / "jobs"
 
     @property
     def accounts(self) -> Path:
-        """How tasks began and ended."""
+        """The folder of records of the start and end of tasks."""
         return self.path / "accounts"
 
     @property
     def logs(self) -> Path:
-        """What tasks printed."""
+        """The folder of the tasks' output."""
         return self.path / "logs"
 
     @property
     def units(self) -> Path:
-        """The results of nodes."""
+        """The folder of the results of nodes."""
         return self.path / "units"
 
     @property
     def rows_folder(self) -> Path:
-        """What is to be written to the ledger."""
+        """The folder of rows that have not been added to the ledger."""
         return self.path / "rows"
 
     @property
     def kept_folder(self) -> Path:
-        """What the ledger had when the train was submitted."""
+        """The folder of cached results, taken from the ledger when the train was submitted."""
         return self.path / "kept"
 
     @property
     def reports(self) -> Path:
-        """What is not yet sent to the control room. Nodes may have no home, and what one leaves another one sends."""
+        """The folder of reports that have not been sent to the control room. It is shared, because machines may have no
+        home directory, and another machine may send the reports.
+        """
         return self.path / "reports"
 
     @property
     def tables(self) -> TableFolder:
-        """The pieces of tables; a resume needs those that are there."""
+        """The folder of pieces of tables. Merged pieces are kept, since a resume needs them."""
         return TableFolder(str(self.path.absolute() / "tables"), str(self.out.absolute()), keeps=True)
 
     def make(self) -> None:
-        """Makes the folders. Raises StorageError, and UntrustedFileError if others can write to one that exists."""
+        """Create the folders. Raises StorageError, and UntrustedFileError if other users can write to an existing
+        folder.
+        """
         public = (self.path, self.jobs, self.accounts, self.units)
         private = (self.logs, self.rows_folder, self.kept_folder, Path(self.tables.path))
         try:
             for folder in (*public, *private):
                 if trusts_others():
-                    # Tasks that run as another user write here; the umask and the group of the directory admit them.
+                    # Tasks of other users write to these folders; the umask and the directory's group give them access.
                     folder.mkdir(exist_ok=True)
                     continue
                 folder.mkdir(mode=0o755 if folder in public else 0o700, exist_ok=True)
@@ -127,44 +137,46 @@ class BatchFolder:
         except UntrustedFileError:
             raise
         except OSError as error:
-            what = f"the folder of the jobs cannot be made: {error.strerror}"
+            what = f"cannot create the folder of the jobs: {error.strerror}"
             raise StorageError(what, path=str(self.path), hint="choose another directory with -o") from None
 
     def result(self, node: FoldNode) -> Path:
-        """The result of a node."""
+        """Return the path of a node's result."""
         return self.units / f"{node.stage}.{node.index}"
 
     def rows(self, node: FoldNode) -> Path:
-        """What a node's sub-jobs add to the ledger."""
+        """Return the path of the ledger rows of a node's sub-jobs."""
         return self.rows_folder / f"{node.stage}.{node.index}"
 
     def lease(self, node: FoldNode) -> Path:
-        """Who works on a node."""
+        """Return the path of a node's lease."""
         return self.units / f"{node.stage}.{node.index}.lease"
 
     def less(self, node: FoldNode) -> Path:
-        """How much less memory a node is to take."""
+        """Return the path of the file that says how a node must save memory."""
         return self.units / f"{node.stage}.{node.index}.less"
 
     def failed(self, node: FoldNode) -> Path:
-        """Why a node failed."""
+        """Return the path of the file that says why a node failed."""
         return self.units / f"{node.stage}.{node.index}.failed"
 
     def retry_refused(self, label: str) -> Path:
-        """Why nothing could be sent again after a last step."""
+        """Return the path of the file that says why missing units could not be submitted again after a last step."""
         return self.accounts / f"{label}.refused"
 
 
 def wait_until_there(out: Path) -> None:
-    """Waits for a directory that has disappeared, as during a new mount, ``OUT_GONE_WAIT_S`` at most."""
+    """Wait until a directory that has disappeared exists again, for example because it is being mounted again. Waits at
+    most ``OUT_GONE_WAIT_S``.
+    """
     end_s = time.monotonic() + OUT_GONE_WAIT_S
     while not out.is_dir() and time.monotonic() < end_s:
         time.sleep(OUT_GONE_INTERVAL_S)
 
 
 def write_first(path: Path, content: bytes, *, for_all: bool = True) -> bool:
-    """Writes a file that appears whole or not at all, and survives the loss of power. The first one stays: False if
-    there is one already. Other users may read it if it is ``for_all``. Raises StorageError.
+    """Write a new file atomically and durably. If the file already exists, it is unchanged, and the function returns
+    False. With ``for_all``, other users may read the file. Raises StorageError.
     """
     temporary = path.parent / f".writing-{uuid.uuid4().hex}"
     try:
@@ -179,7 +191,7 @@ def write_first(path: Path, content: bytes, *, for_all: bool = True) -> bool:
 
 
 def write_again(path: Path, content: bytes) -> None:
-    """The same for a file that replaces the one before. Raises StorageError."""
+    """Write or replace a file atomically and durably. Raises StorageError."""
     temporary = path.parent / f".writing-{uuid.uuid4().hex}"
     try:
         try:
@@ -205,7 +217,8 @@ def _link(temporary: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError:
-        # Some file systems have no hard links. Two results of one unit are equal, so the later one does no harm.
+        # Some file systems have no hard links. If two tasks get here at the same time, replacing a file is harmless,
+        # since two results of a unit are equal.
         if path.exists():
             return False
         temporary.rename(path)
@@ -213,12 +226,12 @@ def _link(temporary: Path, path: Path) -> bool:
 
 
 def _refused(path: Path, error: OSError) -> StorageError:
-    what = f"{path} could not be written: {error.strerror or error}"
-    return StorageError(what, path=str(path), hint="make room there, then resume", retry=True)
+    what = f"cannot write {path}: {error.strerror or error}"
+    return StorageError(what, path=str(path), hint="free space there, then run branchline resume", retry=True)
 
 
 def framed(kind: str, value: object, summary: dict[str, object] | None = None) -> bytes:
-    """A value as it is written: one line that says what it is, then the value, pickled."""
+    """Serialize a value: one line of JSON that describes the value, followed by the pickled value."""
     content: bytes = cloudpickle.dumps(value)
     header = {
         "branchline": kind,
@@ -231,39 +244,39 @@ def framed(kind: str, value: object, summary: dict[str, object] | None = None) -
 
 
 def read_framed(path: Path, kind: str, wanted: type[Value]) -> Value:
-    """The value of a file, of the type that is wanted. Raises MissingFileError, StorageError, UntrustedFileError, and
-    BadFileError for anything that is not whole or of another type.
+    """Read a value of type ``wanted`` from a file. Raises MissingFileError, StorageError, UntrustedFileError, and
+    BadFileError if the file is incomplete or contains a value of another type.
     """
     try:
         head, _, content = read_trusted(path).partition(b"\n")
     except UntrustedFileError:
         raise
     except FileNotFoundError:
-        raise MissingFileError("there is no such file", path=str(path)) from None
+        raise MissingFileError("no such file", path=str(path)) from None
     except OSError as error:
-        raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
+        raise StorageError(f"cannot read this file: {error.strerror}", path=str(path), retry=True) from None
     header = checked_header(head, path, kind)
     if len(content) != header.get("size_bytes") or hashlib.sha256(content).hexdigest() != header.get("sha256"):
-        raise BadFileError("this file is damaged: its checksum is another one", path=str(path))
-    value = unpickle(TrustedBytes(content))
+        raise BadFileError("this file is damaged: checksum mismatch", path=str(path))
+    value = unpickle(TrustedBytes(content), object)
     if not isinstance(value, wanted):
-        raise BadFileError(f"this file holds a {type(value).__name__}, not a {wanted.__name__}", path=str(path))
+        raise BadFileError(f"this file contains a {type(value).__name__}, not a {wanted.__name__}", path=str(path))
     return value
 
 
 def read_summary(path: Path, kind: str) -> dict[str, object]:
-    """The first line of a file. Raises as ``read_framed``."""
+    """Read the first line of a file. Raises MissingFileError, StorageError, and BadFileError."""
     try:
         with open_plain(path) as file:
             return checked_header(file.readline(_HEADER_MAX_BYTES), path, kind)
     except (FileNotFoundError, NotADirectoryError):
-        raise MissingFileError("there is no such file", path=str(path)) from None
+        raise MissingFileError("no such file", path=str(path)) from None
     except OSError as error:
-        raise StorageError(f"it cannot be read: {error.strerror}", path=str(path), retry=True) from None
+        raise StorageError(f"cannot read this file: {error.strerror}", path=str(path), retry=True) from None
 
 
 def checked_header(head: bytes, path: Path, kind: str) -> dict[str, object]:
-    """Return the first line of a file of a kind. Raises BadFileError for any other, and for another version."""
+    """Parse the first line of a file. Raises BadFileError if the file is of a different kind or version."""
     try:
         header = json.loads(head)
     except ValueError:
@@ -271,16 +284,16 @@ def checked_header(head: bytes, path: Path, kind: str) -> dict[str, object]:
     if not isinstance(header, dict) or header.get("branchline") != kind:
         raise BadFileError(f"this is not a {kind} of a submitted train", path=str(path))
     if header.get("version") != VERSION:
-        what = f"this {kind} has version {header.get('version')}, and this Branchline reads version {VERSION}"
+        what = f"this {kind} has version {header.get('version')}, but this Branchline reads version {VERSION}"
         raise BadFileError(what, path=str(path), hint="use the Branchline that submitted the train")
     return header
 
 
 def log(text: object) -> None:
-    """Prints a line at once, so that it is there when the process is killed."""
+    """Print a line and flush it, so that the line is in the log even if the process is killed afterwards."""
     print_line(text)
 
 
 def log_traceback(text: str) -> None:
-    """Prints the lines of a traceback."""
+    """Print the lines of a traceback."""
     print_block(text)

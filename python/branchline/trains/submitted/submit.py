@@ -1,4 +1,6 @@
-"""Submits a train to a batch system: plans it, learns its branches, writes what its jobs need, and sends them."""
+"""Submits a train to a batch system: plans the train, learns its branches, writes the files for its jobs, and submits
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import BATCH_FINAL_PARTS_MAX, BATCH_TASK_BYTES, BATCH_TASKS_WANTED_MAX, FOLD_FAN_IN
 from branchline.base.processes import own_python
 from branchline.base.trust import VARIABLE, numbers_to_trust, trust_users
 from branchline.errors import BatchError, BranchlineError, OptionError, StorageError
 from branchline.jobs.batch.site_settings import Site, load_site
-from branchline.jobs.batch.system import Step, Submitted, TooManyJobsError, batch_system
+from branchline.jobs.batch.system import Submitted, TaskStep, TooManyJobsError, batch_system
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.interruption import Interruption
 from branchline.jobs.ledger import LEDGER_NAME
@@ -29,13 +31,14 @@ from branchline.records.result_files.job_files import read_status
 from branchline.records.sensors.record import FINISHED
 from branchline.trains.out_folder.live_report import ReportsTo
 from branchline.trains.out_folder.lock import claimed
-from branchline.trains.out_folder.run_settings import BatchSettings
 from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
 from branchline.trains.reuse.provenance import Provenance
+from branchline.trains.reuse.result_keys import WagonKeys, planned_code
 from branchline.trains.reuse.reuse import LearnedBefore, Reuse
 from branchline.trains.reuse.stored_train import Learning, StoredSources
+from branchline.trains.run_options import BatchSettings
 from branchline.trains.running.recovery import Recovery
-from branchline.trains.subjobs.share_result import Learned, PackedWagons
+from branchline.trains.subjobs.share_result import Learned, PackedWagons, ShareResult
 from branchline.trains.subjobs.shares import ChunkSizes
 from branchline.trains.subjobs.subjob_queue import SubJobQueue
 from branchline.trains.submitted.ledger_rows import OpenedLedger, enter_rows, take_kept, undone_if_new
@@ -45,9 +48,6 @@ from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.units import folded_nodes, is_done
 from branchline.trains.worker.train_worker import TrainWork
 
-if TYPE_CHECKING:
-    from branchline.records.output import Pictures
-
 TASK_MODULE = "branchline.trains.submitted.tasks.task"
 AFTERWARDS_MODULE = "branchline.trains.submitted.resume"
 
@@ -56,23 +56,23 @@ def submit(
     request: TrainRequest,
     out: Path,
     *,
-    system: str,
     batch: BatchSettings,
-    force: bool,
-    pictures: Pictures,
     reports: ReportsTo | None = None,
 ) -> None:
-    """Submits a train and returns at once. ``branchline.run`` says what the arguments are, and what is raised;
-    BatchError is raised where the batch system is missing or refuses.
+    """Submit a train, and return without waiting for its jobs. For the arguments and errors, see ``branchline.run``.
+    Also raises BatchError if the batch system is missing or rejects the jobs.
     """
-    if request.settings.workers is not None:
-        raise OptionError("the number of workers is that of the batch system", hint="give --tasks, or cpus of the site")
+    options, system = request.options, str(request.options.on)
+    if options.workers is not None:
+        raise OptionError("the batch system determines the number of workers", hint="set --tasks, or cpus of the site")
     check_token_travels(reports, system)
-    site = _site(system, batch)
+    site = load_site(system).with_options(batch.options)
+    # Tasks may run as these users.
+    trust_users(site.trusted_users)
     began_s, started = time.time(), datetime.now(UTC).isoformat()
     folder = BatchFolder(out.absolute())
     interruption = Interruption()
-    with interruption.installed(), claimed(folder.out, force=force) as claim:
+    with interruption.installed(), claimed(folder.out, force=options.force) as claim:
         is_new = not (folder.out / LEDGER_NAME).exists()
         batch_system(system).check(folder.out)
         refuse_live(folder)
@@ -80,10 +80,11 @@ def submit(
             loaded = request.load()
             plan = request.plan(loaded)
             notes = [*request.reuse_notes(folder.out / LEDGER_NAME), *enter_rows(folder.out, is_whole=False)]
-            opened = OpenedLedger.of(folder.out, plan, request.command, takes=request.takes_kept)
+            opened = OpenedLedger.of(folder.out, plan, options.command, takes=request.takes_kept)
             ledger = opened.reuse
             with undone_if_new(folder.out, is_new=is_new):
                 plan, learning = _learned(plan, ledger)
+        keys = dict(WagonKeys(loaded.wagons).by_name if ledger is None else ledger.keys)
         tasks_max = batch.tasks or _tasks_wanted(plan)
         unit_stage = 1 if len(plan.shares) >= FOLD_FAN_IN * tasks_max else 0
         number = uuid.uuid4().hex
@@ -94,8 +95,8 @@ def submit(
             started=started,
             submitted_s=began_s,
             directory=os.getcwd(),
-            command=request.command,
-            pictures=pictures,
+            command=options.command,
+            pictures=options.pictures,
             plan=replace(plan, loaded=LoadedWagons((), ())),
             subjobs_count=len(plan.shares),
             wagons=PackedWagons.of(loaded.wagons),
@@ -105,13 +106,14 @@ def submit(
             unit_stage=unit_stage,
             merge_stages=_merge_stages(FoldTree(len(plan.shares)), unit_stage),
             tasks_max=tasks_max,
-            wagon_keys={} if ledger is None else dict(ledger.keys),
+            code=planned_code(keys.values(), ships_modules=True),
+            wagon_keys={} if ledger is None else keys,
             reuse_notes=tuple(notes + ([opened.trouble] if opened.trouble else [])),
             retries=batch.retries,
-            reports=SubmittedReports.of(reports, plan, request.command, folder.out, system=system, job=number),
+            reports=SubmittedReports.of(reports, plan, options.command, folder.out, system=system, job=number),
         )
         keep_reports(folder.out)
-        claim.begin(request.command)
+        claim.begin(options.command)
         folder.make()
         if ledger is not None:
             with interruption.allowed():
@@ -124,25 +126,20 @@ def submit(
             submission.reports.report_submission(folder, reports, plan)
 
 
-def _site(system: str, batch: BatchSettings) -> Site:
-    """Return the site's settings with the options of a train, and trust the users as which its tasks run."""
-    site = load_site(system).with_options(batch.options)
-    trust_users(site.trusted_users)
-    return site
-
-
 def refuse_live(folder: BatchFolder) -> None:
-    """Raises BranchlineError if jobs of an earlier train wait or run here, BatchError if that is not known."""
+    """Raise BranchlineError if jobs of an earlier train in this directory are waiting or running, BatchError if their
+    state is unknown.
+    """
     for jobs in JobsRecord.read_all(folder):
         try:
             alive = batch_system(jobs.submitted.system).states(jobs.submitted)
         except BatchError:
             if read_status(folder.out) == FINISHED:
-                continue  # As in a copy of results on a machine without the batch system.
+                continue  # The train is finished; its results may be on a machine without the batch system.
             raise
         if alive:
-            what = "jobs of an earlier train wait or run in this directory"
-            hint = f"end them: branchline cancel {folder.out}; or choose another directory with -o"
+            what = "jobs of an earlier train are waiting or running in this directory"
+            hint = f"cancel them with branchline cancel {folder.out}, or choose another directory with -o"
             raise BranchlineError(what, path=str(folder.out), hint=hint)
 
 
@@ -152,7 +149,9 @@ def _tasks_wanted(plan: TrainPlan) -> int:
 
 
 def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
-    """The stages that jobs fold before the last one, which has few enough parts then."""
+    """Return the stages that jobs fold before the last job. Stages are added until the last job has few enough parts to
+    fold.
+    """
     stages = []
     for stage in range(unit_stage + 1, tree.stages):
         if sum(1 for _ in tree.nodes(stage - 1)) <= BATCH_FINAL_PARTS_MAX:
@@ -162,7 +161,9 @@ def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
 
 
 def _learned(plan: TrainPlan, ledger: Reuse | None) -> tuple[TrainPlan, Learning]:
-    """The plan with its final sub-jobs, and what the first of them find out, from the ledger or for it."""
+    """Return the plan with its final sub-jobs, and the branches and chunk sizes that were learned. If the ledger knows
+    the train, they are taken from the ledger; otherwise they are learned now and added to the ledger.
+    """
     before = LearnedBefore() if ledger is None or plan.step is not None else ledger.learned_before()
     learning = learn(plan, before)
     if ledger is not None and learning.step is not None:
@@ -173,10 +174,10 @@ def _learned(plan: TrainPlan, ledger: Reuse | None) -> tuple[TrainPlan, Learning
 
 
 def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
-    """What the first sub-jobs find out on their first events, in a worker process as in a run on this machine.
-    ``before`` is what earlier runs found out.
+    """Learn branches and chunk sizes from the first events of the dataset, in a worker process as in a local run.
+    ``before`` is what earlier runs learned.
 
-    Raises what reading them raises.
+    Raises errors from reading these events.
     """
     if plan.step is not None:
         return Learning(plan.named_branches, ChunkSizes(plan.step), 0)
@@ -188,7 +189,11 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
         queue.learn_apart(before.touched, before.unknown_of(wagons))
     recovery = Recovery(wagons, queue)
     place = LocalProcesses(
-        1, plan.loaded.modules, settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
+        1,
+        plan.loaded.modules,
+        settings.worker_timeout_s,
+        longest_wait_s(settings.reading),
+        after_loss=recovery.worker_lost,
     )
     work = TrainWork(
         wagons=wagons,
@@ -197,11 +202,11 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
         memory_limit_bytes=settings.memory_limit_bytes,
         threads=1,
         skip_bad_files=settings.skip_bad_files,
-        access=settings.access,
+        access=settings.reading,
     )
     count = 0
     messages = place.run(work, queue.draw)
-    with closing(messages):  # type: ignore[type-var]  # ends the process; it is a generator
+    with closing(messages):  # type: ignore[type-var]  # closing this generator ends the process
         for message in messages:
             for index in recovery.take_set_aside():
                 queue.finished(index)
@@ -219,10 +224,11 @@ def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
             if recovery.is_trial(message.index):
                 recovery.trial_finished(message.index)
                 continue
-            if message.value.error is not None:
-                raise message.value.error.error
-            recovery.mark(message.value)
-            queue.stopped |= {name for name, share in message.value.wagons.items() if share.error is not None}
+            result = instance_of(message.value, ShareResult)
+            if result.error is not None:
+                raise result.error.error
+            recovery.mark(result)
+            queue.stopped |= {name for name, share in result.wagons.items() if share.error is not None}
             queue.finished(message.index)
             count = message.index + 1
     return Learning(plan.named_branches, None, len(plan.shares))
@@ -236,32 +242,40 @@ def send(
     causes: Mapping[str, int] | None = None,
     memory: str | None = None,
 ) -> JobsRecord:
-    """Submits tasks for the units that have no result, the stages of merging, and the last job. Where the batch system
-    takes fewer tasks than are wanted, each does more. None runs on a node that is ``excluded``; each requests
-    ``memory`` if that is given, else that of the site. ``retry`` and ``causes`` are for the record.
+    """Submit tasks for the units without a result, the merge stages, and the last job.
 
-    Raises BatchError and StorageError.
+    If the batch system accepts fewer tasks than wanted, each task does more work. Machines in ``excluded`` are not
+    used. ``memory`` is the memory request of each task, by default the site's setting. ``retry`` and ``causes`` are
+    stored in the record. Raises BatchError and StorageError.
     """
     number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
-    nodes = _nodes_to_do(folder, submission)
+    tree, done = submission.tree, folded_nodes(folder, submission)
+    stages = (submission.unit_stage, *submission.merge_stages)
+    # Units without a result come first, then the nodes of each stage that jobs fold.
+    nodes = [[one for one in tree.nodes(stage) if not is_done(tree, one, done)] for stage in stages]
     site = submission.site if memory is None else replace(submission.site, memory=memory)
     system = batch_system(submission.system)
     room = system.room()
     tasks_max = submission.tasks_max
     while True:
-        records = _records(number, nodes, tasks_max)
+        work = [_spread(one, tasks_max) for one in nodes if one]
+        work.append([()])
+        records = tuple(
+            StepRecord(f"{number}.{position}", tuple(tuple(one) for one in tasks))
+            for position, tasks in enumerate(work)
+        )
         widest = max(len(one.tasks) for one in records)
         tasks = sum(len(one.tasks) for one in records)
         try:
             if room is not None and tasks > room:
-                what = f"{system.name} takes {room} more tasks now, and this train has {tasks}"
+                what = f"{system.name} accepts only {room} more tasks now, but this train has {tasks}"
                 raise TooManyJobsError(what, hint="wait until other jobs have ended", retry=True)
             submitted = _submit(folder, submission, site, records, excluded)
         except TooManyJobsError:
             if widest == 1:
                 raise
             tasks_max = -(-widest // 2)
-            # Tasks that had begun are cancelled.
+            # Remove the leases of tasks that had started before their submission was cancelled.
             for unit in nodes[0]:
                 folder.lease(unit).unlink(missing_ok=True)
             continue
@@ -270,34 +284,19 @@ def send(
         return jobs
 
 
-def _nodes_to_do(folder: BatchFolder, submission: Submission) -> list[list[FoldNode]]:
-    """The units that have no result, then the nodes of each stage that jobs fold."""
-    tree, done = submission.tree, folded_nodes(folder, submission)
-    stages = (submission.unit_stage, *submission.merge_stages)
-    return [[one for one in tree.nodes(stage) if not is_done(tree, one, done)] for stage in stages]
-
-
-def _records(number: int, nodes: Sequence[Sequence[FoldNode]], tasks_max: int) -> tuple[StepRecord, ...]:
-    work = [_spread(one, tasks_max) for one in nodes if one]
-    work.append([()])
-    return tuple(
-        StepRecord(f"{number}.{position}", tuple(tuple(one) for one in tasks)) for position, tasks in enumerate(work)
-    )
-
-
 def _submit(
     folder: BatchFolder, submission: Submission, site: Site, records: Sequence[StepRecord], excluded: Sequence[str]
 ) -> Submitted:
     system = batch_system(submission.system)
-    # Tasks may run as other users than this one, whose submission they load.
+    # Tasks may run as other users, who must trust the submission of this user.
     trusted = numbers_to_trust(site.trusted_users)
     site = replace(site, prologue=(*site.prologue, f"export {VARIABLE}={trusted}"))
     steps = []
     for record in records:
-        # Written first: a task may begin before this returns.
+        # Write the record before submitting, since a task may start before the submission returns.
         record.write(folder)
         words = (*own_python(site.python), "-m", TASK_MODULE, str(folder.out), record.label)
-        steps.append(Step(record.label, len(record.tasks), words, folder.logs, folder.accounts))
+        steps.append(TaskStep(record.label, len(record.tasks), words, folder.logs, folder.accounts))
     if submission.retries and not system.can_submit_from_nodes:
         afterwards = (*own_python(), "-m", AFTERWARDS_MODULE, str(folder.out), steps[-1].label)
         steps[-1] = replace(steps[-1], afterwards=afterwards)
@@ -305,12 +304,12 @@ def _submit(
     try:
         return system.submit(name, steps, folder.jobs, site, excluded)
     except OSError as error:
-        what = f"the scripts of the jobs cannot be written: {error.strerror}"
+        what = f"cannot write the scripts of the jobs: {error.strerror}"
         raise StorageError(what, path=error.filename or str(folder.jobs)) from None
 
 
 def _spread(nodes: Sequence[FoldNode], tasks_max: int) -> list[Sequence[FoldNode]]:
-    """Neighbours together, as evenly as can be."""
+    """Split nodes into at most ``tasks_max`` groups of neighbours, of about equal size."""
     count = min(tasks_max, len(nodes))
     borders = [len(nodes) * one // count for one in range(count + 1)]
     return [nodes[first:last] for first, last in pairwise(borders)]

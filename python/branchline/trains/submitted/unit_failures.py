@@ -1,6 +1,6 @@
-"""Causes of units without a result: from the files of their tasks, exit codes, the batch system, and logs.
+"""Finds out why units have no result, from the files of their tasks, exit codes, the batch system, and logs.
 
-They decide how units are retried: which nodes to exclude, and which units must save memory.
+The causes determine how units are retried: which machines to exclude, and which units must save memory.
 """
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import more_memory
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.fold_tree import FoldNode
-from branchline.trains.running.missing import Failure
+from branchline.trains.running.missing import SubJobFailure
 from branchline.trains.submitted.submission import JobsRecord, StepRecord, Submission, TrainOutline
 from branchline.trains.submitted.submission_folder import BatchFolder, write_again
 from branchline.trains.submitted.units import UnitFailure
 
-# What batch systems write at the end of a log when they end a task.
+# Texts that batch systems write to the end of a log when they kill a task.
 _MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_kill", "oom-kill", "CANCELLED AT")
 _SHELL_SIGNALS = 128
 _EXIT_MAX_BYTES = 100
 _KILLED = "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
-# How batch systems, and marks in logs, name a death of memory.
+# Words that mean out of memory, in causes from the batch system and in logs.
 _MEMORY_WORDS = ("memory", "oom")
-# Tasks that are ended from outside say nothing of their node: by SIGINT, SIGKILL or SIGTERM.
+# Exit codes of tasks that were ended from outside, by SIGINT, SIGKILL or SIGTERM. They do not mean that the machine is
+# bad.
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)
 
 
 def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNode, str]) -> dict[FoldNode, str]:
-    """The cause of each unit without a result, with the path of its log. ``units`` has the causes known already."""
+    """Return the cause for each unit without a result, with the path of its log. ``units`` maps these units to the
+    causes that are already known.
+    """
     known = {unit: cause for unit, cause in units.items() if cause}
     open_units = [unit for unit in units if unit not in known]
     for unit in list(open_units):
@@ -47,11 +50,11 @@ def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNod
             known[unit] = f"{failure.message} (log: {failure.log})"
             open_units.remove(unit)
     known |= _of_tasks(folder, outline, open_units)
-    return {unit: known.get(unit, "no task was submitted for it") for unit in units}
+    return {unit: known.get(unit, "no task was submitted for this unit") for unit in units}
 
 
 def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, str]:
-    """The causes of units whose tasks died, by their last tasks."""
+    """Return the causes for units whose tasks died. Only the last task of each unit counts."""
     wanted = set(units)
     found: dict[FoldNode, str] = {}
     system = batch_system(outline.system)
@@ -62,7 +65,8 @@ def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNo
                 wanted.discard(unit)
                 if from_system is None:
                     from_system = {}
-                    with suppress(BatchError):  # exit codes and logs give the cause then
+                    # Without an answer from the batch system, exit codes and logs are used.
+                    with suppress(BatchError):
                         from_system = system.causes(jobs.submitted)
                 found[unit] = _cause(folder, jobs.steps[0], task, from_system.get((0, task)))
     return found
@@ -79,16 +83,16 @@ def _cause(folder: BatchFolder, step: StepRecord, task: int, from_system: str | 
     elif from_system:
         what = from_system
     elif code == 0:
-        what = "its task ended without writing it"
+        what = "its task ended without writing a result"
     elif not _is_there(log):
-        what = "its task never began"
+        what = "its task never started"
     else:
-        what = "its task ended without a message, as when its node fails or all its processes are killed"
+        what = "its task ended without a message, perhaps because its node failed or all its processes were killed"
     return f"{what} (log: {log})"
 
 
 def _mark_in(log: Path) -> str:
-    """The line with which a batch system ended a task."""
+    """Return the line that the batch system wrote to a log when it ended the task; empty if there is none."""
     try:
         with open_plain(log) as file:
             file.seek(0, 2)
@@ -117,7 +121,7 @@ def _of_code(code: int) -> str:
 
 
 def _is_there(log: Path) -> bool:
-    """Whether there is a log; other users cannot see that."""
+    """Return whether a log exists. True if this user may not look."""
     try:
         return log.exists()
     except PermissionError:
@@ -126,8 +130,10 @@ def _is_there(log: Path) -> bool:
 
 def failures_of(
     folder: BatchFolder, outline: TrainOutline, causes: Mapping[FoldNode, str], done: Container[int]
-) -> dict[int, Failure]:
-    """Why sub-jobs have no result, by index, given the ``causes`` of their units and the sub-jobs that have one."""
+) -> dict[int, SubJobFailure]:
+    """Return why sub-jobs have no result, by index. ``causes`` are the causes of their units. Sub-jobs in ``done`` have
+    a result.
+    """
     failures = {}
     for unit, cause in causes.items():
         of_unit = _failure(UnitFailure.read(folder.failed(unit)), cause)
@@ -138,14 +144,18 @@ def failures_of(
     return failures
 
 
-def _failure(failed: UnitFailure | None, cause: str) -> Failure:
+def _failure(failed: UnitFailure | None, cause: str) -> SubJobFailure:
     message, _, rest = cause.partition(" (log: ")
     log = rest.removesuffix(")")
-    return Failure(message, log=log) if failed is None else Failure(message, failed.kind, failed.traceback, log)
+    return (
+        SubJobFailure(message, log=log)
+        if failed is None
+        else SubJobFailure(message, failed.kind, failed.traceback, log)
+    )
 
 
 class Death(Enum):
-    """How the task of a unit ended that has no result."""
+    """How the task of a unit without a result died."""
 
     MEMORY = "memory"
     KILLED = "killed"
@@ -153,7 +163,7 @@ class Death(Enum):
 
 
 def deaths_of(folder: BatchFolder, outline: TrainOutline, units: Collection[FoldNode]) -> dict[FoldNode, Death]:
-    """How the last tasks of units died; units that failed while their task went on are left out."""
+    """Return how the last task of each unit died. A unit is left out if its task recorded a failure and continued."""
     died = [unit for unit in units if UnitFailure.read(folder.failed(unit)) is None]
     return {unit: _death(cause) for unit, cause in _of_tasks(folder, outline, died).items()}
 
@@ -171,19 +181,20 @@ def _is_of_memory(what: str) -> bool:
 
 @dataclass(frozen=True)
 class LessMemory:
-    """How a unit is run after its task died of memory: reading holds less, and chunks are ``chunk_divisor`` times
-    smaller. 1 leaves the chunks, and so every bit of the result, as they were.
+    """How a unit saves memory after its task ran out of memory: reading uses less memory, and chunks are
+    ``chunk_divisor`` times smaller. If ``chunk_divisor`` is 1, the chunks and therefore the result stay the same, bit
+    by bit.
     """
 
     chunk_divisor: int = 1
 
     def write(self, folder: BatchFolder, unit: FoldNode) -> None:
-        """Writes it for the next task of the unit. Raises StorageError."""
+        """Store these settings for the next task of the unit. Raises StorageError."""
         write_again(folder.less(unit), json.dumps({"chunk_divisor": self.chunk_divisor}).encode())
 
     @classmethod
     def read(cls, folder: BatchFolder, unit: FoldNode) -> LessMemory | None:
-        """That of a unit; None if it may take all."""
+        """Read the settings for a unit; None if the unit need not save memory."""
         try:
             return cls(int(json.loads(folder.less(unit).read_text())["chunk_divisor"]))
         except (OSError, ValueError, KeyError, TypeError):
@@ -191,9 +202,11 @@ class LessMemory:
 
 
 def save_memory(folder: BatchFolder, deaths: Mapping[FoldNode, Death]) -> None:
-    """Has units whose tasks died of memory take less: first with the same chunks, then with smaller ones.
+    """Store settings that save memory for units whose tasks ran out of memory: first with the same chunks, then with
+    smaller chunks.
 
-    A task that was killed for no reason that is known keeps its chunks: its death may have had another cause.
+    If a task was killed for an unknown reason, the chunks of its unit stay the same, because the task may not have run
+    out of memory.
     """
     for unit, death in deaths.items():
         before = LessMemory.read(folder, unit)
@@ -204,7 +217,9 @@ def save_memory(folder: BatchFolder, deaths: Mapping[FoldNode, Death]) -> None:
 
 
 def memory_to_request(folder: BatchFolder, submission: Submission, deaths: Mapping[FoldNode, Death]) -> str | None:
-    """What tasks request that are sent again, by the deaths of those before; None if what the site says is enough."""
+    """Return the memory request for retried tasks, given how earlier tasks died; None if the site's setting is
+    sufficient.
+    """
     first = submission.site.memory
     if first is None:
         return None
@@ -216,7 +231,7 @@ def memory_to_request(folder: BatchFolder, submission: Submission, deaths: Mappi
 
 
 def bad_nodes(folder: BatchFolder) -> tuple[str, ...]:
-    """The nodes on which tasks failed, and none went well, while some did elsewhere."""
+    """Return machines on which only failed tasks ran, while tasks on other machines succeeded."""
     failed: Counter[str] = Counter()
     good: set[str] = set()
     for path in folder.accounts.glob("*.node"):
@@ -224,12 +239,12 @@ def bad_nodes(folder: BatchFolder) -> tuple[str, ...]:
             node = path.read_text().strip()
             code = int(path.with_suffix(".exit").read_text())
         except (OSError, ValueError):
-            continue  # It was ended with its script, as by a cancellation.
+            continue  # No exit code: the task's script was killed too, for example by a cancellation.
         if code == EXIT_OK:
             good.add(node)
         elif code not in _FROM_OUTSIDE:
             failed[node] += 1
-    # Where nothing goes well, it is not for the nodes.
+    # If no task succeeded anywhere, the machines are not the cause.
     if not good:
         return ()
     return tuple(

@@ -1,6 +1,7 @@
-"""The results of units, the nodes of the tree for which jobs write files, how units failed, and which are done.
+"""Results of units, causes of failed units, and the set of finished units. Units are the nodes of the tree for which
+jobs write files.
 
-All of this is read from the files in the folder of the train.
+All of these data are read from the files in the train's folder.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from branchline.base.plain import check_types, from_plain, to_plain
+from branchline.base.quantities import GIB
 from branchline.base.whole_files import read_plain
 from branchline.errors import BadFileError, MissingFileError, StorageError
 from branchline.jobs.fold_tree import FoldNode, FoldTree
 from branchline.jobs.subjob import Lost
 from branchline.records.sensors.record import MergeStage
-from branchline.records.sensors.status import ElementStatus
-from branchline.trains.running.progress import ElementReads
+from branchline.records.sensors.status import ElementReads, ElementStatus
 from branchline.trains.subjobs.folding import FoldedResult
 from branchline.trains.subjobs.share_result import JobError, WorkerTimes
 from branchline.trains.submitted.submission import TrainOutline
@@ -32,15 +33,15 @@ from branchline.trains.submitted.submission_folder import (
 )
 
 KIND = "result"
-_FAILURE_MAX_BYTES = 2**30
-#: A first line stays short, whatever a dataset lies on.
+_FAILURE_MAX_BYTES = GIB
+#: Maximum number of storage elements in the first line of a result, which keeps that line short for every dataset.
 ELEMENTS_MAX = 100
 
 
 @dataclass(frozen=True)
 class WorkerSpan:
-    """What a worker process of a task did. ``begin_s`` and ``until_s`` are seconds since 1970, and ``times`` its clock,
-    whose own times are of its machine.
+    """The work of a task's worker process. ``begin_s`` and ``until_s`` are seconds since 1970. ``times`` uses the clock
+    of the worker's machine.
     """
 
     attempt: str
@@ -62,8 +63,13 @@ class MergeSpan:
 
 @dataclass
 class UnitResult:
-    """The result of a node, who made it, the worker processes that were lost on the way, when jobs folded parts of it,
-    and what each stage of that cost.
+    """The result of a node.
+
+    - ``folded`` is the combined result of the node's sub-jobs.
+    - ``workers`` are the worker processes that ran the sub-jobs.
+    - ``lost`` are the worker processes that died or stopped responding.
+    - ``merges`` are the times at which jobs folded parts of the node.
+    - ``merge_stages`` is the cost of each merge stage.
     """
 
     node: FoldNode
@@ -74,7 +80,7 @@ class UnitResult:
     merge_stages: tuple[MergeStage, ...] = ()
 
     def write(self, folder: BatchFolder, submission_id: str) -> bool:
-        """Writes it; False if another one was there first. Raises StorageError."""
+        """Write the result. Returns False if a result already exists. Raises StorageError."""
         reads = ElementReads()
         reads.add(self.folded.sites)
         summary = UnitSummary(
@@ -88,21 +94,23 @@ class UnitResult:
 
     @classmethod
     def read(cls, folder: BatchFolder, node: FoldNode) -> UnitResult:
-        """That of a node. Raises MissingFileError, StorageError, BadFileError."""
+        """Read the result of a node. Raises MissingFileError, StorageError, BadFileError."""
         path = folder.result(node)
         found = read_framed(path, KIND, cls)
         if found.node != node:
-            raise BadFileError("this result is that of something else", path=str(path))
+            raise BadFileError(f"this result belongs to another unit: {found.node}", path=str(path))
         return found
 
 
 def subjob_nodes(tree: FoldTree, unit: FoldNode) -> list[FoldNode]:
-    """The nodes of the sub-jobs of a unit that has several: each has a result of its own where the unit has none."""
+    """Return the nodes of a unit's sub-jobs; empty if the unit is a single sub-job. While the unit has no result, these
+    nodes may have results of their own.
+    """
     return [FoldNode(0, index) for index in tree.shares_of(unit)] if unit.stage else []
 
 
 def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
-    """The last that is known of each worker."""
+    """Return the latest span of each worker."""
     last: dict[tuple[str, int], WorkerSpan] = {}
     for span in (one for part in parts for one in part.workers):
         known = last.get((span.attempt, span.worker))
@@ -113,8 +121,8 @@ def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """The first line of a result, which is read without the rest: the train, the events and sub-jobs of a node,
-    what was read for it, and what its stages of the merge cost.
+    """The first line of a result file, which can be read without the rest: the ID of the train, the numbers of events
+    and sub-jobs of the node, its reads by storage element, and the cost of its merge stages.
     """
 
     train: str
@@ -125,7 +133,7 @@ class UnitSummary:
 
     @classmethod
     def read(cls, folder: BatchFolder, node: FoldNode, submission_id: str) -> UnitSummary | None:
-        """That of a node; None if there is no result of this train."""
+        """Read the summary of a node; None if this train has no result for the node."""
         try:
             summary: UnitSummary = from_plain(cls, read_summary(folder.result(node), KIND))
             check_types(summary)
@@ -135,13 +143,13 @@ class UnitSummary:
 
 
 def has_result(folder: BatchFolder, node: FoldNode, submission_id: str) -> bool:
-    """Whether a node has a result, by the first line of its file."""
+    """Return whether a node has a result, according to the first line of the result file."""
     return UnitSummary.read(folder, node, submission_id) is not None
 
 
 @dataclass(frozen=True)
 class UnitFailure:
-    """Why a unit failed: the error, and the log that has more."""
+    """Why a unit failed: the error, and the path of the log."""
 
     kind: str
     message: str
@@ -153,17 +161,17 @@ class UnitFailure:
 
     @classmethod
     def of(cls, error: JobError, task: str, log: Path) -> UnitFailure:
-        """For an error of now."""
+        """Create the failure for an error that has just occurred."""
         fault = error.fault()
         return cls(fault.type, fault.message, fault.traceback or "", fault.path, task, str(log), time.time())
 
     def write(self, path: Path) -> None:
-        """Writes it, also over an earlier one. Raises StorageError."""
+        """Write the failure, replacing an earlier one. Raises StorageError."""
         write_again(path, json.dumps(asdict(self)).encode())
 
     @classmethod
     def read(cls, path: Path) -> UnitFailure | None:
-        """That of a unit; None if there is none that can be read."""
+        """Read the failure of a unit; None if the unit did not fail, or if the file cannot be read."""
         try:
             failure: UnitFailure = from_plain(cls, json.loads(read_plain(path, _FAILURE_MAX_BYTES)))
             check_types(failure)
@@ -173,7 +181,7 @@ class UnitFailure:
 
 
 def folded_nodes(folder: BatchFolder, outline: TrainOutline) -> dict[FoldNode, UnitSummary]:
-    """The highest nodes that have a result."""
+    """Return the highest nodes with a result, and the summaries of these results."""
     tree = outline.tree
 
     def look(node: FoldNode) -> Iterator[tuple[FoldNode, UnitSummary]]:
@@ -188,7 +196,7 @@ def folded_nodes(folder: BatchFolder, outline: TrainOutline) -> dict[FoldNode, U
 
 
 def is_done(tree: FoldTree, node: FoldNode, folded: Container[FoldNode]) -> bool:
-    """Whether a node has a result, itself or as a part of another one."""
+    """Return whether a node has a result of its own, or is part of a higher node with a result."""
     above: FoldNode | None = node
     while above is not None:
         if above in folded:
@@ -199,8 +207,11 @@ def is_done(tree: FoldTree, node: FoldNode, folded: Container[FoldNode]) -> bool
 
 @dataclass(frozen=True)
 class DoneUnits:
-    """The units that have a result, themselves or folded with others, all sub-jobs that have one, also in other units,
-    and the summaries of these results.
+    """The finished parts of a train.
+
+    - ``units`` have a result, alone or folded with other units.
+    - ``subjobs`` have a result, including sub-jobs in unfinished units.
+    - ``summaries`` are the summaries of these results.
     """
 
     units: set[FoldNode]
@@ -209,7 +220,7 @@ class DoneUnits:
 
     @classmethod
     def of(cls, folder: BatchFolder, outline: TrainOutline) -> DoneUnits:
-        """Those of a train."""
+        """Find the finished units and sub-jobs of a train."""
         tree = outline.tree
         found = folded_nodes(folder, outline)
         units = {unit for node in found for unit in below(tree, node, outline.unit_stage)}
@@ -221,7 +232,9 @@ class DoneUnits:
 def _lone_summaries(
     folder: BatchFolder, outline: TrainOutline, done: Container[FoldNode]
 ) -> dict[FoldNode, UnitSummary]:
-    """Sub-jobs with a result in units without one. One look at the directory spares an opening for each sub-job."""
+    """Return the summaries of single sub-jobs with a result in units without one. The directory is listed once, so that
+    no file is opened for sub-jobs without a result.
+    """
     if outline.unit_stage == 0:
         return {}
     names = {path.name for path in folder.units.iterdir()}
@@ -236,7 +249,7 @@ def _lone_summaries(
 
 
 def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
-    """The nodes of a lower stage that a node covers."""
+    """Yield the nodes of a lower stage that are below a node, or the node itself if its stage is not higher."""
     if node.stage <= stage:
         yield node
         return

@@ -1,4 +1,4 @@
-"""Adding up what wagons return, without ever changing an object that somebody else may still hold."""
+"""Adds up the outputs of wagons, without modifying objects that other code may refer to."""
 
 from __future__ import annotations
 
@@ -14,20 +14,86 @@ import numpy as np
 
 from branchline.base.texts import message_of
 from branchline.errors import BranchlineError, TableError
-from branchline.trains.sums.wide_numbers import add_numbers, is_number, widened
+
+#: Types in which sums are computed, by dtype kind. Values of 64 bits or more keep their type, such as uint64 and
+#: extended precision. Booleans are not widened, since adding them means "or".
+_WIDE = {"i": np.dtype(np.int64), "u": np.dtype(np.int64), "f": np.dtype(np.float64), "c": np.dtype(np.complex128)}
+_INT64_MAX = np.iinfo(np.int64).max
+
+
+def widened(value: object) -> object:
+    """Convert a NumPy number or array to the type used for sums. Any other value is returned unchanged."""
+    if not isinstance(value, np.generic | np.ndarray) or value.dtype.kind not in _WIDE:
+        return value
+    if value.ndim == 0 and type(value) is np.ndarray:
+        # NumPy's sum of two arrays without axes is a number, so convert such an array to a number here too.
+        value = value[()]
+    wide = _WIDE[value.dtype.kind]
+    if value.dtype.itemsize < wide.itemsize:
+        return value.astype(wide)
+    return value if value.dtype.isnative else value.astype(value.dtype.newbyteorder("="))
+
+
+def is_number(value: object) -> bool:
+    """Return whether sums of this type can overflow. False for Python's integers, which cannot."""
+    return isinstance(value, float | complex) or (
+        isinstance(value, np.generic | np.ndarray) and value.dtype.kind in _WIDE
+    )
+
+
+def add_numbers(first: Any, second: Any) -> object:
+    """Return the sum of two numbers or arrays. ``is_number`` must hold for at least one of them.
+
+    Raises OverflowError if a sum of integers does not fit into 64 bits, or if a sum of finite floats is infinite.
+    """
+    first, second = widened(first), widened(second)
+    if {_dtype_kind(first), _dtype_kind(second)} == {"i", "u"}:
+        # NumPy would add a signed and an unsigned integer as float64, which rounds above 2**53.
+        first, second = _signed(first), _signed(second)
+    # Ignore NumPy's error settings, because the result is checked below.
+    with np.errstate(all="ignore"):
+        total = first + second
+        kind = _dtype_kind(total)
+        if kind == "i" and np.any((first ^ total) & (second ^ total) < 0):
+            raise _overflow("int64")
+        if kind == "u" and np.any(total < first):
+            raise _overflow("uint64")
+        is_finite = kind not in ("f", "c") or np.all(np.isfinite(total))
+        if not is_finite and np.any(np.isinf(total) & np.isfinite(first) & np.isfinite(second)):
+            raise OverflowError(f"the sum of finite numbers is too large for {np.asarray(total).dtype}")
+    return total
+
+
+def _dtype_kind(value: object) -> str:
+    if isinstance(value, np.generic | np.ndarray):
+        return str(value.dtype.kind)
+    return "f" if isinstance(value, float) else "c" if isinstance(value, complex) else ""
+
+
+def _signed(value: Any) -> object:
+    if value.dtype.kind == "u" and np.any(value > _INT64_MAX):
+        raise _overflow("int64")
+    return value.astype(np.int64)
+
+
+def _overflow(kind: str) -> OverflowError:
+    return OverflowError(f"the sum does not fit into {kind}; return Python integers, which have no limit, or floats")
+
 
 _UNCHANGING = (type(None), Number, np.generic, str, bytes, frozenset)
 
 
 class CannotAddError(BranchlineError):
-    """Two outputs of a wagon do not add; ``keys`` leads to the place inside of them."""
+    """Two outputs of a wagon cannot be added. ``keys`` is the path within the outputs to the values that cannot be
+    added.
+    """
 
     def __init__(self, what: str, keys: tuple[str, ...] = ()) -> None:
         super().__init__(what)
         self.keys = keys
 
     def inside(self, key: str) -> CannotAddError:
-        """The same error, seen from one level further out."""
+        """Return the same error with another key prepended to its path."""
         return CannotAddError(self.what, (key, *self.keys))
 
     def __str__(self) -> str:
@@ -38,8 +104,8 @@ class CannotAddError(BranchlineError):
         return (type(self), (self.what, self.keys))
 
 
-def shares_objects(previous: Any, output: Any) -> bool:
-    """True if two outputs are, or hold under the same key, one object that can change."""
+def shares_objects(previous: object, output: object) -> bool:
+    """Return whether two outputs share a mutable object: the outputs themselves, or values under the same key."""
     if isinstance(output, _UNCHANGING):
         return False
     if isinstance(previous, tuple) and isinstance(output, tuple):
@@ -51,14 +117,19 @@ def shares_objects(previous: Any, output: Any) -> bool:
     return False
 
 
-def add(first: Any, second: Any) -> Any:
-    """The sum of two accumulators of the same kind, as a new object.
+def add(first: object, second: object) -> Any:
+    """Return the sum of two accumulators of the same kind, as a new object.
 
-    None is neutral. Numbers, NumPy arrays of one shape, histograms and whatever else knows ``+`` are added. Mappings
-    are added key by key, a key that one lacks being taken from the other; sets are united; lists, awkward arrays,
-    Arrow tables and pandas frames are put one behind the other; tuples are added element by element; strings and bytes
-    must be equal. NumPy's integers are summed in 64 bits, its floats in at least 64 bits. Raises CannotAddError for
-    anything else, and for sums that overflow.
+    - None leaves the other accumulator unchanged.
+    - Numbers, NumPy arrays of the same shape, histograms and other types with ``+`` are added. NumPy integers are
+      summed in 64 bits, floats in at least 64 bits.
+    - Mappings are added key by key; a key that only one of them has is copied.
+    - Tuples are added element by element.
+    - Sets are united.
+    - Lists, awkward arrays, Arrow tables and pandas frames are concatenated.
+    - Strings and bytes must be equal.
+
+    Raises CannotAddError for other types, and for sums that overflow.
     """
     total = Total(first)
     total.add(second)
@@ -66,19 +137,21 @@ def add(first: Any, second: Any) -> Any:
 
 
 class Total:
-    """A sum that outputs are added to, as by ``add``; what has been collected in it is not copied for each of them."""
+    """A running sum of outputs, equivalent to repeated ``add`` but without copying the sum each time."""
 
-    def __init__(self, first: Any = None) -> None:
+    def __init__(self, first: object = None) -> None:
         self._node = None if first is None else _node_of(first)
 
-    def add(self, output: Any) -> None:
-        """Adds an output. Raises CannotAddError, and then the sum is as it was."""
+    def add(self, output: object) -> None:
+        """Add an output. Raises CannotAddError if the output does not match the sum, which then stays unchanged."""
         self.prepared(output)()
 
-    def prepared(self, output: Any) -> Commit:
-        """Checks whether an output adds, and gives what adds it without fail. Raises CannotAddError."""
+    def prepared(self, output: object) -> Commit:
+        """Check that an output can be added, and return a function that adds the output without failing. Raises
+        CannotAddError.
+        """
         if output is None:
-            return _nothing
+            return lambda: None
         if self._node is None:
             return lambda: self._become(_node_of(output))
         if self._node.takes(output):
@@ -98,21 +171,19 @@ class Total:
 Commit = Callable[[], None]
 
 
-def _nothing() -> None:
-    """Adds nothing."""
-
-
 class _Node(Protocol):
-    """A sum of one kind."""
+    """A sum of outputs that all have the same type."""
 
     @property
     def value(self) -> Any: ...
-    def takes(self, output: Any) -> bool: ...
+    def takes(self, output: object) -> bool: ...
     def prepared(self, output: Any) -> Commit: ...
 
 
 def _node_of(first: Any) -> _Node:
-    if isinstance(first, Mapping) and not _has_own_addition(first):
+    # A mapping may define its own ``+``. The ``+`` of Counter is not used, because it drops values that are not
+    # positive.
+    if isinstance(first, Mapping) and (isinstance(first, Counter) or not hasattr(type(first), "__add__")):
         return _OfMappings(first)
     if isinstance(first, tuple):
         return _OfTuples(first)
@@ -121,21 +192,21 @@ def _node_of(first: Any) -> _Node:
     return _Single(first) if _joining(first) is None else _Joined(first)
 
 
-def is_joined(output: Any) -> bool:
-    """Whether outputs of this kind are put one behind the other, which is the same however they are grouped."""
+def is_joined(output: object) -> bool:
+    """Return whether outputs of this type are concatenated. Such a sum does not depend on how its parts are grouped."""
     return isinstance(output, list) or _joining(output) is not None
 
 
 class _Single:
-    """What is replaced by a new object for each output."""
+    """A sum that is replaced by a new object for each output."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = widened(value)
 
-    def takes(self, _output: Any) -> bool:
+    def takes(self, _output: object) -> bool:
         return True
 
-    def prepared(self, output: Any) -> Commit:
+    def prepared(self, output: object) -> Commit:
         both = _sum(self.value, output)
 
         def commit() -> None:
@@ -145,11 +216,11 @@ class _Single:
 
 
 class _OfMappings:
-    """Mappings, added key by key; of the type of the first."""
+    """A sum of mappings, which are added key by key. The sum has the type of the first mapping."""
 
-    def __init__(self, first: Mapping[Any, Any]) -> None:
+    def __init__(self, first: Mapping[object, object]) -> None:
         self._first = first
-        self._totals: dict[Any, Total] | None = None
+        self._totals: dict[object, Total] | None = None
 
     @property
     def value(self) -> Any:
@@ -161,15 +232,15 @@ class _OfMappings:
             total[key] = one.value
         return total
 
-    def _each(self) -> dict[Any, Total]:
+    def _each(self) -> dict[object, Total]:
         if self._totals is None:
             self._totals = {key: Total(value) for key, value in self._first.items()}
         return self._totals
 
-    def takes(self, output: Any) -> bool:
+    def takes(self, output: object) -> bool:
         return isinstance(output, Mapping)
 
-    def prepared(self, output: Mapping[Any, Any]) -> Commit:
+    def prepared(self, output: Mapping[object, object]) -> Commit:
         totals, commits = self._each(), []
         for key, value in output.items():
             try:
@@ -188,9 +259,9 @@ class _OfMappings:
 
 
 class _OfTuples:
-    """Tuples, added element by element."""
+    """A sum of tuples, which are added element by element."""
 
-    def __init__(self, first: tuple[Any, ...]) -> None:
+    def __init__(self, first: tuple[object, ...]) -> None:
         self._first = first
         self._totals = [Total(value) for value in first]
 
@@ -199,10 +270,10 @@ class _OfTuples:
         values = [total.value for total in self._totals]
         return type(self._first)(*values) if hasattr(self._first, "_fields") else tuple(values)
 
-    def takes(self, output: Any) -> bool:
+    def takes(self, output: object) -> bool:
         return isinstance(output, tuple)
 
-    def prepared(self, output: tuple[Any, ...]) -> Commit:
+    def prepared(self, output: tuple[object, ...]) -> Commit:
         if len(self._totals) != len(output):
             raise CannotAddError(f"tuples of {len(self._totals)} and of {len(output)} elements do not add")
         commits = []
@@ -220,11 +291,11 @@ class _OfTuples:
 
 
 class _Collected:
-    """Lists one behind the other, or sets united, in one that grows."""
+    """A sum of lists, which are concatenated, or of sets, which are united. The sum is a single object that grows."""
 
-    def __init__(self, first: list[Any] | set[Any] | frozenset[Any]) -> None:
+    def __init__(self, first: list[object] | set[object] | frozenset[object]) -> None:
         self._first = first
-        self._grown: list[Any] | set[Any] | None = None
+        self._grown: list[object] | set[object] | None = None
 
     @property
     def value(self) -> Any:
@@ -232,10 +303,10 @@ class _Collected:
             return self._first
         return self._grown if type(self._first) is type(self._grown) else type(self._first)(self._grown)
 
-    def takes(self, output: Any) -> bool:
+    def takes(self, output: object) -> bool:
         return type(output) is type(self._first)
 
-    def prepared(self, output: Any) -> Commit:
+    def prepared(self, output: object) -> Commit:
         return lambda: self._grow(output)
 
     def _grow(self, output: Any) -> None:
@@ -248,9 +319,9 @@ class _Collected:
 
 
 class _Joined:
-    """Awkward arrays, pandas frames or Arrow tables, put one behind the other when the sum is wanted."""
+    """A sum of awkward arrays, pandas frames or Arrow tables, which are concatenated when the sum is requested."""
 
-    def __init__(self, first: Any) -> None:
+    def __init__(self, first: object) -> None:
         self._parts = [first]
 
     @property
@@ -261,23 +332,25 @@ class _Joined:
             self._parts = [_join(join, self._parts)]
         return self._parts[0]
 
-    def takes(self, output: Any) -> bool:
+    def takes(self, output: object) -> bool:
         return _joining(output) is not None and _joining(output) == _joining(self._parts[0])
 
-    def prepared(self, output: Any) -> Commit:
+    def prepared(self, output: object) -> Commit:
         join = _joining(output)
         assert join is not None
-        # Whether the two go together is seen on their types alone.
+        # Concatenate empty tables first: their types alone show whether the tables can be concatenated.
         _join(join, [_none_of(self._parts[0]), _none_of(output)])
         return lambda: self._parts.append(output)
 
 
-def _sum(first: Any, second: Any) -> Any:
-    """The sum of two things that are not collections."""
+def _sum(first: Any, second: Any) -> object:
+    """Return the sum of two values that are not collections."""
     if isinstance(first, AbstractSet) and isinstance(second, AbstractSet):
         return first | second
     if isinstance(first, (str, bytes)) or isinstance(second, (str, bytes)):
-        return _same_text(first, second)
+        if type(first) is type(second) and first == second:
+            return first
+        raise CannotAddError(f"texts do not add unless they are equal: {first!r} and {second!r}")
     are_arrays = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
     if are_arrays and np.shape(first) != np.shape(second):
         raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} do not add")
@@ -286,44 +359,37 @@ def _sum(first: Any, second: Any) -> Any:
     return _add_by_operator(first, second)
 
 
-def _has_own_addition(mapping: Mapping[Any, Any]) -> bool:
-    """True for a mapping that brings its own ``+``; Counter's is not taken, for it drops what is not positive."""
-    return hasattr(type(mapping), "__add__") and not isinstance(mapping, Counter)
-
-
-def _same_text(first: Any, second: Any) -> Any:
-    if type(first) is type(second) and first == second:
-        return first
-    raise CannotAddError(f"texts do not add unless they are equal: {first!r} and {second!r}")
-
-
-def _joining(table: Any) -> Callable[[list[Any]], Any] | None:
-    """The function that puts tables like this one behind each other; None if it is no table."""
+def _joining(table: object) -> Callable[[list[object]], object] | None:
+    """Return the function that concatenates tables of this type; None if the value is not a table."""
     kind = type(table).__module__.partition(".")[0]
     library = sys.modules.get(kind)
     if kind == "pandas" and library is not None:
-        return cast("Callable[[list[Any]], Any]", library.concat)
+        return cast("Callable[[list[object]], object]", library.concat)
     if kind == "pyarrow" and library is not None:
-        return cast("Callable[[list[Any]], Any]", library.concat_tables) if isinstance(table, library.Table) else None
+        return (
+            cast("Callable[[list[object]], object]", library.concat_tables)
+            if isinstance(table, library.Table)
+            else None
+        )
     awkward = sys.modules.get("awkward")
     if awkward is not None and isinstance(table, awkward.Array):
-        return cast("Callable[[list[Any]], Any]", awkward.concatenate)
+        return cast("Callable[[list[object]], object]", awkward.concatenate)
     return None
 
 
-def _none_of(table: Any) -> Any:
-    """A table without rows."""
+def _none_of(table: Any) -> object:
+    """Return a table with the same columns but without rows."""
     return table.iloc[:0] if hasattr(table, "iloc") else table[:0]
 
 
-def _join(join: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
+def _join(join: Callable[[list[object]], object], parts: list[object]) -> object:
     try:
         return join(parts)
     except Exception as error:
-        raise CannotAddError(f"these two do not go one behind the other: {error}") from error
+        raise CannotAddError(f"cannot concatenate the two: {error}") from error
 
 
-def _add_by_operator(first: Any, second: Any) -> Any:
+def _add_by_operator(first: Any, second: Any) -> object:
     try:
         if is_number(first) or is_number(second):
             return add_numbers(first, second)
@@ -343,12 +409,12 @@ def _add_by_operator(first: Any, second: Any) -> Any:
     raise _unlike(first, second)
 
 
-def _unlike(first: Any, second: Any) -> CannotAddError:
+def _unlike(first: object, second: object) -> CannotAddError:
     if type(first) is type(second):
         return CannotAddError(f"objects of {_kind(first)} do not know how to add (give the class an __add__)")
     return CannotAddError(f"{_kind(first)} and {_kind(second)} do not add")
 
 
-def _kind(thing: Any) -> str:
+def _kind(thing: object) -> str:
     kind = type(thing)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

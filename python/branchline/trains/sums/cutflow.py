@@ -1,4 +1,4 @@
-"""A cutflow: how many events, and how much weight, pass a series of cuts."""
+"""Cutflows: how many events pass each cut in a series, and the sum of their weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 import numpy as np
 
@@ -14,15 +13,16 @@ from branchline.base.quantities import count, weights_column
 from branchline.errors import WagonError
 from branchline.records.sensors.record import CutflowRecord, CutRecord
 
-#: Cutflows of a wagon that the record of a job has: a table for each is still looked at. The results have all.
+#: Maximum number of a wagon's cutflows in the job record, where each cutflow is displayed as a table. The results
+#: contain all cutflows.
 _RECORDED_MAX = 20
 
 
 @dataclass
 class Cutflow:
-    """Counts of events after each of a series of cuts, with sums of weights and of their squares.
+    """Counts of events after each cut in a series, with sums of weights and of squared weights.
 
-    Cutflows of chunks add step by step; the order is that of the first one that has the step.
+    Cutflows of chunks are added cut by cut. Cuts that the first cutflow lacks are appended.
 
         def selected(events):
             flow = branchline.Cutflow.of(events.weight)
@@ -30,7 +30,7 @@ class Cutflow:
             mask = flow.cut("missing momentum", events.MET_pt > 30)
             return {"cutflow": flow, "met": histogram(events[mask])}
 
-    Raises WagonError for a mask of another length, or one that is not of true and false.
+    Raises WagonError for a mask of the wrong length, or of a type other than bool.
     """
 
     names: list[str] = field(default_factory=list)
@@ -39,10 +39,11 @@ class Cutflow:
     squares: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, weights: Any, first: str = "all") -> Cutflow:
-        """One that begins with all events, of which these are the weights; a number of events has weights of 1.
+    def of(cls, weights: object, first: str = "all") -> Cutflow:
+        """Start a cutflow with all events. ``weights`` has one weight per event, or is the number of events if all
+        weights are 1.
 
-        Raises WagonError for what is neither.
+        Raises WagonError for other values.
         """
         flow = cls()
         if isinstance(weights, int | np.integer) and weights >= 0:
@@ -61,18 +62,18 @@ class Cutflow:
         self._weights: np.ndarray | None = None
         self._mask: np.ndarray | None = None
 
-    def __getstate__(self) -> Mapping[str, Any]:
-        # The weights of a chunk stay with it.
+    def __getstate__(self) -> Mapping[str, object]:
+        # The weights and the mask belong to one chunk, so they are not pickled.
         return vars(self) | {"_weights": None, "_mask": None}
 
-    def cut(self, name: str, mask: Any) -> np.ndarray:
-        """Adds a cut, and returns the mask of the events that pass it and all cuts before."""
+    def cut(self, name: str, mask: object) -> np.ndarray:
+        """Add a cut, and return the mask of the events that pass this cut and all earlier cuts."""
         if self._weights is None or self._mask is None:
             raise WagonError(
                 "cuts are added to the cutflow of a chunk", hint="begin with branchline.Cutflow.of(weights)"
             )
         if not isinstance(name, str):
-            raise WagonError(f"a cut of a cutflow is called {name!r}, which is no text")
+            raise WagonError(f"the name of a cut must be a string, got {name!r}")
         if name in self.names:
             raise WagonError(f"two cuts of a cutflow are called {name!r}")
         values = _plain(mask, f"the mask of cut {name!r}")
@@ -108,7 +109,7 @@ class Cutflow:
         return total
 
     def scaled(self, factor: float) -> Cutflow:
-        """The same events with weights multiplied by a factor."""
+        """Return the cutflow with all weights multiplied by a factor."""
         return Cutflow(
             list(self.names),
             list(self.events),
@@ -127,9 +128,9 @@ class Cutflow:
         )
 
 
-def _plain(values: Any, what: str) -> np.ndarray:
-    """Values as an array. Raises WagonError for lists of other lengths, and where values are missing: nobody knows
-    whether such an event passes.
+def _plain(values: object, what: str) -> np.ndarray:
+    """Convert values to an array. Raises WagonError for lists of unequal lengths, and for missing values, which neither
+    pass nor fail a cut.
     """
     hint = "give one value for each event: ak.fill_none(values, False) counts what is missing as not passed"
     try:
@@ -142,8 +143,10 @@ def _plain(values: Any, what: str) -> np.ndarray:
     return np.asarray(plain)
 
 
-def cutflows_in(output: Any, name: str = "") -> Iterator[tuple[str, Cutflow]]:
-    """The cutflows in what a wagon returned, in dicts at any depth, each with its keys behind ``name``."""
+def cutflows_in(output: object, name: str = "") -> Iterator[tuple[str, Cutflow]]:
+    """Yield the cutflows in a wagon's output, in dicts at any depth. Each comes with its path: its keys, appended to
+    ``name``.
+    """
     if isinstance(output, Cutflow):
         yield name, output
     elif isinstance(output, Mapping):
@@ -151,8 +154,10 @@ def cutflows_in(output: Any, name: str = "") -> Iterator[tuple[str, Cutflow]]:
             yield from cutflows_in(value, f"{name}/{key}" if name else str(key))
 
 
-def cutflow_records(output: Any) -> tuple[list[CutflowRecord], int]:
-    """The first of the cutflows in what a wagon returned, as a job's record has them, and how many it leaves out."""
+def cutflow_records(output: object) -> tuple[list[CutflowRecord], int]:
+    """Return the first cutflows in a wagon's output in the form for the job record, and the number of cutflows left
+    out.
+    """
     found = cutflows_in(output)
     records = [
         CutflowRecord(name, [CutRecord(cut, events, one if math.isfinite(one) else None) for cut, events, one in flow])

@@ -1,11 +1,11 @@
-"""Digests of what wagons return: two outputs with the same digest are the same bit by bit."""
+"""Digests of wagons' outputs: outputs with equal digests are bitwise identical."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Protocol
 
 import awkward as ak
 import boost_histogram
@@ -13,17 +13,22 @@ import cloudpickle
 import numpy as np
 
 
-def digest_of(output: Any) -> str:
-    """A SHA-256 over types, shapes and bytes. The order of a mapping or a set does not count, that of a list does.
+class _Digest(Protocol):
+    def update(self, content: bytes | memoryview, /) -> None: ...
 
-    An object of a class that is not known here counts by its attributes, or by its pickled form if it has none.
+
+def digest_of(output: object) -> str:
+    """Return a SHA-256 digest of types, shapes and bytes.
+
+    The digest depends on the order of lists, but not on the order of mappings and sets. Objects of unknown classes are
+    represented by their attributes or, without attributes, by their pickled form.
     """
     digest = hashlib.sha256()
     _feed(digest, output)
     return digest.hexdigest()
 
 
-def _feed(digest: Any, value: Any) -> None:
+def _feed(digest: _Digest, value: Any) -> None:
     kind = type(value)
     digest.update(f"<{kind.__module__}.{kind.__qualname__}>".encode())
     if isinstance(value, boost_histogram.Histogram):
@@ -44,14 +49,16 @@ def _feed(digest: Any, value: Any) -> None:
     elif kind.__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy"):
         _feed_pandas(digest, value)
     elif isinstance(value, str | bytes | int | float | complex | None):
-        # The text of a float has all its bits, but for those of a NaN, which mean nothing.
+        # repr() of a float is exact, except for the payload of a NaN, which has no meaning.
         digest.update(repr(value).encode())
+    elif attributes := getattr(value, "__dict__", None):
+        _feed_sorted(digest, list(attributes.items()))
     else:
-        _feed_other(digest, value)
+        digest.update(cloudpickle.dumps(value))
     digest.update(b"</>")
 
 
-def _feed_array(digest: Any, array: Any) -> None:
+def _feed_array(digest: _Digest, array: Any) -> None:
     digest.update(f"{array.dtype.descr}{array.shape}".encode())
     digest.update(np.ascontiguousarray(array).tobytes())
     if isinstance(array, np.ma.MaskedArray):
@@ -59,7 +66,7 @@ def _feed_array(digest: Any, array: Any) -> None:
         digest.update(np.asarray(array.fill_value).tobytes())
 
 
-def _feed_awkward(digest: Any, array: Any) -> None:
+def _feed_awkward(digest: _Digest, array: Any) -> None:
     packed = ak.to_packed(ak.Array([array]) if isinstance(array, ak.Record) else array)
     form, length, buffers = ak.to_buffers(packed)
     digest.update(f"{form.to_json()}{length}".encode())
@@ -68,8 +75,8 @@ def _feed_awkward(digest: Any, array: Any) -> None:
         _feed_array(digest, np.asarray(buffers[name]))
 
 
-def _feed_pandas(digest: Any, value: Any) -> None:
-    """The columns of a frame with their names and the index: what it holds beside them follows from these."""
+def _feed_pandas(digest: _Digest, value: Any) -> None:
+    """Add the columns of a frame, with their names and the index, which determine all other contents."""
     if value.ndim > 1:
         _feed(digest, [value.index, list(value.columns), [value.iloc[:, place] for place in range(value.shape[1])]])
         return
@@ -80,14 +87,6 @@ def _feed_pandas(digest: Any, value: Any) -> None:
         _feed(digest, value.index)
 
 
-def _feed_sorted(digest: Any, items: list[Any]) -> None:
+def _feed_sorted(digest: _Digest, items: Iterable[object]) -> None:
     for one in sorted(digest_of(item) for item in items):
         digest.update(one.encode())
-
-
-def _feed_other(digest: Any, value: Any) -> None:
-    attributes = getattr(value, "__dict__", None)
-    if attributes:
-        _feed_sorted(digest, list(attributes.items()))
-    else:
-        digest.update(cloudpickle.dumps(value))

@@ -1,1 +1,1 @@
-"""Tables that wagons return: their rows become one TTree, RNTuple or Parquet dataset per train."""
+"""Tables that wagons return: each table becomes one TTree, RNTuple or Parquet dataset per train."""

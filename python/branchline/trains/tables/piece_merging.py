@@ -1,7 +1,8 @@
-"""Merges the pieces of tables on the workers of a train: fixed neighbours, in stages, by the fast merge.
+"""Merges the pieces of tables on the workers of a train, in stages. In each stage, fixed groups of neighbouring pieces
+are merged.
 
-The job's process hands out what is to be merged and renames files. Rows pass through workers only, as baskets and pages
-that are copied, and never through Python.
+The job's process only distributes tasks and renames files. Workers copy the rows as compressed baskets and pages,
+without processing them in Python.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import TABLE_FAN_IN, TABLE_MERGE_ATTEMPTS_MAX
 from branchline.base.quantities import counted
 from branchline.errors import BranchlineError
@@ -26,7 +27,7 @@ INTERRUPTED = "it was interrupted"
 
 @dataclass(frozen=True)
 class PieceMerge:
-    """Pieces of a table that become one; ``is_last`` if it is the whole table."""
+    """Pieces of a table to be merged into one piece. ``is_last`` is true if the result is the whole table."""
 
     table: int
     name: str
@@ -36,13 +37,13 @@ class PieceMerge:
 
     @property
     def label(self) -> str:
-        """What is done, for people."""
+        """A description of the task."""
         return f"merging {counted(len(self.pieces), 'piece')} of table {self.name}"
 
 
 @dataclass(frozen=True)
 class PiecesMerged:
-    """What became of it: a piece, or the reason why there is none; ``seconds`` and the bytes that were copied."""
+    """The merged piece, or the reason for the failure, and the time spent."""
 
     piece: Piece | None
     failed: str = ""
@@ -54,15 +55,15 @@ class MergeWork:
 
     def __call__(self, context: Context) -> Iterator[Message]:
         while (subjob := context.draw()) is not None:
-            yield Finished(subjob.index, _merged(subjob.payload, context), context.worker)
+            yield Finished(subjob.index, _merged(instance_of(subjob.payload, PieceMerge), context), context.worker)
 
 
 def _merged(task: PieceMerge, context: Context) -> PiecesMerged:
-    # Workers start without what merging needs.
+    # Imported late, because workers start without the modules for merging.
     from branchline.writing.merging.merge import merge
 
     begin_s, first = time.monotonic(), task.pieces[0]
-    # Each attempt has a name of its own: an earlier one may still be writing.
+    # Use a different file name for each attempt, because an earlier attempt may still be writing.
     path = str(Path(first.path).with_name(f"{first.first:08d}-{os.urandom(6).hex()}.root"))
     context.at(task.label)
     try:
@@ -81,15 +82,16 @@ def _merged(task: PieceMerge, context: Context) -> PiecesMerged:
     rows = sum(one.rows for one in task.pieces)
     if made.entries != rows:
         os.unlink(path)
-        return PiecesMerged(None, f"{made.entries} rows are in the merged file where its pieces have {rows}")
+        return PiecesMerged(None, f"the merged file has {made.entries} rows, but its pieces have {rows}")
     return PiecesMerged(Piece(path, first.first, rows, made.size_bytes), "", time.monotonic() - begin_s)
 
 
 @dataclass
 class MergedTable:
-    """A table whose pieces were merged: the one that is left, or all that are left and why they are not one.
+    """A table after merging: one piece or, if merging failed, the remaining pieces and the reason ``failed``.
 
-    ``stages`` of merging took ``seconds`` of workers and copied ``copied_bytes``.
+    ``stages`` is the number of merge stages, ``seconds`` the time that workers spent, and ``copied_bytes`` the size of
+    the data that they copied.
     """
 
     rows: TablePieces
@@ -98,23 +100,24 @@ class MergedTable:
     stages: int = 0
     seconds: float = 0.0
     copied_bytes: int = 0
-    #: Pieces that were merged from others.
+    #: Paths of pieces that were created by merging.
     made: set[str] = field(default_factory=set)
-    #: Tasks of the stage at hand that are not done, and how many sub-jobs a piece may have after it, as a power.
+    #: ``open_count`` is the number of unfinished tasks of the current stage. After this stage, a piece covers
+    #: TABLE_FAN_IN ** ``level`` sub-jobs.
     open_count: int = 0
     level: int = 0
 
 
-#: Makes the place where pieces are merged, for a number of tasks at a time.
+#: A function that creates the place for merging, given a callback for lost workers and the number of concurrent tasks.
 MakePlace = Callable[[AfterLoss, int], Place]
 
 
 @dataclass
 class TableMerging:
-    """The merging of some tables: up to ``TABLE_FAN_IN`` neighbours become one in each stage.
+    """The merging of several tables. In each stage, up to ``TABLE_FAN_IN`` neighbouring pieces become one piece.
 
-    A stage of a table begins when the one before it is done. Pieces that are merged are removed, unless it ``keeps``
-    those that sub-jobs wrote.
+    A stage of a table starts when the previous stage is done. Pieces are removed after they have been merged. With
+    ``keeps``, pieces written by sub-jobs are kept.
     """
 
     tables: Sequence[TablePieces]
@@ -127,8 +130,15 @@ class TableMerging:
     _done: set[int] = field(default_factory=set)
 
     def run(self, make_place: MakePlace, listening: Callable[[Place], None]) -> list[MergedTable]:
-        """Merges; ``listening`` gets the place before it works. Workers are started only if there is anything to do."""
-        self.merged = [MergedTable(one, list(one.pieces), _fault_in(one)) for one in self.tables]
+        """Merge the tables. ``listening`` is called with the place before tasks run there. Workers are started only if
+        there is something to merge.
+        """
+        self.merged = []
+        for table in self.tables:
+            rows = sum(piece.rows for piece in table.pieces)
+            # Do not merge pieces whose number of rows is wrong.
+            fault = "" if rows == table.rows else f"its pieces have {rows} rows, but wagons returned {table.rows}"
+            self.merged.append(MergedTable(table, list(table.pieces), fault))
         for number in range(len(self.merged)):
             self._plan(number)
         if not self._left:
@@ -139,10 +149,10 @@ class TableMerging:
             listening(place)
             for message in place.run(MergeWork(), self._draw):
                 if isinstance(message, Finished):
-                    self._finished(message.index, message.value)
+                    self._finished(message.index, instance_of(message.value, PiecesMerged))
         except KeyboardInterrupt:
             self._fail_open(INTERRUPTED)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other results of the train are kept
+        except Exception as error:  # noqa: BLE001 - the other results of the train are kept whatever the error
             self._fail_open(str(error) or type(error).__name__)
         finally:
             place.close()
@@ -150,7 +160,7 @@ class TableMerging:
         return self.merged
 
     def _plan(self, number: int) -> None:
-        """Hands out the next stage of a table, unless one piece is left."""
+        """Queue the next stage of a table, unless only one piece is left."""
         table = self.merged[number]
         if table.failed or table.rows.form.format == "parquet":
             return
@@ -167,11 +177,11 @@ class TableMerging:
                     task = PieceMerge(number, name, tuple(group), limit, is_last=is_last)
                     index = len(self._tasks)
                     self._tasks[index] = task
-                    # Two at the same pieces would write everything twice.
+                    # A concurrent second attempt would write all data twice.
                     self._left.append(SubJob(index, task.label, task, may_run_twice=False))
                     table.open_count += 1
 
-    def _draw(self, _spot: Any = None, _spots: Collection[Any] = (), /) -> SubJob | Wait | None:
+    def _draw(self, _spot: object = None, _spots: Collection[object] = (), /) -> SubJob | Wait | None:
         if self._left:
             return self._left.popleft()
         return WAIT if any(one.open_count and not one.failed for one in self.merged) else None
@@ -213,9 +223,3 @@ class TableMerging:
         for one in self.merged:
             if one.open_count and not one.failed:
                 one.failed = why
-
-
-def _fault_in(table: TablePieces) -> str:
-    """Whether the pieces of a table have other rows than those that count, in words; empty if they are the same."""
-    rows = sum(piece.rows for piece in table.pieces)
-    return "" if rows == table.rows else f"its pieces have {rows} rows where wagons returned {table.rows}"

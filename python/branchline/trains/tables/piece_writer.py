@@ -1,4 +1,4 @@
-"""Writes the tables of a sub-job, chunk by chunk, each to a piece of its own."""
+"""Writes the tables of a sub-job, chunk by chunk. Each table is written to a separate file, called a piece."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import awkward as ak
 
 from branchline.base.imports import require
-from branchline.base.limits import TABLE_CLUSTER_BYTES, parse_bytes
+from branchline.base.limits import TABLE_CLUSTER_BYTES
+from branchline.base.quantities import parse_bytes
 from branchline.errors import BranchlineError, InternalError, StorageError, TableError
 from branchline.trains.tables.table import UNKNOWN, Key, Piece, Table, TableForm, TablePieces, replaced
 from branchline.trains.tables.table_folder import TableFolder
@@ -24,7 +25,9 @@ from branchline.writing.merging.convert import RootFile
 
 @dataclass
 class Taken:
-    """An output of a chunk without its tables: ``write`` writes these, once all of the output is known to add."""
+    """A chunk's output, in which tables are replaced. ``write`` writes the rows of these tables; it is called once the
+    whole output is known to be valid.
+    """
 
     output: Any
     write: Callable[[], None]
@@ -32,7 +35,7 @@ class Taken:
 
 @dataclass
 class _OpenPiece:
-    """The file of a table in the sub-job at hand."""
+    """The open file for the rows of a table in the current sub-job."""
 
     form: TableForm
     path: Path
@@ -43,7 +46,7 @@ class _OpenPiece:
 
 @dataclass
 class _OpenTable:
-    """A table in the sub-job at hand: the form of its first rows, and the file, if it is written."""
+    """A table in the current sub-job: the form of its first rows, and the file if rows are written."""
 
     rows: TablePieces
     piece: _OpenPiece | None = None
@@ -51,34 +54,43 @@ class _OpenTable:
 
 @dataclass
 class TableWriters:
-    """The tables of one worker. Rows get to a file only when the chunk counts; a file gets its name when it is whole,
-    and no other attempt at the same sub-job has that name.
+    """The tables of one worker. Rows are written only after their chunk has been accepted. Each attempt at a sub-job
+    writes to files with different names.
     """
 
     folder: TableFolder = field(default_factory=TableFolder)
     _index: int = 0
     _counts_only: bool = True
     _open: dict[tuple[str, Key], _OpenTable] = field(default_factory=dict)
-    #: Wagons with a table of which not all rows are in the file.
+    #: Wagons with a table whose file is incomplete, with the error.
     _broken: dict[str, BranchlineError] = field(default_factory=dict)
 
     def begin(self, index: int, *, counts_only: bool = False) -> None:
-        """The sub-job with this number begins; ``counts_only`` if its result counts for nothing."""
+        """Start a sub-job. With ``counts_only``, rows are counted but not written."""
         self.abandon()
         self._index = index
         self._counts_only = counts_only or not self.folder.path
         self._broken.clear()
 
-    def take(self, wagon: str, output: Any, place: str) -> Taken:
-        """Takes the tables out of what a wagon returned for the chunk at ``place``. Raises TableError for one that
-        does not go behind the rows before it.
+    def take(self, wagon: str, output: object, place: str) -> Taken:
+        """Replace the tables in a wagon's output for the chunk at ``place``. Raises TableError for a table that does
+        not match the table's previous rows.
         """
         todo: list[tuple[_OpenTable, Table]] = []
 
         def take_one(key: Key, table: Table) -> TablePieces:
             if self.folder.refused:
                 raise TableError(f"process() returned a table, and {self.folder.refused}")
-            rows = self._rows_of(wagon, key, table, place)
+            name = "/".join((wagon, *key))
+            form = TableForm.of(table, key[-1] if key else wagon)
+            unknown = [column for column, kind in form.columns if UNKNOWN in kind]
+            if unknown and len(table):
+                raise TableError(
+                    f"table {name}: the type of column {unknown[0]!r} is unknown, because all its lists are empty",
+                    hint="set it, for example with ak.values_astype(array, 'float32') or ak.enforce_type",
+                )
+            checksum = _checksum(table) if self._counts_only else 0
+            rows = TablePieces(name, form, len(table), place, checksum=checksum)
             opened = self._open.get((wagon, key))
             if opened is None:
                 opened = self._open[wagon, key] = _OpenTable(rows)
@@ -96,9 +108,10 @@ class TableWriters:
 
         return Taken(output, write)
 
-    def settle(self, wagon: str, total: Any) -> Any:
-        """The sum of a wagon with the files of its tables, which are whole now. Raises the error of what could not be
-        written: then nothing of the wagon counts in this sub-job.
+    def settle(self, wagon: str, total: object) -> Any:
+        """Finish the files of a wagon's tables, and put the files into the wagon's sum.
+
+        Raises the error of a failed write. In this case, no event of the sub-job counts for the wagon.
         """
         if self._counts_only:
             return total
@@ -107,23 +120,11 @@ class TableWriters:
         return replaced(total, TablePieces, lambda key, rows: self._finish(wagon, key, rows))
 
     def abandon(self) -> None:
-        """Removes files that are not whole."""
+        """Remove incomplete files."""
         for opened in self._open.values():
             if opened.piece is not None:
                 opened.piece.writer.abandon()
         self._open.clear()
-
-    def _rows_of(self, wagon: str, key: Key, table: Table, place: str) -> TablePieces:
-        name = "/".join((wagon, *key))
-        form = TableForm.of(table, key[-1] if key else wagon)
-        unknown = [column for column, kind in form.columns if UNKNOWN in kind]
-        if unknown and len(table):
-            raise TableError(
-                f"table {name}: the type of column {unknown[0]!r} cannot be known, since all its lists are empty",
-                hint="give it one, as with ak.values_astype(array, 'float32') or ak.enforce_type",
-            )
-        checksum = _checksum(table) if self._counts_only else 0
-        return TablePieces(name, form, len(table), place, checksum=checksum)
 
     def _fill(self, wagon: str, opened: _OpenTable, table: Table) -> None:
         try:
@@ -141,9 +142,9 @@ class TableWriters:
     def _begin(self, rows: TablePieces, table: Table) -> _OpenPiece:
         if not os.path.isdir(self.folder.path):
             raise StorageError(
-                "this machine does not see the directory of results, where tables are written",
+                "this machine cannot access the output directory, where tables are written",
                 path=self.folder.out,
-                hint="name a directory that all workers see",
+                hint="use a directory that all workers can access",
             )
         folder = Path(self.folder.path, name_of_pieces(rows.name))
         folder.mkdir(exist_ok=True)
@@ -164,31 +165,31 @@ class TableWriters:
         except Exception as error:
             raise _of_table(error, rows.name) from error
         if piece.rows != rows.rows:
-            raise TableError(f"table {rows.name}: {piece.rows} rows were written where the wagon returned {rows.rows}")
+            raise TableError(f"table {rows.name}: {piece.rows} rows were written, but the wagon returned {rows.rows}")
         made = Piece(str(piece.path), self._index, piece.rows, size)
         return TablePieces(rows.name, rows.form, rows.rows, rows.place, (made,))
 
 
 def name_of_pieces(table: str) -> str:
-    """The name of the folder for the pieces of a table."""
+    """Return the name of the folder for the pieces of a table."""
     return hashlib.sha256(table.encode(errors="replace")).hexdigest()[:16]
 
 
 def plan_of(form: TableForm) -> FieldPlan:
-    """The fields of a file with these columns."""
+    """Return the fields of a file with rows of this form."""
     return FieldPlan(tuple(Leaf(name, name) for name, _ in form.columns), (), ())
 
 
 def begin_file(path: Path, form: TableForm, sample: ak.Array) -> Writer:
-    """Begins a file for rows like those of ``sample``. Raises BranchlineError."""
+    """Create a file for rows with the types of ``sample``. Raises BranchlineError."""
     layout = Layout(form.codec, None, TABLE_CLUSTER_BYTES, parse_bytes(PAGE_BYTES))
     target = Target(path, True, [], form.tree, "")
     if form.format == "parquet":
         require("pyarrow")
-        # Workers start without Arrow, which takes half a second to import.
-        from branchline.writing.columns.parquet_writer import ParquetFile
+        # Imported late: workers start without Arrow, which takes half a second to import.
+        from branchline.writing.columns.parquet_writer import ParquetFileWriter
 
-        return ParquetFile(target, layout, plan_of(form), sample)
+        return ParquetFileWriter(target, layout, plan_of(form), sample)
     return RootFile(form.format, target, layout, plan_of(form), sample)
 
 

@@ -1,4 +1,4 @@
-"""Gives the merged files of tables their names in the directory of results."""
+"""Moves the merged files of tables to their final names in the output directory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from branchline.writing.objects.root_names import SafeNames
 
 @dataclass
 class TableNames:
-    """Safe names for the files of tables, by wagon and key; two tables never get the same one."""
+    """Safe names for the files of tables, by wagon and key. Two tables never get the same name."""
 
     _levels: dict[tuple[str, ...], SafeNames] = field(default_factory=dict)
     _given: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def path_of(self, wagon: str, key: Key) -> Path:
-        """The path below the directory of results, without an ending."""
+        """Return the path of a table relative to the output directory, without a suffix."""
         words = (wagon, *key)
         safe = []
         for depth in range(len(words)):
@@ -38,9 +38,10 @@ class TableNames:
 
 
 def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableFile, list[str]]:
-    """The table at its place below the directory of results, with the files there. Raises StorageError.
+    """Move a table to its final path in the output directory. Returns the table and the paths of its files. Raises
+    StorageError.
 
-    Pieces that could not be merged go to a folder of their own.
+    If merging failed, the pieces are moved to a separate folder.
     """
     form, out = table.rows.form, Path(folder.out)
     size_bytes = sum(one.size_bytes for one in table.pieces)
@@ -68,7 +69,7 @@ def publish(folder: TableFolder, path: Path, table: MergedTable) -> tuple[TableF
 
 
 def _place(piece: str, path: Path, *, keeps: bool) -> None:
-    """Gives a piece its name; one that is kept has both, or is copied."""
+    """Move a piece to its final path. With ``keeps``, the piece is linked or copied instead."""
     if not keeps:
         os.replace(piece, path)
         return
@@ -81,7 +82,9 @@ def _place(piece: str, path: Path, *, keeps: bool) -> None:
 
 
 def _numbered(out: Path, path: Path, table: MergedTable, *, keeps: bool) -> list[str]:
-    """Moves pieces into a folder, with names in their order; an empty one for Parquet if there are none."""
+    """Move pieces into a folder, under names that sort in the order of the rows. If a Parquet table has no pieces, an
+    empty file is written.
+    """
     (out / path).mkdir(parents=True, exist_ok=True)
     digits = max(5, len(str(len(table.pieces))))
     files = []
@@ -96,7 +99,7 @@ def _numbered(out: Path, path: Path, table: MergedTable, *, keeps: bool) -> list
 
 
 def _empty(path: Path, table: MergedTable) -> int:
-    """Writes a file with the columns and no rows; returns its size."""
+    """Write a file with the columns of a table but without rows, and return the size of the file."""
     form = table.rows.form
     try:
         return begin_file(path, form, form.empty()).finish().size_bytes
@@ -107,7 +110,7 @@ def _empty(path: Path, table: MergedTable) -> int:
 
 
 def record_of(wagon: str, key: Key, table: MergedTable, made: TableFile, files: Sequence[str]) -> TableRecord:
-    """What the record of the job says of it."""
+    """Return the table's entry in the job record."""
     return TableRecord(
         wagon=wagon,
         key="/".join(key),

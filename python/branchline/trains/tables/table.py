@@ -1,7 +1,7 @@
-"""What a wagon returns for the rows of a table: columns of one length, and what kind of file they go to.
+"""Tables of rows that a wagon returns: columns of equal length, and the format of the file.
 
-While a train runs, rows are represented by the files that they are in (`TablePieces`). ``found`` and ``replaced`` look
-for tables in the output of a wagon: in dicts and tuples, under their keys.
+During a run, rows are represented by the files that contain them (`TablePieces`). ``found`` and ``replaced`` find
+tables by key in the output of a wagon: in dicts and tuples at any depth.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from typing import Any, Literal, get_args
 import awkward as ak
 import numpy as np
 
+from branchline.base.codecs import DEFAULT_CODEC
 from branchline.base.quantities import counted
 from branchline.errors import TableError
 
-#: What the rows of a table become.
+#: File formats of tables.
 Format = Literal["ttree", "rntuple", "parquet"]
-# What ROOT does not take in the names of branches and fields.
+# Matches characters that ROOT does not allow in the names of branches and fields.
 _NOT_IN_NAMES = re.compile(r"[./\\\s\x00-\x1f\x7f]")
 UNKNOWN = "unknown"
 
 
 class Table:
-    """Rows that a wagon returns from ``process``: of all chunks they become one file, in the order of the input.
+    """Rows that a wagon returns from ``process``. The rows of all chunks are written to one file, in the order of the
+    input.
 
-    ``columns`` are arrays of one length by name, or an awkward array of records: a row for each event, or for each
-    object. Columns may be numbers, texts, lists of them (jagged), arrays of a fixed shape, and records. ``format`` is
-    ``"ttree"``, ``"rntuple"`` or ``"parquet"``, ``tree`` the name of the tree (by default the key under which the wagon
-    returns the table, or the name of the wagon), ``codec`` as for ``branchline convert``.
+    ``columns`` are arrays of equal length by name, or an awkward array of records, with one row per event or per
+    object. Columns may be numbers, strings, lists of these (jagged), arrays of a fixed shape, and records. ``format``
+    is ``"ttree"``, ``"rntuple"`` or ``"parquet"``. ``tree`` is the name of the tree; by default, the key under which
+    the wagon returns the table, or the name of the wagon. ``codec`` is as for ``branchline convert``.
 
-    In a TTree records become branches ``NAME_MEMBER``, and lists are ``std::vector``. All chunks must give the same
-    columns with the same types. The file is ``OUT/tables/WAGON/KEY.root``; for Parquet a folder of that name that ends
-    with ``.parquet``. The result of the train has a ``TableFile`` instead of the table.
+    In a TTree, records become branches ``NAME_MEMBER``, and lists are ``std::vector``. All chunks must have the same
+    columns with the same types. The file is ``OUT/tables/WAGON/KEY.root``; for Parquet, a folder with the suffix
+    ``.parquet``. In the result of the train, the table is replaced by a ``TableFile``.
 
     Raises TableError for columns of different lengths, and for values that cannot be columns.
 
@@ -47,14 +49,14 @@ class Table:
 
     def __init__(
         self,
-        columns: Any,
+        columns: object,
         *,
-        format: Format = "ttree",  # noqa: A002 - what a physicist calls it
+        format: Format = "ttree",  # noqa: A002 - the usual name for this option
         tree: str | None = None,
-        codec: str = "zstd:5",
+        codec: str = DEFAULT_CODEC,
     ) -> None:
         if format not in get_args(Format):
-            raise TableError(f"{format!r} is no format of a table", hint=f"one of {', '.join(get_args(Format))}")
+            raise TableError(f"unknown table format {format!r}", hint=f"choose one of {', '.join(get_args(Format))}")
         given = _by_name(columns)
         arrays = {name: _array(name, value) for name, value in given.items()}
         lengths = {name: len(array) for name, array in arrays.items()}
@@ -71,7 +73,7 @@ class Table:
             wrong = [name for name in self.columns if not name or _NOT_IN_NAMES.search(name)]
             if wrong:
                 raise TableError(
-                    f"a column of a ROOT file cannot be called {wrong[0]!r}", hint="without points, slashes and spaces"
+                    f"invalid column name {wrong[0]!r} for a ROOT file", hint="remove dots, slashes and spaces"
                 )
         self._length = next(iter(lengths.values()))
 
@@ -87,7 +89,7 @@ class Table:
         return {name: type_text(layout) for name, layout in self.columns.items()}
 
     def chunk(self) -> ak.Array:
-        """The rows as one array of records."""
+        """Return the rows as one array of records."""
         return ak.Array(ak.contents.RecordArray(list(self.columns.values()), list(self.columns), self._length))
 
     def _add(self, name: str, layout: ak.contents.Content) -> None:
@@ -102,16 +104,16 @@ class Table:
             raise TableError(f"two columns are called {name!r}")
         if self.format == "ttree" and layout.is_option:
             raise TableError(
-                f"column {name!r} may have missing values, which a TTree cannot hold",
+                f"column {name!r} may have missing values, which a TTree cannot store",
                 hint="fill them with ak.fill_none, or write an RNTuple or Parquet",
             )
         self.columns[name] = layout
 
 
-def _by_name(columns: Any) -> dict[str, Any]:
+def _by_name(columns: object) -> dict[str, object]:
     if isinstance(columns, ak.Array):
         if not columns.fields:
-            raise TableError("an array without fields is no table", hint="give it a name: Table({'pt': array})")
+            raise TableError("an array without fields is not a table", hint="give it a name: Table({'pt': array})")
         return {name: columns[name] for name in columns.fields}
     if not isinstance(columns, Mapping):
         raise TableError(f"a table is made of arrays by name, not of {type(columns).__name__}")
@@ -120,8 +122,8 @@ def _by_name(columns: Any) -> dict[str, Any]:
     return {str(name): value for name, value in columns.items()}
 
 
-def _array(name: str, value: Any) -> ak.Array:
-    """A column as an awkward array with plain buffers."""
+def _array(name: str, value: object) -> ak.Array:
+    """Return a column as an awkward array with plain buffers."""
     try:
         if isinstance(value, np.ndarray):
             array = ak.from_numpy(value, regulararray=True) if value.ndim else None
@@ -130,7 +132,7 @@ def _array(name: str, value: Any) -> ak.Array:
     except (TypeError, ValueError) as error:
         raise TableError(f"column {name!r} cannot be made from {type(value).__name__}: {error}") from None
     if not isinstance(array, ak.Array):
-        raise TableError(f"column {name!r} is one value, where a column has one for each row")
+        raise TableError(f"column {name!r} is a single value, but a column needs one per row")
     return array
 
 
@@ -139,7 +141,7 @@ def _holds_records(layout: ak.contents.Content) -> bool:
 
 
 def type_text(layout: ak.contents.Content) -> str:
-    """The type of a column in words, without what only matters for behaviour.
+    """Return the type of a column as text, without parameters that only affect behaviour.
 
     >>> type_text(ak.Array([[1.5], []]).layout)
     'var * float64'
@@ -168,12 +170,16 @@ def type_text(layout: ak.contents.Content) -> str:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table of a train: in its result, the place of its rows.
+    """The location of a table in the result of a train.
 
-    ``path`` is a ROOT file with ``tree``, or a folder of Parquet files, whose names are in the order of the rows.
-    ``rows`` counts the rows of all files, ``size_bytes`` are their bytes on disk, ``columns`` are types by name. If
-    ``is_merged`` is False, as after a full disk, ``path`` is a folder of files with names in the order of the rows.
-    It is a value and raises nothing; opening ``path`` raises MissingFileError once somebody has removed it.
+    - ``path`` is a ROOT file with ``tree``, or a folder of Parquet files whose names sort in the order of the rows.
+    - ``rows`` is the total number of rows.
+    - ``size_bytes`` is the size on disk.
+    - ``columns`` are the types of the columns by name.
+    - ``is_merged`` is False if merging failed, for example on a full disk. ``path`` is then a folder of files whose
+      names sort in the order of the rows.
+
+    Opening ``path`` raises MissingFileError if the file has been removed.
 
         skim = result.outputs["skimmer"]["skim"]
         branchline.open(skim.path)[skim.tree].arrays()
@@ -190,7 +196,7 @@ class TableFile:
 
 @dataclass(frozen=True)
 class Piece:
-    """A file with the rows of a table from the sub-job ``first`` on."""
+    """A file with rows of a table. The first rows are from sub-job ``first``."""
 
     path: str
     first: int
@@ -200,10 +206,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class TablePieces:
-    """The rows of a table in one or more neighbouring sub-jobs. Two are added by putting their pieces in a row.
+    """The rows of a table in one or more neighbouring sub-jobs. The sum of two such objects has the pieces of both.
 
-    ``name`` is for people, ``place`` where the rows begin that gave the ``form``. Rows that were only counted have no
-    pieces; ``checksum`` is of their values.
+    ``name`` is for messages, and ``place`` is where the rows that determined the ``form`` start. Rows that were only
+    counted have no pieces; ``checksum`` is the checksum of their values.
     """
 
     name: str
@@ -213,19 +219,22 @@ class TablePieces:
     pieces: tuple[Piece, ...] = ()
     checksum: int = 0
 
-    def __add__(self, other: Any) -> TablePieces:
+    def __add__(self, other: object) -> TablePieces:
         if not isinstance(other, TablePieces):
-            raise TableError(f"table {self.name}: a {type(other).__name__} came in the place of its rows")
-        # The types of columns are those of the first rows: a table without any may have been made of empty lists.
+            raise TableError(f"table {self.name}: a {type(other).__name__} was returned instead of its rows")
+        # Compare types only if both tables have rows, since a table without rows may contain only lists of unknown
+        # type.
         different = other.form.difference_from(self.form, with_types=bool(self.rows and other.rows))
         if different:
             raise TableError(f"table {self.name}, in {other.place}: {different} (in {self.place})")
         first = self if self.rows or not other.rows else other
+        # The combined checksum is not commutative, since the order of rows matters.
+        joined = (self.checksum * 1_000_003 + other.checksum) % 2**61 if other.checksum else self.checksum
         return replace(
             first,
             rows=self.rows + other.rows,
             pieces=(*self.pieces, *other.pieces),
-            checksum=_joined(self.checksum, other.checksum),
+            checksum=joined,
         )
 
     def __repr__(self) -> str:
@@ -234,27 +243,27 @@ class TablePieces:
 
 @dataclass(frozen=True)
 class TableForm:
-    """What is the same in all rows of a table: the kind of file, and the columns with their types, in order."""
+    """The properties that all rows of a table share: the file format, and the columns with their types, in order."""
 
     format: Format
     tree: str
     codec: str
     columns: tuple[tuple[str, str], ...]
-    #: The awkward form, as JSON: an empty table is made of it.
+    #: The awkward form as JSON, for creating an empty table.
     form: str
 
     @classmethod
     def of(cls, table: Table, default_tree: str) -> TableForm:
-        """That of a table; ``default_tree`` is the name of one that names no tree."""
+        """Return the form of a table. ``default_tree`` is used if the table does not name a tree."""
         form = table.chunk().layout.form.to_json()
         return cls(table.format, table.tree or default_tree, table.codec, tuple(table.types.items()), form)
 
     def empty(self) -> ak.Array:
-        """A table of these columns without rows."""
+        """Return an array with these columns but without rows."""
         return ak.Array(ak.forms.from_dict(json.loads(self.form)).length_zero_array(highlevel=False))
 
     def difference_from(self, before: TableForm, *, with_types: bool) -> str:
-        """What differs from the rows before, in words; empty if nothing does."""
+        """Describe the first difference from earlier rows; empty if there is no difference."""
         for what in ("format", "tree", "codec"):
             mine, theirs = getattr(self, what), getattr(before, what)
             if mine != theirs:
@@ -273,19 +282,14 @@ class TableForm:
         return ""
 
 
-def _joined(first: int, second: int) -> int:
-    """A checksum of two, of which the order counts."""
-    return (first * 1_000_003 + second) % 2**61 if second else first
-
-
-# The keys of dicts and the positions in tuples that lead to a table in an output.
+# The dict keys and tuple indices that lead to a table in an output.
 Key = tuple[str, ...]
 
 
-def replaced(output: Any, kind: type, by: Callable[[Key, Any], Any], key: Key = ()) -> Any:
-    """The output with each object of a class in it replaced; the output itself where there is none.
+def replaced(output: object, kind: type, by: Callable[[Key, Any], object], key: Key = ()) -> Any:
+    """Replace all objects of a class in an output. Returns the output itself if no object is replaced.
 
-    Raises TableError for one in a list: lists are put one behind the other, which has no place for a table.
+    Raises TableError for an object in a list, because lists are concatenated.
     """
     if isinstance(output, kind):
         return by(key, output)
@@ -311,11 +315,11 @@ def replaced(output: Any, kind: type, by: Callable[[Key, Any], Any], key: Key = 
     return output
 
 
-def found(output: Any, kind: type) -> list[tuple[Key, Any]]:
-    """The objects of a class in an output, with their keys."""
+def found(output: object, kind: type) -> list[tuple[Key, Any]]:
+    """Return the objects of a class in an output, with their keys."""
     every: list[tuple[Key, Any]] = []
 
-    def note(key: Key, value: Any) -> Any:
+    def note(key: Key, value: object) -> Any:
         every.append((key, value))
         return value
 

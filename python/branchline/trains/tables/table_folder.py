@@ -1,4 +1,4 @@
-"""Where the rows of tables go while a train runs, and their files at the end."""
+"""The folder for rows of tables during a run, and the folder for the final files."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pathlib import Path
 
 from branchline.errors import StorageError
 
-#: The folder of tables in the directory of results.
+#: Name of the folder of tables in the output directory.
 TABLES = "tables"
-#: What the folder of pieces begins with; it is there only while a train runs.
+#: Prefix of the name of the folder of pieces, which exists only during a run.
 PIECES = ".pieces-"
 
 
 @dataclass(frozen=True)
 class TableFolder:
-    """The folder of pieces of tables of the results in ``out``; every worker must see it. Without a ``path`` rows are
-    only counted, as in a trial, or refused if ``refused`` says why. With ``keeps`` pieces stay when they are merged,
-    as for a train of which sub-jobs may be sent again.
+    """The folder for pieces of tables in a run into the directory ``out``. All workers must be able to access the
+    folder.
+
+    If ``path`` is empty, rows are only counted, as in a trial; or, if ``refused`` is set, tables are rejected for this
+    reason. With ``keeps``, merged pieces are not removed, because sub-jobs of the train may be submitted again.
     """
 
     path: str = ""
@@ -30,24 +32,24 @@ class TableFolder:
 
     @classmethod
     def below(cls, out: Path) -> TableFolder:
-        """A folder of its own for a run into ``out``; it is not made yet."""
+        """Return a new folder for a run into ``out``, without creating it on disk."""
         return cls(str(out.absolute() / f"{PIECES}{uuid.uuid4().hex[:12]}"), str(out.absolute()))
 
     def make(self) -> None:
-        """Makes it. Raises StorageError."""
+        """Create the folder. Raises StorageError."""
         if self.path:
             try:
                 os.mkdir(self.path)
             except OSError as error:
-                raise StorageError(f"cannot be made: {error.strerror}", path=self.path) from None
+                raise StorageError(f"cannot create the folder: {error.strerror}", path=self.path) from None
 
     def remove(self) -> None:
-        """Removes it, with all that is left in it."""
+        """Remove the folder with its contents."""
         if self.path:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
 def clear_tables(out: Path) -> None:
-    """Removes what trains left in a directory: tables, and pieces of runs that died."""
+    """Remove the tables of earlier trains from a directory, and the pieces of runs that died."""
     for folder in (out / TABLES, *out.glob(f"{PIECES}*")):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,28 +1,25 @@
-"""`branchline test`: what every wagon costs alone, and what the whole train will cost, before anyone waits for it.
+"""`branchline test`: measures the cost of each wagon when it runs alone, and forecasts the cost of the whole train.
 
-Each wagon's result in the train is compared with its result alone. If they differ, further trials find the wagon that
-changes it.
+Each wagon's result in the train is compared with its result when it runs alone. If the results differ, further trials
+find the wagon that changes the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from branchline.base.checks import whole_number
+from branchline.base.checks import instance_of, whole_number
 from branchline.base.limits import (
     CHUNKS_HELD,
     FORECAST_FILES,
-    MB,
     PICTURE_S,
     RECORDS_S,
     STEP_BYTES,
     STEP_MAX_ENTRIES,
     memory_limit_bytes,
-    parse_bytes,
 )
-from branchline.base.quantities import count
+from branchline.base.quantities import MB, count, parse_bytes
 from branchline.errors import BranchlineError
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.program import ModuleFile
@@ -43,10 +40,10 @@ from branchline.trains.wagons.wagons import Wagon, wagons_of, with_required
 
 @dataclass(frozen=True)
 class WagonForecast:
-    """A wagon alone on the sample, and its output after the whole dataset.
+    """The cost of a wagon that runs alone on the sample, and the forecast of its output for the whole dataset.
 
-    ``seconds_per_event`` and ``cpu_s_per_event`` are without reading and without the first chunk, which took
-    ``first_s``; ``memory_bytes`` is what the process grew by.
+    ``first_s`` is the time of the first chunk. ``seconds_per_event`` and ``cpu_s_per_event`` exclude the first chunk
+    and reading. ``memory_bytes`` is the growth of the process's memory.
     """
 
     name: str
@@ -66,9 +63,11 @@ class WagonForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The whole train, extrapolated from the wagons alone; ``basis`` says how, one sentence per line.
+    """The cost of the whole train, extrapolated from trials of single wagons. ``basis`` explains the extrapolation, one
+    sentence per line.
 
-    ``differences`` are the wagons whose results in the train differ from those alone. Times are in seconds.
+    ``differences`` are the wagons whose results in the train differ from their results when they run alone. Times are
+    in seconds.
     """
 
     wagons: tuple[WagonForecast, ...]
@@ -79,17 +78,17 @@ class Forecast:
     memory_bytes: int
     output_bytes: int
     basis: tuple[str, ...]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ResultMismatch, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """True if a wagon does not run, or does not give in the train the result that it gives alone."""
+        """Whether a wagon fails, or returns a different result in the train than alone."""
         return bool(self.differences) or any(wagon.error is not None for wagon in self.wagons)
 
 
 def forecast(
-    wagons: Any,
-    dataset: Any,
+    wagons: object,
+    dataset: object,
     *,
     workers: int | None = None,
     tree: str | None = None,
@@ -100,14 +99,14 @@ def forecast(
     parameters: object = None,
     profile: bool = False,
 ) -> Forecast:
-    """Tries every wagon alone on a few chunks of files spread over the dataset, and forecasts the train.
+    """Run every wagon alone on a few chunks of files spread over the dataset, and forecast the cost of the train.
 
-    Then all wagons run together on the same chunks, and each result is compared bit by bit with that of the wagon
-    alone: the ``differences`` of the forecast name the wagons that differ, and which other wagon changed them. Later
-    trains with that wagon, as its code is now, warn of it.
+    Afterwards, run all wagons together on the same chunks, and compare each result bit by bit with the result of the
+    wagon alone: the ``differences`` of the forecast name the wagons whose results differ, and the wagons that cause the
+    differences. Later trains with a wagon that causes differences show a warning until its code changes.
 
-    Takes what ``run`` takes. With ``profile`` each wagon has the profile of its time. Raises what the reading of the
-    sample raises; a wagon that fails is in the forecast.
+    Takes arguments of ``run``. With ``profile``, the forecast has a profile of each wagon. Raises read errors; a
+    wagon's failure is part of the forecast.
 
         outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
         print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
@@ -115,7 +114,7 @@ def forecast(
     workers_count = whole_number("number of workers", workers or cpu_count(), 1)
     given, modules = wagons_of(wagons)
     found = with_settings(given, settings_of(parameters))
-    data = Dataset.of(dataset, tree, companions=companions)
+    data = Dataset.of(dataset, tree, companions=companions, access=access_of(access))
     data.require_present()
     limit_bytes = memory_limit_bytes(memory_limit)
     sample = TrialInput(_sample(data), limit_bytes, access_of(access), profile)
@@ -159,7 +158,7 @@ def _try(
     *,
     is_train: bool = False,
 ) -> TrialRun:
-    """A trial in a process of its own, so that its memory is its own and a crash hurts nobody."""
+    """Run a trial in a separate process, which isolates its memory and crashes."""
     name = wagons[-1].name if wagons else "reading"
     for wagon in wagons:
         error = pickling_error(wagon)
@@ -170,8 +169,7 @@ def _try(
     try:
         for message in LocalProcesses(1, modules).run(work, lambda *_: next(subjobs, None)):
             if isinstance(message, Finished):
-                trial: TrialRun = message.value
-                return trial
+                return instance_of(message.value, TrialRun)
     except WorkerDiedError as error:
         fault = WagonFault(type(error).__name__, str(error), sample.files[0].path)
         return TrialRun(name, error=fault)
@@ -179,7 +177,7 @@ def _try(
 
 
 class _Extrapolation:
-    """From the trials to the whole train."""
+    """Extrapolates the trials to the whole train."""
 
     def __init__(
         self,
@@ -196,24 +194,25 @@ class _Extrapolation:
         self._limit_bytes = limit_bytes
         self._events, self._events_basis = _events_in(dataset, reading.entries)
         self._plain_bytes_per_event = reading.plain_bytes / max(1, reading.events)
-        self._step_entries = self._entries_in(step_size)
-
-    def _entries_in(self, step_size: int | str | None) -> int:
         if isinstance(step_size, int):
-            return step_size
-        if not self._plain_bytes_per_event:
-            return STEP_MAX_ENTRIES
-        return max(1, int(parse_bytes(step_size or STEP_BYTES) / self._plain_bytes_per_event))
+            self._step_entries = step_size
+        elif not self._plain_bytes_per_event:
+            self._step_entries = STEP_MAX_ENTRIES
+        else:
+            self._step_entries = max(1, int(parse_bytes(step_size or STEP_BYTES) / self._plain_bytes_per_event))
 
     def forecast(self) -> Forecast:
         wagons = tuple(self._wagon(trial) for trial in self._trials)
         read_s = self._reading.read_s / max(1, self._reading.events)
+        per_event = sum(wagon.seconds_per_event for wagon in wagons)
+        both = max(per_event, read_s) if self._overlaps else per_event + read_s
+        work_s = self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
         return Forecast(
             wagons=wagons,
             workers=self._workers,
             events=self._events,
             read_s_per_event=read_s,
-            seconds=self._seconds(wagons, read_s),
+            seconds=self._start_s + work_s + self._write_s,
             memory_bytes=self._memory_bytes(wagons),
             output_bytes=sum(wagon.output_bytes_forecast for wagon in wagons),
             basis=self._basis(),
@@ -238,18 +237,12 @@ class _Extrapolation:
 
     @property
     def _overlaps(self) -> bool:
-        """True if there are cores left for reading while the wagons work."""
+        """Whether cores are left for reading while the wagons run."""
         return cpu_count() > self._workers
-
-    def _seconds(self, wagons: Sequence[WagonForecast], read_s: float) -> float:
-        per_event = sum(wagon.seconds_per_event for wagon in wagons)
-        both = max(per_event, read_s) if self._overlaps else per_event + read_s
-        work_s = self._events * both / self._workers + sum(wagon.first_s for wagon in wagons)
-        return self._start_s + work_s + self._write_s
 
     @property
     def _start_s(self) -> float:
-        """Until the workers run: they are started at once and share the cores."""
+        """Seconds until the workers run. The workers start simultaneously and share the cores."""
         return self._reading.start_s * max(1.0, self._workers / cpu_count())
 
     @property
@@ -262,7 +255,7 @@ class _Extrapolation:
 
     @property
     def _chunk_entries(self) -> int:
-        """The entries of a large chunk: those of the step, or of the largest file tried if no file has this many."""
+        """Number of entries in a large chunk: the step size, limited by the largest file in the sample."""
         return max(1, min(self._step_entries, max(self._reading.entries.values(), default=1)))
 
     def _memory_bytes(self, wagons: Sequence[WagonForecast]) -> int:
@@ -274,7 +267,7 @@ class _Extrapolation:
         return self._workers * (self._reading.memory_start_bytes + reading + once + temporary + outputs) + outputs
 
     def _temporary_bytes(self, trial: TrialRun) -> int:
-        """What a wagon needs for a chunk beyond what its first, small one took, in proportion to the chunk."""
+        """Return the additional memory of a wagon for a full chunk, scaled from the smaller chunks of the trial."""
         tried = max(1, trial.chunk_entries)
         return (trial.memory_peak_bytes - trial.memory_first_bytes) * max(tried, self._chunk_entries) // tried
 
@@ -291,12 +284,14 @@ class _Extrapolation:
             f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {count(self._chunk_entries)} "
             "events but not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond "
             "it in proportion to the chunk, and the outputs",
-            "output: as it is after the sample if it did not grow, otherwise in proportion to the events",
+            "output: its size after the sample if it did not grow, otherwise in proportion to the events",
         )
 
 
 def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
-    """The events of a dataset from those of a sample of its files, and a sentence that says how."""
+    """Return the number of events of a dataset, extrapolated from a sample of its files, and a sentence that explains
+    the number.
+    """
     sampled = [one for one in dataset if one.path in entries]
     known = sum(entries[one.path] for one in sampled)
     if len(sampled) == len(dataset):
@@ -312,26 +307,29 @@ def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
 
 
 def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bool]:
-    """The size of an output now and after ``events``, and whether it grows with the events."""
+    """Return the size of an output after the sample, the size after ``events`` events, and whether the size grows with
+    the number of events.
+    """
     if not sizes:
         return 0, 0, False
     (first_events, first_bytes), (last_events, last_bytes) = sizes[0], sizes[-1]
     if last_events == first_events:
         return last_bytes, last_bytes, False
     slope = (last_bytes - first_bytes) / (last_events - first_events)
-    # An output that is a histogram stays as large as it is, up to a number that needs a digit more.
+    # Ignore small growth: a histogram has a fixed size, except that large numbers may need more digits.
     grows = slope * last_events > 0.1 * last_bytes
     return last_bytes, round(last_bytes + slope * max(0, events - last_events)) if grows else last_bytes, grows
 
 
-# Runs wagons together on the sample, in their order, in a process of their own.
+# A function that runs wagons together on the sample, in order, in a separate process.
 RunTogether = Callable[[tuple[Wagon, ...]], TrialRun]
 
 
-def differences(wagons: Sequence[Wagon], alone: Mapping[str, TrialRun], run: RunTogether) -> list[Difference]:
-    """What differs between the train and its wagons alone, in the order of the train.
+def differences(wagons: Sequence[Wagon], alone: Mapping[str, TrialRun], run: RunTogether) -> list[ResultMismatch]:
+    """Return the wagons whose results in the train differ from their results when they run alone, in the order of the
+    train.
 
-    ``alone`` are the trials of each wagon by itself; wagons that failed there are left out of the train.
+    ``alone`` are the trials of single wagons. A wagon that failed in its trial is left out of the train.
     """
     running = tuple(one for one in wagons if alone[one.name].error is None)
     if len(running) < 2:
@@ -349,12 +347,11 @@ def differences(wagons: Sequence[Wagon], alone: Mapping[str, TrialRun], run: Run
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A wagon whose result in the train is not, bit by bit, the one that it has alone on the same events.
+class ResultMismatch:
+    """A wagon whose result in the train is not bit by bit equal to its result alone on the same events.
 
-    ``changed_by`` are the wagons that make the difference when they run with it; it is empty where none does so alone,
-    or where the wagon's result differs each time that it runs (``is_repeatable`` is False). ``error`` is why the wagon
-    stops in the train, if that is the difference.
+    ``changed_by`` are the wagons that cause the difference. It is empty if no single wagon causes it, or if the wagon's
+    result differs in each run (``is_repeatable`` is False). ``error`` is set if the wagon fails in the train.
     """
 
     wagon: str
@@ -363,7 +360,7 @@ class Difference:
     error: WagonFault | None = None
 
     def sentence(self) -> str:
-        """The difference in a sentence."""
+        """Return a sentence that describes the difference."""
         if not self.is_repeatable:
             return f"wagon {self.wagon} gives another result each time it runs: does it use random numbers or the time?"
         what = f"wagon {self.wagon} gives another result in the train than alone"
@@ -385,19 +382,21 @@ def _explained(
     together: TrialRun,
     suspects: Sequence[str],
     run: RunTogether,
-) -> Difference:
-    """Runs the wagon again alone, and then with one other wagon at a time until one makes the difference."""
+) -> ResultMismatch:
+    """Find the reason for a difference: run the wagon again alone, and then with one other wagon at a time until one
+    causes the difference.
+    """
     by_name = {one.name: one for one in running}
     expected = alone.digests.get(wagon.name)
     own = with_required(wagon, by_name)
     if run(own).digests.get(wagon.name) != expected:
-        return Difference(wagon.name, (), is_repeatable=False)
+        return ResultMismatch(wagon.name, (), is_repeatable=False)
     error = together.errors.get(wagon.name)
     others = [one for one in running if one not in own]
-    # Who changed one wagon's result is tried first with the next.
+    # First try the wagons that changed another wagon's result.
     for other in sorted(others, key=lambda one: one.name not in suspects):
         wanted = {one.name for one in (*own, *with_required(other, by_name))}
         pair = tuple(one for one in running if one.name in wanted)
         if run(pair).digests.get(wagon.name) != expected:
-            return Difference(wagon.name, (other.name,), error=error)
-    return Difference(wagon.name, (), error=error)
+            return ResultMismatch(wagon.name, (other.name,), error=error)
+    return ResultMismatch(wagon.name, (), error=error)

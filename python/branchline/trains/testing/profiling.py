@@ -1,4 +1,4 @@
-"""Where the time of code goes: its stack is looked at many times a second, and costs it next to nothing."""
+"""A sampling profiler, which records the stack of a thread many times per second with almost no overhead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OWN = str(package_folder())
 
 @dataclass(frozen=True)
 class ProfileFrame:
-    """A line of a function that was running."""
+    """A frame on the stack: the function, its file and the current line."""
 
     function: str
     file: str
@@ -27,8 +27,8 @@ class ProfileFrame:
 
 @dataclass(frozen=True)
 class Profile:
-    """Stacks that were seen, as indices into ``frames``, the caller first, each with its seconds; the longest first.
-    ``left_out_s`` is the time of stacks that were left out.
+    """Sampled stacks with their seconds, longest first. Each stack is a list of indices into ``frames``, outermost
+    frame first. ``left_out_s`` is the total time of dropped stacks.
     """
 
     frames: list[ProfileFrame] = field(default_factory=list)
@@ -38,22 +38,22 @@ class Profile:
 
 
 class Profiler:
-    """Looks at the stack of the thread that made it, while it is inside of ``during``."""
+    """Samples the stack of the thread that created the profiler, while this thread is inside ``during``."""
 
     def __init__(self) -> None:
         self._thread_id = threading.get_ident()
         self._seconds: dict[tuple[ProfileFrame, ...], float] = {}
         self._is_on = threading.Event()
         self._is_over = False
-        # It sees only what runs while it is on; the base is what was running before.
+        # Number of outer frames that are left out, because they were already on the stack before ``during``.
         self._base = 0
         self._thread = threading.Thread(target=self._look, name="branchline-profiler", daemon=True)
         self._thread.start()
 
     @contextmanager
     def during(self) -> Iterator[None]:
-        """Looks at what happens inside of it."""
-        # Two of the frames are those of this context.
+        """Sample the stack inside this block."""
+        # Do not count the two frames of this context manager.
         self._base = _depth(sys._getframe()) - 2
         self._is_on.set()
         try:
@@ -62,7 +62,7 @@ class Profiler:
             self._is_on.clear()
 
     def profile(self) -> Profile:
-        """What was seen; ends looking."""
+        """Stop sampling, and return the profile."""
         self._is_over = True
         self._is_on.set()
         self._thread.join()
@@ -87,7 +87,8 @@ class Profiler:
             frame = sys._current_frames().get(self._thread_id) if self._is_on.is_set() else None
             if frame is not None and not self._is_over:
                 stack = _stack(frame, self._base)
-                # Code that keeps other threads from running is seen less often: each look stands for its time.
+                # Code that holds the GIL is sampled less often, so each sample counts for the time since the previous
+                # one.
                 took_s = time.perf_counter() - began_s
                 self._seconds[stack] = self._seconds.get(stack, 0.0) + took_s
 
@@ -100,7 +101,7 @@ def _depth(frame: FrameType | None) -> int:
 
 
 def _stack(frame: FrameType | None, base: int) -> tuple[ProfileFrame, ...]:
-    """The frames above the base, without those of this package between it and code of the user."""
+    """Return the frames above the base, without leading frames of this package, up to the maximum depth."""
     found: list[ProfileFrame] = []
     while frame is not None:
         code = frame.f_code

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import boost_histogram
 
@@ -31,10 +30,13 @@ from branchline.trains.worker.chunk_run import Coupling, UnreadableColumnError
 class TrialRun:
     """The result of a trial.
 
-    ``start_s`` is the start-up time of the process. ``first_s`` is the time of the first chunk, including compilation;
-    all other figures exclude it. ``memory_first_bytes`` is the peak memory after the first chunk. ``sizes`` are pairs
-    (events, bytes of output) over time; ``entries`` are the entries of the trees by path. ``digests`` and ``errors``
-    cover all wagons that ran. ``profile`` covers the time after the first chunk.
+    - ``start_s`` is the start-up time of the process.
+    - ``first_s`` is the time of the first chunk, including compilation. Other times exclude the first chunk.
+    - ``memory_first_bytes`` is the peak memory after the first chunk.
+    - ``sizes`` are pairs of the number of events and the size of the output in bytes, over time.
+    - ``entries`` are the numbers of entries of the trees, by path.
+    - ``digests`` and ``errors`` cover all wagons that ran.
+    - ``profile`` covers the time after the first chunk.
     """
 
     name: str
@@ -73,8 +75,8 @@ class TrialInput:
 
 @dataclass(frozen=True)
 class TrialWork:
-    """The callable for the trial of the last of ``wagons``, or of all of them if ``is_train``; with none it only
-    reads ``branches``.
+    """The callable that runs a trial: of the last of ``wagons``, or of all ``wagons`` if ``is_train``. Without wagons,
+    it only reads ``branches``.
     """
 
     wagons: tuple[Wagon, ...]
@@ -115,7 +117,7 @@ class _Trying:
                 return trial
             trial.first_s = time.monotonic() - begin_s
             trial.memory_first_bytes = memory_peak_bytes()
-            branches = sorted({*branches, *self._coupling.touched_by_all})
+            branches = sorted(set(branches).union(*self._coupling.touched.values()))
             self._restart()
         if self._work.sample.is_profiled and self._work.wagons:
             self._profiler = Profiler()
@@ -129,7 +131,7 @@ class _Trying:
         return trial
 
     def _goes_on(self) -> bool:
-        """Whether a wagon that is tried still runs; reading alone always does."""
+        """Return whether a tested wagon is still running. True if no wagons are tested."""
         tried = self._work.wagons if self._work.is_train else self._work.wagons[-1:]
         return not tried or any(self._shares[one.name].error is None for one in tried)
 
@@ -137,7 +139,7 @@ class _Trying:
         return self._shares[self._work.wagons[-1].name] if self._work.wagons else WagonShare()
 
     def _restart(self) -> None:
-        """Forgets the first chunk, keeps its error."""
+        """Discard the results of the first chunk, but keep the errors."""
         errors = {name: share.error for name, share in self._shares.items()}
         self._shares = self._coupling.begin(frozenset())
         for name, error in errors.items():
@@ -164,7 +166,8 @@ class _Trying:
         self._trial.plain_bytes = sum(one.plain_bytes for one in read)
         self._trial.bytes_read += sum(one.bytes_read for one in read)
         self._trial.read_calls += sum(one.read_calls for one in read)
-        for one in self._coupling.companions.take_records():
+        companions = self._coupling.companions
+        for one in [] if companions is None else companions.take_records():
             self._trial.bytes_read += one.bytes_read
             self._trial.read_calls += one.read_calls
 
@@ -197,7 +200,7 @@ class _Trying:
                 self._trial.errors[name] = one.error
 
 
-def _histograms_in(output: Any) -> int:
+def _histograms_in(output: object) -> int:
     if isinstance(output, boost_histogram.Histogram):
         return 1
     parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (list, tuple)) else ()

@@ -1,1 +1,1 @@
-"""Wagons and what they see: events, parameters, variations, companions and shared columns."""
+"""Wagons and their inputs: events, parameters, variations, companions and shared columns."""

@@ -9,37 +9,40 @@ from contextlib import contextmanager
 from branchline.reading.sources import ReaderWait
 from branchline.records.sensors.this_process import core_wait_s
 
-# Where the wall time of a job goes; "reading" is split by the engine's records before anyone sees it.
+# Phases of a job's wall time. The clock's phase "reading" is split afterwards into wait, decompress and decode.
 PHASES = (
     "start", "plan", "warmup", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "lost", "other",
 )  # fmt: skip
-# The phase whose CPU time and waits for a core are measured too. Calls for these take fifty times as long as one for
-# the time of day.
+# The only phase for which CPU time and waits for a core are measured too, because a call that reads one of these takes
+# fifty times as long as time.monotonic().
 CPU_PHASE = "wagons"
 
 
 class PhaseClock:
-    """Adds up the seconds of each phase from ``begin_s`` on (``time.monotonic``, the same in all processes)."""
+    """Adds up the seconds of each phase, starting at ``begin_s``. ``begin_s`` is a value of ``time.monotonic``, which
+    is the same in all processes of the machine.
+    """
 
     def __init__(self, phase: str = "start", begin_s: float | None = None) -> None:
         self.begin_s = time.monotonic() if begin_s is None else begin_s
         self.phase = phase
         self._seconds: dict[str, float] = {}
-        self._cpu_s = 0.0
-        self._core_wait_s = 0.0
+        #: Seconds of CPU time of this thread in the phase "wagons", and seconds for which this thread waited for a core
+        #: in that phase. Both are updated at each switch of the phase.
+        self.wagons_cpu_s = self.wagons_core_wait_s = 0.0
         self._ended_s: dict[str, float] = {}
         self._since_s = self.begin_s
         self._cpu_since_s = time.thread_time()
         self._core_wait_since_s = core_wait_s()
 
     def switch(self, phase: str) -> str:
-        """Goes over to another phase and returns the one that ends."""
+        """Switch to another phase and return the previous one."""
         previous = self.phase
-        # A thread may lose its core between two of these calls: what it waits for it is in the wall time, too.
+        # A thread may lose its core between two of these calls. The wait for a core then also counts as wall time.
         if previous == CPU_PHASE:
             cpu_now, core_wait_now = time.thread_time(), core_wait_s()
-            self._cpu_s += cpu_now - self._cpu_since_s
-            self._core_wait_s += core_wait_now - self._core_wait_since_s
+            self.wagons_cpu_s += cpu_now - self._cpu_since_s
+            self.wagons_core_wait_s += core_wait_now - self._core_wait_since_s
             self._cpu_since_s, self._core_wait_since_s = cpu_now, core_wait_now
         now = time.monotonic()
         self._seconds[previous] = self._seconds.get(previous, 0.0) + now - self._since_s
@@ -52,7 +55,7 @@ class PhaseClock:
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Inside the block in this phase, afterwards in the one before."""
+        """Switch to a phase inside the block, and back to the previous one afterwards."""
         previous = self.switch(phase)
         try:
             yield
@@ -60,38 +63,36 @@ class PhaseClock:
             self.switch(previous)
 
     def ended_s(self, phase: str) -> float:
-        """When a phase ended last (``time.monotonic``); now, if it never did."""
+        """Return when a phase last ended, as a value of ``time.monotonic``; the current time if the phase has not ended
+        yet.
+        """
         return self._ended_s.get(phase, time.monotonic())
 
     def spent(self, phase: str) -> float:
-        """The seconds of one phase, as of the last switch."""
+        """Return the seconds spent in a phase until the last switch."""
         return self._seconds.get(phase, 0.0)
 
-    def wagons_cpu_s(self) -> float:
-        """The CPU seconds of this thread in the wagons, as of the last switch."""
-        return self._cpu_s
-
-    def wagons_core_wait_s(self) -> float:
-        """The seconds that this thread waited for a core in the wagons, as of the last switch."""
-        return self._core_wait_s
-
     def seconds(self) -> dict[str, float]:
-        """The seconds of each phase up to now."""
+        """Return the seconds of each phase until now."""
         self.switch(self.phase)
         return dict(self._seconds)
 
 
 def split_reading(seconds: dict[str, float], waited: ReaderWait) -> dict[str, float]:
-    """Replaces the phase "reading" by wait, decompress and decode, by the records of the engine.
+    """Split the phase "reading" into wait, decompress and decode, using times measured by the reader.
 
-    What of the reading is not waiting is the making of arrays from what was decoded, and counts as decode.
+    The remaining reading time is spent on making arrays from decoded data, and counts as decode.
     """
-    split = dict(seconds)
+    split = dict.fromkeys(PHASES, 0.0) | seconds
     reading = split.pop("reading", 0.0)
-    waits = [max(part_s, 0.0) for part_s in (waited.fetch_s, waited.decompress_s, waited.decode_s)]
-    scale = min(1.0, reading / sum(waits)) if sum(waits) > 0 else 0.0
-    fetch, decompress, decode = (scale * part for part in waits)
-    split["wait"] = split.get("wait", 0.0) + fetch
-    split["decompress"] = split.get("decompress", 0.0) + decompress
-    split["decode"] = split.get("decode", 0.0) + decode + reading - (fetch + decompress + decode)
-    return {phase: split.get(phase, 0.0) for phase in PHASES}
+    waits = {
+        "wait": max(waited.fetch_s, 0.0),
+        "decompress": max(waited.decompress_s, 0.0),
+        "decode": max(waited.decode_s, 0.0),
+    }
+    scale = min(1.0, reading / sum(waits.values())) if sum(waits.values()) > 0 else 0.0
+    for phase, waited_s in waits.items():
+        split[phase] += scale * waited_s
+        reading -= scale * waited_s
+    split["decode"] += reading
+    return split

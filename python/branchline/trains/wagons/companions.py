@@ -1,10 +1,12 @@
-"""The companions of a chunk's file as wagons see them: opened and read when a wagon touches them, and counted."""
+"""Companion files as wagons see them: opened and read on first use, with statistics of missing entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Protocol
+
+import awkward as ak
 
 from branchline.base.limits import MISSING_NAMED
 from branchline.base.plain import record_of
@@ -18,9 +20,9 @@ from branchline.trains.wagons.views import array_view
 
 
 class OpenCompanions:
-    """The companions that a worker has open: those of one file of the dataset, with what belongs to the current chunk.
+    """The open companions of one file of the dataset, and the companions' entries for the current chunk.
 
-    A branch that was touched once is read with the others of its companion from then on, in one go.
+    Once a branch has been used, all used branches of its companion are read together.
     """
 
     def __init__(self, access: Access | None = None) -> None:
@@ -34,7 +36,7 @@ class OpenCompanions:
         self._missing: dict[str, MissingCompanion] = {}
 
     def begin(self, file: DataFile, chunk: Chunk) -> None:
-        """Starts a chunk. Closes the companions if the chunk is of another file."""
+        """Start a chunk. Closes the companions if the chunk is from a different file than the previous chunk."""
         if self._file is None or (self._file.path, self._file.companions) != (file.path, file.companions):
             self._close()
             self._file = file
@@ -42,41 +44,35 @@ class OpenCompanions:
         self._limits = (chunk.entry_start, chunk.entry_stop)
 
     def names(self) -> list[str]:
-        """The companions that the dataset declares."""
+        """Return the names of the companions that the dataset declares."""
         return [] if self._file is None else [one.name for one in self._file.companions]
 
     def range(self, name: str) -> CompanionRange:
-        """What belongs to the chunk. Raises what opening raises."""
+        """Return the entries of a companion that belong to the chunk. Raises errors from opening the companion."""
         if name not in self._ranges:
-            range_of_chunk = self._companion(name).range(*self._limits)
-            self._count_missing(name, range_of_chunk)
-            self._ranges[name] = range_of_chunk
+            if name not in self._open:
+                file = self._file
+                assert file is not None
+                companion = next(one for one in file.companions if one.name == name)
+                self._open[name] = CompanionFile(*companion.path_for(file.path), self._access)
+            of_chunk = self._open[name].range(*self._limits)
+            missing = of_chunk.missing
+            if missing:
+                known = self._missing.setdefault(name, MissingCompanion(name))
+                known.events_missing += len(missing)
+                known.first += [f"{of_chunk.companion.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
+                del known.first[MISSING_NAMED:]
+            self._ranges[name] = of_chunk
         return self._ranges[name]
 
     def read(self, name: str, path: str) -> CompanionRange:
-        """What belongs to the chunk, with a branch read."""
+        """Return the entries of a companion that belong to the chunk, after reading a branch for them."""
         wanted = self._wanted.setdefault(name, [])
         if path not in wanted:
             wanted.append(path)
         of_chunk = self.range(name)
         of_chunk.read([one for one in wanted if one in of_chunk.companion.shape.readable_set])
         return of_chunk
-
-    def _companion(self, name: str) -> CompanionFile:
-        file = self._file
-        if name not in self._open:
-            assert file is not None
-            companion = next(one for one in file.companions if one.name == name)
-            self._open[name] = CompanionFile(*companion.path_for(file.path), self._access)
-        return self._open[name]
-
-    def _count_missing(self, name: str, of_chunk: CompanionRange) -> None:
-        missing = of_chunk.missing
-        if missing:
-            known = self._missing.setdefault(name, MissingCompanion(name))
-            known.events_missing += len(missing)
-            known.first += [f"{of_chunk.companion.path}: entry {entry}" for entry in missing[:MISSING_NAMED]]
-            del known.first[MISSING_NAMED:]
 
     def _close(self) -> None:
         for companion in self._open.values():
@@ -87,35 +83,39 @@ class OpenCompanions:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of what was read for the current chunk."""
+        """Number of bytes read from companions for the current chunk."""
         return sum(one.size_bytes for one in self._ranges.values())
 
     def take_records(self) -> list[FileRecord]:
-        """Closes the files and gives what was read of them, a record for each file."""
+        """Close the companions, and return one record per companion file."""
         self._close()
         records, self._records, self._file = self._records, [], None
         return records
 
     def take_missing(self) -> list[MissingCompanion]:
-        """How many events had nothing in each companion, and the first of them."""
+        """Return, for each companion, the number of events without an entry, and the first of these events."""
         missing, self._missing = list(self._missing.values()), {}
         return missing
 
 
-# Reads the branch or group of a companion that a wagon names.
-Read = Callable[[str, str], Any]
+# A function that reads a branch or group of a companion. Its arguments are the names of the companion and of the
+# branch.
+Read = Callable[[str, str], ak.Array]
 
 
 class CompanionEvents:
-    """A companion of the events of a chunk: ``events.companion["Kinematics"].Particles`` has an element for each event.
+    """A companion of the events of a chunk: ``events.companion["Kinematics"].Particles`` has one element per event.
 
-    If each event has a tree of its own, that is the list of what its entries hold, empty where the tree is missing;
-    else what the entry of the same number holds, None behind the end of a tree that is shorter.
+    If each event has its own tree in the companion, the element is the list of the tree's values; empty if the tree is
+    missing. Otherwise the element is the value of the companion's entry with the same index as the event, or None if
+    the companion has fewer entries.
     """
 
     __slots__ = ("_names", "_read", "_select", "name")
 
-    def __init__(self, name: str, read: Read, names: Callable[[str], list[str]], select: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, name: str, read: Read, names: Callable[[str], list[str]], select: Callable[[ak.Array], ak.Array]
+    ) -> None:
         self.name = name
         self._read = read
         self._names = names
@@ -123,32 +123,43 @@ class CompanionEvents:
 
     @property
     def fields(self) -> list[str]:
-        """The names of the branches that can be read."""
+        """The names of the companion's branches that can be read."""
         return self._names(self.name)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> ak.Array:
         if name.startswith("__"):
             raise AttributeError(name)
         return self[name]
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> ak.Array:
         return self._select(array_view(self._read(self.name, name)))
 
     def __repr__(self) -> str:
         return f"<CompanionEvents {self.name}>"
 
 
-class CompanionsOfEvents(Mapping[str, CompanionEvents]):
-    """The companions of events by their names."""
+class _ChunkColumns(Protocol):
+    """The members of ChunkColumns that companions use."""
 
-    def __init__(self, columns: Any, select: Callable[[Any], Any]) -> None:
+    @property
+    def chunk(self) -> Chunk: ...
+    @property
+    def companion_names(self) -> list[str]: ...
+    def fields_of_companion(self, companion: str) -> list[str]: ...
+    def of_companion(self, companion: str, name: str) -> ak.Array: ...
+
+
+class CompanionsOfEvents(Mapping[str, CompanionEvents]):
+    """The companions of a chunk's events, by name."""
+
+    def __init__(self, columns: _ChunkColumns, select: Callable[[ak.Array], ak.Array]) -> None:
         self._columns = columns
         self._select = select
 
     def __getitem__(self, name: str) -> CompanionEvents:
         names = self._columns.companion_names
         if name not in names:
-            hint = f"there is {', '.join(names)}" if names else 'say which: run(..., companions=["Kinematics.root"])'
+            hint = f"choose one of {', '.join(names)}" if names else 'pass run(..., companions=["Kinematics.root"])'
             raise NoSuchKeyError(f"the dataset has no companion {name!r}", path=self._columns.chunk.path, hint=hint)
         return CompanionEvents(name, self._columns.of_companion, self._columns.fields_of_companion, self._select)
 

@@ -1,6 +1,7 @@
-"""What a wagon gets to see of a chunk: columns that are made when they are touched, and who touched them.
+"""A wagon's view of a chunk: columns that are read on first use, and a record of the columns that each wagon uses.
 
-Varied events have other arrays for some columns. Each name that leads to such a column finds the new array.
+Varied events replace some columns. A replaced column is returned under each of its names, such as ``Muon_pt`` and
+``Muon.pt``.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import awkward as ak
 import numpy as np
@@ -21,20 +22,21 @@ from branchline.trains.wagons.clock import PhaseClock
 from branchline.trains.wagons.companions import CompanionsOfEvents, OpenCompanions
 from branchline.trains.wagons.views import array_view, output_view
 
-#: The column that varied events have their weights in.
+#: Name of the column with the weights of varied events.
 WEIGHT = "weight"
-#: The name of what is not varied.
+#: Name of the variation that leaves the events unchanged.
 NOMINAL = "nominal"
 
 
 class NoSuchBranchError(NoSuchKeyError, AttributeError):
-    """A wagon asked its events for a branch that the tree does not have."""
+    """A wagon requested a branch that the tree does not have."""
 
 
-class Columns:
-    """The columns of one chunk, shared by all wagons: made once, with a note of each wagon's touches and misses.
+class ChunkColumns:
+    """The columns of one chunk, shared by all wagons. Each column is created once. Used branches and missed branches
+    are recorded by wagon.
 
-    ``read_error`` is what went wrong while a column was read in a wagon: the fault of a file, not of the wagon.
+    ``read_error`` is an error from reading a column while a wagon ran: the file caused the error, not the wagon.
     """
 
     def __init__(
@@ -53,17 +55,19 @@ class Columns:
 
     @property
     def names(self) -> list[str]:
-        """Every branch that can be had."""
+        """The names of all branches that can be read."""
         return self.chunk.all_branches
 
     def array(self, name: str) -> ak.Array:
-        """The column of a branch. Raises NoSuchBranchError with the nearest names if the tree has no such branch."""
+        """Return the column of a branch. Raises NoSuchBranchError, with the most similar names, if the tree has no such
+        branch.
+        """
         late_before = len(self.chunk.late_branches)
         try:
             with self.reading():
                 array = self.chunk.array(name)
         except NoSuchBranchError as error:
-            # Wagons may ask for groups of branches, too.
+            # Wagons may also request groups of branches, so suggest these as well.
             groups = [one for one, group in self.chunk.shape.groups.items() if not isinstance(group, str)]
             error.hint = near_names_hint(name, [*groups, *self.names])
             raise
@@ -76,16 +80,16 @@ class Columns:
 
     @property
     def companion_names(self) -> list[str]:
-        """The companions that the dataset declares."""
+        """The names of the companions that the dataset declares."""
         return [] if self._companions is None else self._companions.names()
 
     def fields_of_companion(self, companion: str) -> list[str]:
-        """The branches of a companion."""
+        """Return the names of a companion's branches that can be read."""
         with self.reading():
             return list(self._open_companions().range(companion).companion.shape.readable)
 
     def of_companion(self, companion: str, name: str) -> ak.Array:
-        """The column or the group of branches of a companion that a name means. Raises NoSuchBranchError."""
+        """Return a column or a group of branches of a companion. Raises NoSuchBranchError."""
         companions = self._open_companions()
 
         def read(path: str) -> None:
@@ -108,7 +112,7 @@ class Columns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """The time counts as reading, and errors of files as theirs."""
+        """Count the time of the block as reading, and record file errors, so that they are not blamed on the wagon."""
         with self._clock.during("reading"):
             try:
                 yield
@@ -119,22 +123,28 @@ class Columns:
                 raise
 
     def group(self, name: str) -> ak.Array | None:
-        """Branches that belong together, as ``Muon_pt`` and ``Muon_eta`` under ``Muon``; None if it is no such name."""
+        """Return a group of branches, such as ``Muon`` with the branches ``Muon_pt`` and ``Muon_eta``; None if there is
+        no group of this name.
+        """
         return self.chunk.group(name, self.array)
 
 
 class Events:
     """A chunk of events: ``events.px`` and ``events["px"]`` are awkward arrays with one element per event.
 
-    ``events[["px", "py"]]`` is a record array of these, ``events[mask]`` and ``events[:100]`` are the events selected.
-    What belongs together by the names and counters of branches comes as records: ``events.Muon.pt`` is ``Muon_pt``, and
-    ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``; of these too only what is touched is read.
-    ``events.metadata`` says where they come from (dataset, filename, treename, entrystart, entrystop, and what the
-    fileset says of the dataset), ``events.outputs`` holds what the required wagons made of this chunk,
-    ``events.companion["Kinematics"]`` has the entry of a companion file for each event.
-    Each wagon has events of its own: what it assigns to them, as ``events.Muon["pt"] = ...``, or changes in
-    ``events.outputs`` and ``events.metadata``, no other wagon sees. ``events.variation`` is the name of the variation
-    that they are in, ``"nominal"`` otherwise; ``events.weight`` is the weight that ``branchline.varied`` gives.
+    ``events[["px", "py"]]`` is a record array, and ``events[mask]`` and ``events[:100]`` are selections. Branches that
+    belong together by their names and counters form records: ``events.Muon.pt`` is ``Muon_pt``, and
+    ``events.Tracks.fP`` is ``Tracks/Tracks.fP[5]``. Only columns that are used are read.
+
+    - ``events.metadata`` is the origin of the events (dataset, filename, treename, entrystart, entrystop), and the
+      metadata of the fileset.
+    - ``events.outputs`` are the outputs of the required wagons for this chunk.
+    - ``events.companion["Kinematics"]`` are the entries of a companion file.
+    - ``events.variation`` is the name of the current variation, by default ``"nominal"``.
+    - ``events.weight`` is the weight from ``branchline.varied``.
+
+    Each wagon has its own events: assignments such as ``events.Muon["pt"] = ...`` and changes to ``events.outputs`` or
+    ``events.metadata`` are not visible to other wagons.
     """
 
     __slots__ = (
@@ -151,10 +161,10 @@ class Events:
 
     def __init__(
         self,
-        columns: Columns,
-        metadata: Mapping[str, Any],
-        outputs: Mapping[str, Any] | None = None,
-        selections: tuple[Any, ...] = (),
+        columns: ChunkColumns,
+        metadata: Mapping[str, object],
+        outputs: Mapping[str, object] | None = None,
+        selections: tuple[object, ...] = (),
         varied: VariedColumns | None = None,
         variation: str = NOMINAL,
     ) -> None:
@@ -164,20 +174,20 @@ class Events:
         self._asked_for_variation: Callable[[], object] | None = None
         self._selections = selections
         self._made: dict[str, ak.Array] = {}
-        # All events of the chunk, for the variations and selections of these, too.
+        # Columns before selections, shared with variations and selections of these events.
         self._originals: dict[str, ak.Array] = {}
         self.metadata = metadata
         self.outputs = outputs or {}
 
     @property
     def variation(self) -> str:
-        """The name of the variation."""
+        """The name of the current variation."""
         if self._asked_for_variation is not None:
             self._asked_for_variation()
         return self._variation
 
     def when_asked_for_variation(self, call: Callable[[], object]) -> None:
-        """Calls a function when somebody asks for the name of the variation."""
+        """Call a function whenever the name of the variation is requested."""
         self._asked_for_variation = call
 
     def __len__(self) -> int:
@@ -187,12 +197,12 @@ class Events:
 
     @property
     def fields(self) -> list[str]:
-        """The names of all branches that can be read, whether they are read already or not."""
+        """The names of all branches that can be read."""
         return list(self._columns.names)
 
     @property
     def companion(self) -> CompanionsOfEvents:
-        """The entries of companion files for these events, read when they are used."""
+        """The companions of these events, by name. Entries are read on first use."""
         return CompanionsOfEvents(self._columns, self._selected)
 
     def __dir__(self) -> list[str]:
@@ -203,7 +213,7 @@ class Events:
             raise AttributeError(name)
         return self._column(name)
 
-    def __getitem__(self, where: Any) -> Any:
+    def __getitem__(self, where: object) -> ak.Array:
         if isinstance(where, str):
             return self._column(where)
         if isinstance(where, (list, tuple)) and where and all(isinstance(name, str) for name in where):
@@ -214,12 +224,14 @@ class Events:
             )
         return self._changed((*self._selections, where), self._varied, self._variation)
 
-    def varied(self, variation: str, columns: Mapping[str, Any]) -> Events:
-        """The same events under the name of a variation, with other arrays for some columns.
+    def varied(self, variation: str, columns: Mapping[str, object]) -> Events:
+        """Return these events as a named variation, with new arrays for some columns.
 
-        ``columns`` are of all events of the chunk: a branch (``"MET_pt"``), a group (``"Jet"``), or a member of a group
-        (``"Jet.pt"``); by each other name of it these are found, too. ``"weight"`` need not be there. Raises
-        NoSuchBranchError for what is not there, and WagonError for arrays of another length.
+        ``columns`` has arrays for all events of the chunk. The keys are branches (``"MET_pt"``), groups (``"Jet"``), or
+        members of groups (``"Jet.pt"``). All other names of a column also refer to the new array. ``"weight"`` need not
+        exist.
+
+        Raises NoSuchBranchError for unknown columns, and WagonError for arrays of the wrong length.
 
             shifted = events.varied("jes_up", {"Jet.pt": events.Jet.pt * 1.02})
         """
@@ -238,48 +250,45 @@ class Events:
 
     def _column(self, name: str) -> ak.Array:
         if name not in self._made:
-            self._made[name] = self._selected(array_view(self._whole(name)))
+            if self._varied is None:
+                whole = self._original(name)
+            else:
+                with self._columns.reading():
+                    whole = self._varied.array(name, self._original)
+            self._made[name] = self._selected(array_view(whole))
         return self._made[name]
 
-    def _whole(self, name: str) -> Any:
-        if self._varied is None:
-            return self._original(name)
-        with self._columns.reading():
-            return self._varied.array(name, self._original)
-
     def _original(self, name: str) -> ak.Array:
-        group = self._group(name)
-        return self._columns.array(name) if group is None else group
-
-    def _group(self, name: str) -> ak.Array | None:
         if name not in self._originals:
             group = self._columns.group(name)
             if group is None:
-                return None
+                return self._columns.array(name)
             self._originals[name] = group
         return self._originals[name]
 
-    def _changed(self, selections: tuple[Any, ...], varied: VariedColumns | None, variation: str) -> Events:
+    def _changed(self, selections: tuple[object, ...], varied: VariedColumns | None, variation: str) -> Events:
         events = Events(self._columns, self.metadata, self.outputs, selections, varied, variation)
         events._asked_for_variation = self._asked_for_variation
         events._originals = self._originals
         return events
 
-    def _selected(self, array: Any) -> Any:
+    def _selected(self, array: ak.Array) -> ak.Array:
         for selection in self._selections:
             array = array[selection]
         return array
 
 
 class VariedColumns:
-    """Arrays of all events of a chunk, by the paths of branches and the names of groups."""
+    """Arrays that replace columns for all events of a chunk, by branch path or group name."""
 
-    def __init__(self, chunk: Chunk, arrays: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, chunk: Chunk, arrays: Mapping[str, object] | None = None) -> None:
         self._chunk = chunk
         self._arrays = dict(arrays or {})
 
-    def array(self, name: str, original: Callable[[str], ak.Array]) -> Any:
-        """The array for a branch or a group. Raises NoSuchKeyError. ``original`` gives what the file has."""
+    def array(self, name: str, original: Callable[[str], ak.Array]) -> ak.Array:
+        """Return the array of a branch or group. ``original`` is a function that returns the array from the file.
+        Raises NoSuchKeyError.
+        """
         if name in self._arrays:
             return self._arrays[name]
         key, parts = self._parts(name)
@@ -291,20 +300,22 @@ class VariedColumns:
             whole = ak.with_field(whole, array, list(where))
         return whole
 
-    def with_columns(self, columns: Mapping[str, Any]) -> VariedColumns:
-        """With other arrays for some columns, too. Raises NoSuchKeyError for what is not there, and WagonError."""
+    def with_columns(self, columns: Mapping[str, object]) -> VariedColumns:
+        """Return these columns with further columns replaced. Raises NoSuchKeyError for unknown columns, and WagonError
+        for arrays of the wrong length.
+        """
         varied = VariedColumns(self._chunk, self._arrays)
         for name, array in columns.items():
             length = len(array) if hasattr(array, "__len__") else 0
             if length != len(self._chunk):
                 raise WagonError(
-                    f"the array for the column {name!r} has {length} entries, and there are {len(self._chunk)} events",
-                    hint="give one value, or one list, for each event",
+                    f"the array for the column {name!r} has {length} entries, but there are {len(self._chunk)} events",
+                    hint="pass one value or one list per event",
                 )
             varied._vary(name, array)
         return varied
 
-    def _vary(self, name: str, array: Any) -> None:
+    def _vary(self, name: str, array: ak.Array) -> None:
         key, parts = (name, {}) if name == WEIGHT else self._parts(name)
         self._arrays[key] = array
         for where, path in parts.items():
@@ -319,7 +330,7 @@ class VariedColumns:
                     self._arrays[whole] = ak.with_field(self._arrays[whole], array, list(where))
 
     def _parts(self, name: str) -> tuple[str, dict[tuple[str, ...], str]]:
-        """The group or the path of the branch that a name means, and by their names the paths of what is in it.
+        """Return the group name or branch path for a name, and the paths of its members by name.
 
         Raises NoSuchKeyError.
         """
@@ -335,7 +346,7 @@ class VariedColumns:
         path = dict(_members(group)).get(tuple(others), "")
         if not path:
             raise NoSuchKeyError(
-                f"there is no group {first!r} with a member {'.'.join(others)!r}",
+                f"no group {first!r} with a member {'.'.join(others)!r}",
                 hint=f"its members are {', '.join(group.members)}",
             )
         return path, {}

@@ -1,4 +1,4 @@
-"""Why a wagon stopped, in words for its author: the error, the chunk, and the line of the author's file."""
+"""Why a wagon stopped, as reported to its author: the error, the chunk, and the line in the author's file."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from branchline.trains.wagons.wagons import Wagon
 
 _TRAINS = Path(__file__).parents[1]
 
-#: What a worker's heartbeat says while it unpickles all wagons together.
+#: Name of the step, in a worker's heartbeat, in which the worker unpickles all wagons together.
 UNPICKLING_STEP = "unpickling the wagons"
 
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
 
-#: What awkward says of records that are calculated with as if they were numbers, or vectors.
+#: Parts of awkward's messages for arithmetic on records that are not vectors.
 _NO_ARITHMETIC = ("cannot broadcast records in ", "overloads for custom types: ")
-#: The components of four-vectors, as `vector` knows them, but for the last one.
+#: Names of the first three components of four-vectors in the package `vector`.
 _COMPONENTS = ({"pt", "eta", "phi"}, {"px", "py", "pz"})
 _FOUR_VECTORS = (
-    "records calculate as four-vectors with the package vector: "
+    "to use records as four-vectors, use the package vector: "
     'vector.register_awkward() and ak.with_name(records, "Momentum4D")'
 )
 
 
 def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None, *, is_cut_off: bool = False) -> WagonFault:
-    """Return the fault with the traceback from the wagon's own code on, without our frames before it. ``is_cut_off``
-    says that a signal interrupted the wagon.
+    """Return the fault for an error, with a traceback that starts at the wagon's own code. ``is_cut_off`` means that a
+    signal interrupted the wagon.
     """
-    # A KeyboardInterrupt that no signal caused is no interruption of the job.
+    # A KeyboardInterrupt without a signal is an error in the wagon, and does not interrupt the job.
     kind = "OwnKeyboardInterrupt" if isinstance(error, KeyboardInterrupt) and not is_cut_off else type(error).__name__
     frames = error.__traceback__
     while frames is not None and _is_of_trains(frames.tb_frame.f_code.co_filename):
@@ -53,21 +53,21 @@ def fault_of(error: BaseException, wagon: Wagon, chunk: Chunk | None = None, *, 
 
 
 def _is_of_trains(file: str) -> bool:
-    """Whether a frame's file runs wagons. The demo's wagons lie among these files, and are like any others."""
+    """Return whether a file belongs to the code that runs wagons. The wagons of the demo count as user code."""
     path = Path(file)
     return path.is_relative_to(_TRAINS) and not path.is_relative_to(_TRAINS / "demo")
 
 
 def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:
-    """The fault of a wagon that requires one that stopped."""
+    """Return the fault of a wagon that requires a stopped wagon."""
     message = f"requires wagon {needed!r}, which stopped"
     where = () if chunk is None else (chunk.path, chunk.entry_start, chunk.entry_stop)
     return WagonFault("RequiredWagonStopped", message, *where)
 
 
 def reason(error: BaseException) -> str:
-    """What an error says, its name if it says nothing; and for a field that records do not have the nearest names, and
-    for records that are no vectors what makes them such.
+    """Return the message of an error, or its type if the message is empty. For unknown fields, adds similar names; for
+    failed arithmetic on records, adds how to use records as vectors.
     """
     said = message_of(error)
     is_of_records = isinstance(error, TypeError | ValueError) and any(one in said for one in _NO_ARITHMETIC)
@@ -76,15 +76,17 @@ def reason(error: BaseException) -> str:
 
 
 def _near_fields(error: BaseException) -> str | None:
-    """The names of fields near to the one that an array of awkward was asked for. Looking costs only who fails."""
+    """Return similar field names as a hint if an unknown field of an awkward array was requested; None for other
+    errors.
+    """
     if type(error) is AttributeError:
-        # Python notes what was asked, and for what.
+        # Python stores the object and the requested name in the error.
         array, name = cast("Any", error.obj), error.name
     elif type(error).__name__ == "FieldNotFoundError":
         array, name = _asked_by_name(error.__traceback__)
     else:
         return None
-    # Several weights at a time only look like an array.
+    # Shared weights only pretend to be an array.
     fields = list(array.fields) if issubclass(type(array), ak.Array | ak.Record) else []
     if not isinstance(name, str) or not fields:
         return None
@@ -93,7 +95,7 @@ def _near_fields(error: BaseException) -> str | None:
 
 
 def _vectors_have(name: str) -> bool:
-    """Whether the package `vector` calculates what has this name, as ``deltaR``."""
+    """Return whether vectors of the package `vector` have this attribute, such as ``deltaR``."""
     try:
         import vector
     except ImportError:
@@ -102,7 +104,7 @@ def _vectors_have(name: str) -> bool:
 
 
 def _asked_by_name(frames: TracebackType | None) -> tuple[Any, Any]:
-    """The array that was asked for a field that it does not have, as ``events.Muon["ptt"]``, and the name."""
+    """Return the array and the name of an unknown field from a traceback, such as ``ptt`` in ``events.Muon["ptt"]``."""
     for frame, _ in traceback.walk_tb(frames):
         asked: Any = frame.f_locals.get("self")
         where = frame.f_locals.get("where")
@@ -115,10 +117,16 @@ def _asked_by_name(frames: TracebackType | None) -> tuple[Any, Any]:
 
 
 def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
-    """The innermost line of the file that the wagon is written in, else where its code was entered."""
+    """Return the innermost line of a traceback that is in the wagon's file, or else the line at which the wagon's code
+    was entered.
+    """
     if frames is None:
         return ""
-    own_file = _file_of(wagon)
+    own_file: str | None
+    try:
+        own_file = inspect.getfile(wagon.code)
+    except (TypeError, OSError):
+        own_file = None  # a class from a notebook has no file
     found = frames
     step: TracebackType | None = frames
     while step is not None:
@@ -128,13 +136,8 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
     return f"{os.path.basename(found.tb_frame.f_code.co_filename)}, line {found.tb_lineno}"
 
 
-def _file_of(wagon: Wagon) -> str | None:
-    try:
-        return inspect.getfile(wagon.code)
-    except (TypeError, OSError):
-        return None  # a class of a notebook has no file
-
-
 def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:
-    """What a worker's heartbeat says while a wagon runs on a chunk; ``Recovery`` reads it after the worker's death."""
+    """Return the name of the step, in a worker's heartbeat, in which a wagon runs on a chunk. ``Recovery`` parses the
+    name if the worker dies.
+    """
     return f"wagon {wagon} in {path}, entries {entry_start} to {entry_stop}"

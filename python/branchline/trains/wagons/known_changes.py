@@ -1,6 +1,8 @@
-"""Wagons of which a trial has found that they change the results of others: later trains with the same code say so.
+"""Wagons known to change the results of other wagons: trials record such wagons, and later trains with the same code
+warn about them.
 
-A finding is a file in the user's state folder, named by a digest of the wagon's code, so that changed code has none.
+Each finding is stored in a file in the user's state folder, named after a digest of the wagon's code. A finding
+therefore no longer applies after the code has changed.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ from branchline.errors import BranchlineError
 from branchline.records.sensors.this_process import code_sha256
 from branchline.trains.wagons.wagons import Wagon
 
-#: An attribute of a wagon that says the same: a control room sets it, whose trials other users have run.
+#: A wagon's attribute that contains a finding as text. A control room sets this attribute if another user ran the
+#: trial.
 ATTRIBUTE = "known_changes"
 _FILE_MAX_BYTES = 65_536
 _TEXT_MAX = 500
 
 
 def keep_changes(changed: Mapping[str, Iterable[str]], wagons: Iterable[Wagon]) -> None:
-    """Keep which wagons change which others, by their names; where nothing can be written nothing is kept."""
+    """Record the wagons that change the results of other wagons. ``changed`` maps each of them to the names of the
+    other wagons. If the file cannot be written, nothing is recorded.
+    """
     for wagon in wagons:
         others = sorted(changed.get(wagon.name, ()))
         with suppress(OSError, BranchlineError):
@@ -37,7 +42,7 @@ def keep_changes(changed: Mapping[str, Iterable[str]], wagons: Iterable[Wagon]) 
 
 
 def known_changes(wagons: Iterable[Wagon]) -> dict[str, str]:
-    """Return by wagon what is known of those that change the results of others."""
+    """Return the wagons known to change the results of other wagons, with a description of the finding."""
     return {one.name: what for one in wagons if (what := _known(one))}
 
 

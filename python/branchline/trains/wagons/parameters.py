@@ -1,4 +1,4 @@
-"""Parameters of wagons: their types, and values from texts of forms and from JSON, checked."""
+"""Parameters of wagons: their types, and validation of values from forms, command lines and JSON."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from branchline.base.limits import PARAMETER_LENGTH_MAX
 from branchline.errors import OptionError
 
-#: What a parameter may be: also a value of JSON, and an argument of a class in Python.
+#: The type of a parameter's value. Every value can be represented in JSON.
 Value = bool | int | float | str | list[bool] | list[int] | list[float] | list[str]
-#: The types by their names in Python. A list is of one of the others.
+#: Types of single parameter values by name. The elements of a list also have one of these types.
 SIMPLE_KINDS: dict[str, type[bool | int | float | str]] = {"bool": bool, "int": int, "float": float, "str": str}
 KINDS = (*SIMPLE_KINDS, *(f"list[{kind}]" for kind in SIMPLE_KINDS))
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of a wagon: an argument of its class. ``kind`` is one of KINDS; without a ``default`` (None) it must
-    be given.
+class WagonParameter:
+    """A parameter of a wagon, such as an argument of its class. ``kind`` is the name of the parameter's type, one of
+    KINDS. If ``default`` is None, the parameter is required.
     """
 
     name: str
@@ -28,19 +28,19 @@ class Parameter:
     default: Value | None = None
 
     def checked(self, value: object) -> Value:
-        """The value if it is of this type; a whole number is a float, too. Raises OptionError."""
+        """Return the value if it has the right type; for a float, an int is converted. Raises OptionError."""
         if self.kind.startswith("list["):
             if not isinstance(value, list):
                 raise self._wrong(value)
             inner = self.kind.removeprefix("list[").removesuffix("]")
-            values = [Parameter(self.name, inner).checked(one) for one in value]
+            values = [WagonParameter(self.name, inner).checked(one) for one in value]
             if len(json.dumps(values)) > PARAMETER_LENGTH_MAX:
                 raise OptionError(f"the list {self.name} is longer than {PARAMETER_LENGTH_MAX} characters")
             return values  # type: ignore[return-value]
         wanted = SIMPLE_KINDS[self.kind]
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        # A bool is an int in Python, and a mistake here.
+        # In Python, a bool is also an int. As the value of an int parameter, however, a bool is a mistake.
         if not isinstance(value, wanted) or (wanted is not bool and isinstance(value, bool)):
             raise self._wrong(value)
         if isinstance(value, float) and not math.isfinite(value):
@@ -50,7 +50,7 @@ class Parameter:
         return value
 
     def parsed(self, text: str) -> Value:
-        """The value in the text of a form or a command line; a list has commas between its values, or is JSON.
+        """Parse a value from a form or a command line. A list is written as JSON, or as values separated by commas.
 
         Raises OptionError.
         """
@@ -69,7 +69,7 @@ class Parameter:
             raise self._wrong(text) from None
 
     def text(self, value: Value) -> str:
-        """The value as ``parsed`` takes it."""
+        """Return a text that ``parsed`` converts back to this value."""
         if isinstance(value, bool):
             return "true" if value else "false"
         return json.dumps(value) if isinstance(value, list) else str(value)
@@ -83,8 +83,8 @@ class Parameter:
             if not isinstance(listed, list):
                 raise self._wrong(text)
             return listed
-        inner = Parameter(self.name, self.kind.removeprefix("list[").removesuffix("]"))
+        inner = WagonParameter(self.name, self.kind.removeprefix("list[").removesuffix("]"))
         return [inner.parsed(one) for one in text.split(",")] if text else []
 
     def _wrong(self, value: object) -> OptionError:
-        return OptionError(f"{self.name} cannot be {value!r:.80}", hint=f"it is of type {self.kind}")
+        return OptionError(f"{self.name} cannot be {value!r:.80}", hint=f"use a value of type {self.kind}")

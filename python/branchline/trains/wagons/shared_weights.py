@@ -1,10 +1,12 @@
-"""One run of a wagon for several weights: whatever is made of the weights is made of each of them.
+"""A single run of a wagon for several weights: each operation on the weights is applied to all of them.
 
-Selections and columns are then computed once and not once for each weight. What a wagon does with weights that cannot
-be done for several at a time (``float(...)``, ``np.asarray(...)``, the contents of a histogram filled with them) ends
-the run, and the wagon runs once for each weight: results are the same either way. Two questions are out of reach, as
-Python answers them without asking the object: ``type(weight) is ak.Array``, and code in C that takes a float by its
-type (``json.dumps(ak.sum(weight))``). The latter raises TypeError, which ends the run unless the wagon catches it.
+Selections and columns are computed once instead of once per weight. An operation that needs a single weight
+(``float(...)``, ``np.asarray(...)``, or reading a histogram filled with the weights) ends the shared run. The wagon
+then runs once per weight, with the same results.
+
+Two operations cannot be intercepted, because Python does not call a method of the weights: ``type(weight) is
+ak.Array``, and C code that checks for float (``json.dumps(ak.sum(weight))``). The latter raises TypeError, which ends
+the shared run unless the wagon catches the error.
 """
 
 from __future__ import annotations
@@ -22,22 +24,23 @@ import awkward as ak
 import boost_histogram
 import numpy as np
 
-# What `hist` asks a histogram before it is filled, of which nothing depends on its contents.
+# Attributes that `hist` reads before filling and that do not depend on the histogram's contents.
 _KNOWN_BEFORE_FILLING = ("_storage_type", "rank", "axis")
-# Where a copy of a result is told for which weights it is.
+# Key, in the memo of a deep copy, of the index of the weight for which the copy is made.
 _PLACE = "branchline: place of the weights"
-# What may be made of weights for several at a time. Of anything else, as of None, a wagon can ask what it is.
+# Types of results that can be computed for each weight and then shared. A wagon could inspect results of other types,
+# such as None.
 _ARRAYS = (ak.Array, ak.Record, np.ndarray, np.generic)
-# They write to one of their arguments, which there is once and not once for each weight.
+# Functions that write to one of their arguments, which exists only once and not once per weight.
 _WRITING = (np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal)
 
 
 class NotSharedError(Exception):
-    """A wagon did with weights what cannot be done for several at a time."""
+    """A wagon used weights in a way that works only for a single weight."""
 
 
 class SharedRun:
-    """A run of a wagon with several weights per event, of these ``names``: makes the results for each of them."""
+    """A run of a wagon with several weights per event, called ``names``. Computes one result per weight."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -45,13 +48,13 @@ class SharedRun:
         self._filled: dict[int, _Filled] = {}
 
     def end(self) -> NoReturn:
-        """Ends the run; whoever catches the error cannot go on, for ``ended`` stays."""
+        """End the shared run with an error. Even if the wagon catches the error, ``ended`` stays set."""
         self.ended = True
-        raise NotSharedError("this is done for one weight at a time")
+        raise NotSharedError("this works only for one weight at a time")
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the wagon runs. Histograms that it filled are as they were before when this ends."""
+        """Enclose the run of the wagon. Afterwards, the histograms that the wagon filled are restored."""
         with _FILLS.caught():
             try:
                 yield
@@ -60,8 +63,8 @@ class SharedRun:
                     one.restore()
                 self._filled = {}
 
-    def results(self, result: Any) -> Mapping[str, Any]:
-        """Copies of what the wagon returned, by the names of the weights. Raises NotSharedError."""
+    def results(self, result: object) -> Mapping[str, Any]:
+        """Return copies of the wagon's result, by name of the weight. Raises NotSharedError."""
         if self.ended or any(one.is_changed() for one in self._filled.values()):
             self.end()
         results = {}
@@ -71,16 +74,19 @@ class SharedRun:
             results[name] = copy.deepcopy(result, memo)
         return results
 
-    def of_each(self, make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """What a function makes of each of the weights among its arguments."""
-        if any(_is_used_once(one) for one in (*arguments, *options.values())):
+    def of_each(self, make: Callable[..., Any], *arguments: object, **options: object) -> Any:
+        """Call a function once per weight, with each shared argument replaced by its values for that weight."""
+        given = (*arguments, *options.values())
+        # The function may exhaust an iterator, or call an argument with side effects. Neither may happen more than
+        # once.
+        if any(hasattr(type(one), "__next__") or (callable(one) and not isinstance(one, type)) for one in given):
             self.end()
         with self._ending():
             made = [make(*self._of(place, arguments), **self._of(place, options)) for place in range(len(self.names))]
             return self._joined(made)
 
-    def fill(self, fill: Callable[..., Any], histogram: Any, arguments: tuple[Any, ...], options: Any) -> Any:
-        """Fills a copy of the histogram for each of the weights."""
+    def fill(self, fill: Callable[..., Any], histogram: Any, arguments: tuple[object, ...], options: Any) -> Any:
+        """Fill one copy of the histogram per weight."""
         with self._ending():
             filled = self._filled.get(id(histogram))
             if filled is None:
@@ -102,7 +108,7 @@ class SharedRun:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Whoever catches an error of this cannot go on: it may be one of a single weight."""
+        """End the shared run after an error, even if the wagon catches the error: it may be due to a single weight."""
         try:
             yield
         except Exception:
@@ -110,7 +116,7 @@ class SharedRun:
             raise
 
     def _of(self, place: int, value: Any) -> Any:
-        """A value with one of the weights for all of them."""
+        """Replace shared weights in a value by their values for the weight with index ``place``."""
         kind = type(value)
         if kind is Weights:
             return value.at(place) if value.run is self else self.end()
@@ -121,10 +127,10 @@ class SharedRun:
         return value
 
     def _joined(self, made: list[Any]) -> Any:
-        """What was made of each weight as one."""
+        """Join the results for all weights into shared weights."""
         kinds = {type(one) for one in made}
         kind = kinds.pop()
-        # The same array for each was there before, and was written to.
+        # If the function returned the same array for every weight, that array existed before and was written to.
         if kinds or (issubclass(kind, np.ndarray) and made[0] is made[-1]):
             self.end()
         if kind in (tuple, list) and len({len(one) for one in made}) == 1 and made[0]:
@@ -132,13 +138,10 @@ class SharedRun:
         return Weights(self, made) if issubclass(kind, _ARRAYS) else self.end()
 
 
-def _is_used_once(value: Any) -> bool:
-    """Whether a function may use it up, or call it and so do something more than once."""
-    return hasattr(type(value), "__next__") or (callable(value) and not isinstance(value, type))
-
-
 class Weights(np.lib.mixins.NDArrayOperatorsMixin):
-    """Several weights of each event, or what was made of them: functions of numpy and awkward are applied to each."""
+    """Several weights per event, or results computed from several weights. Functions of numpy and awkward are applied
+    to the values of each weight.
+    """
 
     __slots__ = ("_run", "_values")
     _run: SharedRun
@@ -150,19 +153,19 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        # For wagons that ask what they got.
+        # Wagons may check for the type of an array.
         return type(self._values[0])
 
     def at(self, place: int) -> Any:
-        """The values for one of the weights."""
+        """Return the values for one weight."""
         return self._values[place]
 
     @property
     def run(self) -> SharedRun:
-        """The run that they belong to."""
+        """The shared run to which these weights belong."""
         return self._run
 
-    def __getitem__(self, where: Any) -> Any:
+    def __getitem__(self, where: object) -> Any:
         return self._run.of_each(lambda values, own: values[own], self, where)
 
     def __len__(self) -> int:
@@ -189,16 +192,16 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         return copy.deepcopy(self._values[copied[1]], memo)
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Packages look for what an array can do by such names, and do without.
+        # Libraries look up such names to detect optional features.
         if name.startswith("__") and not hasattr(type(self._values[0]), name):
             raise AttributeError(name)
         self._run.end()
 
-    def _end(self, *_: Any, **__: Any) -> NoReturn:
+    def _end(self, *_: object, **__: object) -> NoReturn:
         self._run.end()
 
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __round__ = __hash__ = _end
-    # Without these a loop would ask for events one by one.
+    # Without these, a loop would request single events.
     __iter__ = __contains__ = __reversed__ = _end
     __setitem__ = __delitem__ = __setattr__ = __delattr__ = _end
     __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
@@ -206,7 +209,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
 
 @dataclass
 class _Filled:
-    """A histogram that was filled with weights: its contents before, and a copy for each of them."""
+    """A histogram that was filled with shared weights: its previous contents, and one copy per weight."""
 
     histogram: Any
     before: Any
@@ -216,14 +219,16 @@ class _Filled:
 
     @classmethod
     def of(cls, histogram: Any, count: int) -> _Filled | None:
-        """None where somebody else has the contents, as a view of them has, and would miss what is filled."""
+        """Create the copies of a histogram. Returns None if another object, such as a view, refers to the contents,
+        since that object would not see the filled values.
+        """
         copies = [histogram.copy() for _ in range(count)]
         if _holders(histogram) != _holders(copies[0]):
             return None
         return cls(histogram, histogram._hist, copies, bool(histogram._has_growth), _description(histogram))
 
     def grown(self) -> bool:
-        """Has the histogram show the axes that its copies have now; False where they differ."""
+        """Give the histogram the grown axes of its copies. Returns False if the copies have different axes."""
         if len({repr(_axes_described(one)) for one in self.copies}) > 1:
             return False
         self.histogram.axes = self.copies[0]._generate_axes_()
@@ -231,35 +236,37 @@ class _Filled:
         return True
 
     def is_changed(self) -> bool:
-        """Whether its name or its axes are others than they were when it was filled."""
+        """Return whether the histogram's name or axes have changed since it was filled."""
         return bool(_description(self.histogram) != self.described)
 
     def restore(self) -> None:
-        """The histogram is as it was before."""
+        """Restore the contents and axes that the histogram had before it was filled."""
         self.histogram._hist = self.before
         if self.grows:
             self.histogram.axes = self.histogram._generate_axes_()
 
 
 def _holders(histogram: Any) -> int:
-    """How many have the contents of a histogram. Its own axes do not count."""
+    """Return the reference count of a histogram's contents, not counting references by the histogram's own axes."""
     histogram.axes = ()
     count = sys.getrefcount(histogram._hist)
     histogram.axes = histogram._generate_axes_()
     return count
 
 
-def _axes_described(histogram: Any) -> Any:
+def _axes_described(histogram: Any) -> object:
     return [(repr(one), dict(vars(one))) for one in histogram.axes]
 
 
-def _description(histogram: Any) -> Any:
+def _description(histogram: object) -> object:
     others = {name: one for name, one in vars(histogram).items() if name != "axes"}
     return repr(others), repr(_axes_described(histogram))
 
 
 class _Guard:
-    """In place of the contents of a histogram, of which there are several: who wants to see them ends the run."""
+    """Replaces the contents of a histogram that is filled for several weights. Any access to the contents ends the
+    shared run.
+    """
 
     def __init__(self, run: SharedRun, filled: _Filled) -> None:
         self.run = run
@@ -268,7 +275,7 @@ class _Guard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._filled.copies[0]._hist, name) if name in _KNOWN_BEFORE_FILLING else self.run.end()
 
-    def _end(self, *_: Any, **__: Any) -> NoReturn:
+    def _end(self, *_: object, **__: object) -> NoReturn:
         self.run.end()
 
     __copy__ = __deepcopy__ = __reduce_ex__ = __eq__ = __ne__ = __repr__ = __str__ = __array__ = _end
@@ -276,7 +283,7 @@ class _Guard:
 
 
 class _Fills:
-    """While wagons run for several weights: has histograms filled with several at a time, all others as ever."""
+    """Intercepts histogram filling while wagons run for several weights. Fills without shared weights are unchanged."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -284,7 +291,7 @@ class _Fills:
 
     @contextmanager
     def caught(self) -> Iterator[None]:
-        """``boost_histogram.Histogram.fill`` is another one meanwhile."""
+        """Replace ``boost_histogram.Histogram.fill`` during the block."""
         with self._lock:
             if not self._runs:
                 self._fill = boost_histogram.Histogram.fill
@@ -296,12 +303,12 @@ class _Fills:
         finally:
             with self._lock:
                 self._runs -= 1
-                # Another one has been put in place by the wagon, and calls ours.
+                # Keep the current function if a wagon has replaced ours with a function that calls it.
                 if not self._runs and boost_histogram.Histogram.fill is self._ours:
                     boost_histogram.Histogram.fill = self._fill  # type: ignore[method-assign]
 
 
-def _filling_each(fill: Callable[..., Any]) -> Callable[..., Any]:
+def _filling_each(fill: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(fill)
     def fill_each(self: Any, *arguments: Any, **options: Any) -> Any:
         if type(self._hist) is _Guard:

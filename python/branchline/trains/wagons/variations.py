@@ -1,4 +1,4 @@
-"""Named variations of a wagon: it runs on events with other columns, and for several weights at a time."""
+"""Variations of a wagon, which runs on events with varied columns, and for several weights at a time."""
 
 from __future__ import annotations
 
@@ -16,54 +16,56 @@ from branchline.trains.wagons.events import NOMINAL, WEIGHT, Events
 from branchline.trains.wagons.shared_weights import SharedRun, Weights
 from branchline.trains.wagons.wagons import OfUser, checked_function, is_coffea_processor
 
-#: Wagons of this process that ran for one weight at a time, as they will in the next chunk.
+#: Wagons of this process that could not share a run between weights. From the next chunk on, they run once per weight.
 _APART: weakref.WeakSet[VariedWagon] = weakref.WeakSet()
-#: What the run for all weights of the chunk before returned, and not the copies that were made of it.
+#: The result of each wagon's shared run for the previous chunk: the original, not the copies per weight.
 _BEFORE: weakref.WeakKeyDictionary[VariedWagon, Any] = weakref.WeakKeyDictionary()
-Columns = Mapping[str, Callable[[Any], Any]]
+Columns = Mapping[str, Callable[[Events], object]]
 
 
 @overload
 def varied(
     wagon: None = None,
     *,
-    weight: Callable[[Any], Any] | None = None,
-    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    weight: Callable[[Events], object] | None = None,
+    weights: Mapping[str, Callable[[Events], object]] | None = None,
     columns: Mapping[str, Columns] | None = None,
     only_simulation: bool = True,
-) -> Callable[[Any], VariedWagon]: ...
+) -> Callable[[object], VariedWagon]: ...
 
 
 @overload
 def varied(
-    wagon: Any,
+    wagon: object,
     *,
-    weight: Callable[[Any], Any] | None = None,
-    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    weight: Callable[[Events], object] | None = None,
+    weights: Mapping[str, Callable[[Events], object]] | None = None,
     columns: Mapping[str, Columns] | None = None,
     only_simulation: bool = True,
 ) -> VariedWagon: ...
 
 
 def varied(
-    wagon: Any = None,
+    wagon: object = None,
     *,
-    weight: Callable[[Any], Any] | None = None,
-    weights: Mapping[str, Callable[[Any], Any]] | None = None,
+    weight: Callable[[Events], object] | None = None,
+    weights: Mapping[str, Callable[[Events], object]] | None = None,
     columns: Mapping[str, Columns] | None = None,
     only_simulation: bool = True,
-) -> VariedWagon | Callable[[Any], VariedWagon]:
-    """A wagon that runs for the nominal events and for each variation: its result is a dict by their names.
+) -> VariedWagon | Callable[[object], VariedWagon]:
+    """Make a wagon that runs on the nominal events and on each variation. Its result is a dict with one result per
+    variation.
 
-    It runs once for the nominal weights and all ``weights`` together, as far as what it does with ``events.weight`` can
-    be done for several weights at a time: selections, calculations with functions of numpy and awkward, histograms
-    that are filled. Otherwise it runs once for each, with the same results.
+    In the wagon, ``events.weight`` is the product of the nominal ``weight`` and, in a variation of ``weights``, the
+    factor of that variation. ``columns`` are variations of columns: for each variation, functions that compute new
+    columns such as ``"Jet.pt"`` or ``"MET_pt"``. All functions are called with events.
 
-    ``events.weight`` in the wagon is the product of the nominal ``weight`` and, in a variation of ``weights``, of its
-    factor. ``columns`` are variations of columns: by their names the functions that make the new ones, such as
-    ``"Jet.pt"`` or ``"MET_pt"``. All functions take events. Names end with ``_up`` and ``_down`` for the two sides, as
-    pictures and fits know them. Data (``is_data`` in the sample of the list) have weights of 1 and are not varied,
-    unless ``only_simulation`` is False.
+    The wagon runs only once for the nominal weight and all ``weights`` if its operations on ``events.weight`` work for
+    several weights at a time: selections, numpy and awkward functions, and histogram filling. Otherwise the wagon runs
+    once per weight, with the same results.
+
+    Names of two-sided variations end with ``_up`` and ``_down``; plots and fits rely on these suffixes. Data
+    (``is_data`` in the sample of the list) have weights of 1 and are not varied, unless ``only_simulation`` is False.
 
         spectrum = branchline.varied(
             momentum,
@@ -72,16 +74,16 @@ def varied(
             columns={"jes_up": {"Jet.pt": lambda events: events.Jet.pt * 1.02}},
         )
 
-    Without a ``wagon`` it decorates a function, which is then the wagon:
+    Without a ``wagon``, ``varied`` is a decorator for a function:
 
         @branchline.varied(weights={"pileup_up": pileup_up, "pileup_down": pileup_down})
         def momentum(events): ...
 
-    Raises WagonError for what is no wagon, for a coffea processor, and for two variations of one name.
+    Raises WagonError if ``wagon`` is not a wagon or is a coffea processor, and if two variations have the same name.
     """
     if wagon is None:
 
-        def decorated(function: Any) -> VariedWagon:
+        def decorated(function: object) -> VariedWagon:
             made: VariedWagon = varied(
                 function, weight=weight, weights=weights, columns=columns, only_simulation=only_simulation
             )
@@ -90,9 +92,9 @@ def varied(
         return decorated
     thing = checked_function(wagon) if isinstance(wagon, FunctionType) else wagon
     if isinstance(thing, type) or not callable(getattr(thing, "process", None)):
-        raise WagonError(f"{wagon!r} is no wagon that could be varied", hint="give a function of events, or an object")
+        raise WagonError(f"{wagon!r} is not a wagon that can be varied", hint="pass a function of events, or an object")
     if is_coffea_processor(thing):
-        raise WagonError("a coffea processor makes its own variations, its events cannot be varied from outside")
+        raise WagonError("a coffea processor makes its own variations, so its events cannot be varied from outside")
     weights, columns = dict(weights or {}), {name: dict(one) for name, one in (columns or {}).items()}
     twice = (weights.keys() & columns.keys()) | ({*weights, *columns} & {NOMINAL})
     if twice:
@@ -101,18 +103,18 @@ def varied(
 
 
 def shares_runs(wagon: VariedWagon) -> bool:
-    """Whether the next run of the wagon in this process is one for all its weights."""
+    """Return whether the wagon's next run in this process is shared by all weights."""
     return wagon not in _APART
 
 
 class VariedWagon(OfUser):
-    """A wagon and its variations; ``branchline.varied`` makes it."""
+    """A wagon with variations, created by ``branchline.varied``."""
 
     def __init__(
         self,
         thing: Any,
-        weight: Callable[[Any], Any] | None,
-        weights: Mapping[str, Callable[[Any], Any]],
+        weight: Callable[[Events], object] | None,
+        weights: Mapping[str, Callable[[Events], object]],
         columns: Mapping[str, Columns],
         *,
         only_simulation: bool,
@@ -135,16 +137,16 @@ class VariedWagon(OfUser):
 
     @property
     def code(self) -> Any:
-        """The class or the function of the user."""
+        """The user's class or function."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
 
     @property
     def variations(self) -> tuple[str, ...]:
-        """The names in its results, the nominal one first."""
+        """The names of the variations, starting with the nominal one."""
         return NOMINAL, *self._weights, *self._columns
 
-    def process(self, events: Events) -> Mapping[str, Any]:
-        """The results by the name of the variation."""
+    def process(self, events: Events) -> Mapping[str, object]:
+        """Return the results for a chunk, by name of the variation."""
         is_data = bool(events.metadata.get("is_data")) and self._only_simulation
         nominal = _weights_of(events, None if is_data else self._weight)
         weights = {NOMINAL: nominal}
@@ -156,14 +158,14 @@ class VariedWagon(OfUser):
         for name, columns in self._columns.items():
             made = {column: make(events) for column, make in columns.items()}
             varied_events = events.varied(name, made)
-            # A weight may follow from the column that is varied.
+            # Recompute the weight, which may depend on the varied columns.
             weight = _weights_of(varied_events, self._weight)
             results[name] = self.thing.process(varied_events.varied(name, {WEIGHT: weight}))
         _refuse_same_objects(results)
         return results
 
-    def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any]:
-        """The results for each of the weights: of one run of the wagon, if it can be."""
+    def _with_weights(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, object]:
+        """Return the results by name of the weight, from a shared run if possible."""
         results = self._together(events, weights) if len(weights) > 1 and shares_runs(self) else None
         if results is None:
             results = {
@@ -171,9 +173,9 @@ class VariedWagon(OfUser):
             }
         return results
 
-    def _together(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, Any] | None:
-        """The results of one run of the wagon; None if it has to run for one weight at a time. What it raises then
-        counts, and is raised there again.
+    def _together(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, object] | None:
+        """Return the results of a shared run; None if the wagon must run once per weight. Errors are ignored in the
+        shared run, because the separate runs raise them again.
         """
         run = SharedRun(list(weights))
         before = _BEFORE.get(self)
@@ -185,12 +187,12 @@ class VariedWagon(OfUser):
                 if shares_objects(before, _BEFORE[self]):
                     run.end()
                 return run.results(_BEFORE[self])
-        except Exception:  # noqa: BLE001 - whatever it was, a run for each weight tells whether it is the wagon's
+        except Exception:  # noqa: BLE001 - separate runs show whether the wagon itself fails
             _APART.add(self)
             return None
 
-    def postprocess(self, total: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the wagon makes of each sum."""
+    def postprocess(self, total: Mapping[str, object]) -> Mapping[str, object]:
+        """Apply the wagon's ``postprocess`` to the sum of each variation."""
         finish = getattr(self.thing, "postprocess", None)
         if finish is None:
             return total
@@ -198,17 +200,19 @@ class VariedWagon(OfUser):
         return {name: total[name] if one is None else one for name, one in finished.items()}
 
 
-def _weights_of(events: Events, make: Callable[[Any], Any] | None) -> ak.Array:
-    """The weights that a function gives, which may be one number for all events; without one they are 1."""
+def _weights_of(events: Events, make: Callable[[Events], object] | None) -> ak.Array:
+    """Return the weights of the events. ``make`` may return a single number, which applies to all events. Without
+    ``make``, all weights are 1.
+    """
     weights = 1.0 if make is None else make(events)
     return ak.Array(np.full(len(events), weights) if isinstance(weights, int | float | np.number) else weights)
 
 
-def _refuse_same_objects(results: Mapping[str, Any]) -> None:
+def _refuse_same_objects(results: Mapping[str, object]) -> None:
     (nominal, first), *others = results.items()
     for name, result in others:
         if shares_objects(first, result):
             raise CannotAddError(
                 f"process() returned one object for the variations {nominal!r} and {name!r}, which would have the "
-                "content of both: make a new one in process()"
+                "content of both; create a new object in process()"
             )

@@ -1,5 +1,5 @@
-"""What wagons see of a chunk and of each other: views, so that a wagon's changes stay its own, and `Shared` output, for
-the wagons that require it alone.
+"""Views of chunks and of other wagons' outputs, which keep a wagon's changes local. Also `Shared`, which marks outputs
+that are passed only to the wagons that require them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from branchline.trains.sums.accumulators import CannotAddError
 
 
 class Shared:
-    """Something for the wagons that require this one: they find it in ``events.outputs``, for the same chunk. It is no
-    part of the results, so it may be as large as the chunk: arrays that were joined with a companion, selected objects,
-    corrections. In a list it raises CannotAddError, and stops its wagon.
+    """An output that is passed only to the wagons that require this wagon, in ``events.outputs`` of the same chunk.
+
+    The output is not part of the results, so it may be as large as the chunk: arrays joined with a companion, selected
+    objects, corrections. A Shared value in a list raises CannotAddError, which stops the wagon.
 
         class Truth:
             name = "truth"
@@ -24,7 +25,6 @@ class Shared:
             def process(self, events):
                 particles = events.companion["Kinematics"].Particles
                 return {"pt": branchline.Shared(np.hypot(particles.fPx, particles.fPy)), "events": len(events)}
-
 
         class Resolution:
             requires = ["truth"]
@@ -35,15 +35,15 @@ class Shared:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
 
-def without_shared(output: Any) -> Any:
-    """What of an output becomes a part of the results; the output itself where nothing in it is shared.
+def without_shared(output: object) -> Any:
+    """Return the part of an output that belongs to the results. An output without shared values is returned unchanged.
 
-    In dicts what is shared is left out, elsewhere None is in its place, which adds nothing. Raises CannotAddError for
-    something shared in a list.
+    Shared values are removed from dicts and replaced by None elsewhere. Raises CannotAddError for a shared value in a
+    list.
     """
     if isinstance(output, Shared):
         return None
@@ -55,11 +55,11 @@ def without_shared(output: Any) -> Any:
             return output
         return type(output)(*values) if hasattr(output, "_fields") else tuple(values)
     if isinstance(output, list) and any(isinstance(one, Shared) for one in output):
-        raise CannotAddError("something shared is in a list: return it under a key of a dict")
+        raise CannotAddError("a Shared value is in a list; return it under a key of a dict")
     return output
 
 
-def _of_mapping(output: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def _of_mapping(output: Mapping[Any, object]) -> Mapping[object, object]:
     kept = {key: without_shared(value) for key, value in output.items() if not isinstance(value, Shared)}
     if len(kept) == len(output) and all(value is output[key] for key, value in kept.items()):
         return output
@@ -74,18 +74,18 @@ def _of_mapping(output: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return made
 
 
-def array_view(array: Any) -> Any:
-    """An array over the same buffers: assigning a field to it leaves the original as it is."""
-    # Several weights at a time say of themselves that they are one array, and are not.
+def array_view(array: ak.Array) -> ak.Array:
+    """Return an array over the same buffers. Assigning a field to the new array leaves the original unchanged."""
+    # Shared weights only pretend to be an array.
     if not issubclass(type(array), ak.Array):
         return array
     return ak.Array(array.layout, behavior=array.behavior, attrs=dict(array.attrs))
 
 
 def output_view(output: Any) -> Any:
-    """A copy of what another wagon returned, whose change in place leaves the original as it is.
+    """Return a copy of another wagon's output. Changes to the copy leave the original unchanged.
 
-    Containers, histograms and NumPy arrays are copied. Awkward arrays share their buffers.
+    Containers, histograms and NumPy arrays are copied. Awkward arrays share their buffers with the original.
     """
     if isinstance(output, Shared):
         return output_view(output.value)
@@ -96,13 +96,9 @@ def output_view(output: Any) -> Any:
     if type(output) in (list, tuple, set):
         return type(output)(output_view(value) for value in output)
     if isinstance(output, Mapping) and hasattr(output, "copy"):
-        return _mapping_view(output)
+        # A mapping of another type, such as a coffea accumulator or a defaultdict.
+        view = output.copy()
+        for key, value in output.items():
+            view[key] = output_view(value)
+        return view
     return copy.deepcopy(output)
-
-
-def _mapping_view(output: Any) -> Any:
-    """A mapping of another type, as coffea's accumulators or a defaultdict."""
-    view = output.copy()
-    for key, value in output.items():
-        view[key] = output_view(value)
-    return view

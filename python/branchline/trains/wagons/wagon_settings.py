@@ -1,4 +1,6 @@
-"""Parameters of wagons that a caller sets: found by what a wagon declares, checked by their types."""
+"""Sets parameters of wagons: looks up each parameter in the wagon's declarations, and validates the type of the
+value.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,20 @@ from typing import Any
 
 from branchline.errors import MissingFileError, OptionError
 from branchline.records.sensors.record_parts import ParameterRecord
-from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, Parameter
+from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, WagonParameter
 from branchline.trains.wagons.variations import VariedWagon
 from branchline.trains.wagons.wagons import FunctionWagon, Wagon, in_order
 
 _HINT = "write WAGON.NAME=VALUE, such as --set spectrum.pt_min=20"
-#: What Branchline itself asks of a wagon.
+#: Attributes of wagons that Branchline itself uses, and that are therefore not parameters.
 _NO_PARAMETERS = {"name", "branches", "requires", "by_dataset", "schema"}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value for a parameter of a wagon. ``is_text``: it comes from a command line, and has no type yet."""
+    """A value for a parameter of a wagon. ``is_text`` means that the value comes from a command line and has no type
+    yet.
+    """
 
     wagon: str
     name: str
@@ -35,20 +39,24 @@ class Setting:
 
 
 Settings = tuple[Setting, ...]
+#: Parameters as accepted by ``branchline.run``: a mapping, or settings that have already been validated.
+ParametersLike = Mapping[str, object] | Settings | None
 
 
 def settings_of(given: object) -> Settings:
-    """Those of a mapping: ``{"wagon.pt_min": 20}``, or ``{"wagon": {"pt_min": 20}}`` as in TOML. Raises OptionError."""
+    """Return settings from a mapping: ``{"wagon.pt_min": 20}``, or ``{"wagon": {"pt_min": 20}}`` as in TOML. Settings
+    are returned unchanged. Raises OptionError.
+    """
     if given is None:
         return ()
     if isinstance(given, tuple) and all(isinstance(one, Setting) for one in given):
         return given
     if not isinstance(given, Mapping):
-        raise OptionError(f"parameters cannot be {given!r:.80}", hint='give a dict, such as {"spectrum.pt_min": 20}')
+        raise OptionError(f"invalid parameters {given!r:.80}", hint='pass a dict, such as {"spectrum.pt_min": 20}')
     return tuple(_of_mapping(given))
 
 
-def _of_mapping(given: Mapping[Any, Any]) -> Iterator[Setting]:
+def _of_mapping(given: Mapping[Any, object]) -> Iterator[Setting]:
     for key, value in given.items():
         if isinstance(value, Mapping):
             for name, inner in value.items():
@@ -56,54 +64,64 @@ def _of_mapping(given: Mapping[Any, Any]) -> Iterator[Setting]:
         else:
             wagon, point, name = str(key).rpartition(".")
             if not point or not wagon or not name:
-                raise OptionError(f"{key!r:.80} names no parameter", hint='write "WAGON.NAME", as "spectrum.pt_min"')
+                raise OptionError(f"{key!r:.80} is not a parameter name", hint='use "WAGON.NAME"')
             yield Setting(wagon, name, value)
 
 
 def settings_of_texts(texts: Iterable[str]) -> Settings:
-    """Those of a command line, as ``wagon.pt_min=20``. Raises OptionError."""
+    """Return settings from the arguments of a command, such as ``wagon.pt_min=20``. Raises OptionError."""
     found = []
     for text in texts:
         where, sign, value = text.partition("=")
         wagon, point, name = where.strip().rpartition(".")
         if not (sign and point and wagon and name):
-            raise OptionError(f"--set {text!r:.80} sets no parameter", hint=_HINT)
+            raise OptionError(f"invalid parameter --set {text!r:.80}", hint=_HINT)
         found.append(Setting(wagon, name, value, is_text=True))
     return tuple(found)
 
 
 def settings_of_file(path: str) -> Settings:
-    """Those of a TOML file with a table for each wagon. Raises MissingFileError, OptionError."""
-    # Imported late: few runs have such a file.
+    """Return settings from a TOML file with one table per wagon. Raises MissingFileError, OptionError."""
+    # Imported late, because few runs have such a file.
     import tomllib
 
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise MissingFileError("there is no such file of parameters", path=path) from None
+        raise MissingFileError("no such file of parameters", path=path) from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"this file of parameters cannot be read as TOML: {error}", path=path) from None
     return settings_of(content)
 
 
 def with_settings(wagons: Sequence[Wagon], settings: Settings) -> list[Wagon]:
-    """The wagons with these values; of two for one parameter the later counts. Those that nothing is set for stay the
-    same objects. Raises OptionError for a wagon or a parameter that is not there, and for a value of another type.
+    """Set parameters of wagons. If a parameter is set repeatedly, the last value counts. Wagons without settings are
+    returned unchanged.
+
+    Raises OptionError for unknown wagons and parameters, and for values of the wrong type.
     """
+    if not settings:
+        return list(wagons)
     by_name = {one.name: one for one in wagons}
     chosen: dict[str, dict[str, object]] = {}
     for one in settings:
         wagon = by_name.get(one.wagon)
         if wagon is None:
-            raise OptionError(f"no wagon is called {one.wagon!r:.80}", hint=_near(one.wagon, by_name))
+            raise OptionError(f"unknown wagon {one.wagon!r:.80}", hint=_near(one.wagon, by_name))
         chosen.setdefault(one.wagon, {})[one.name] = _checked(wagon, one)
-    changed = [_changed(one, chosen[one.name]) if one.name in chosen else one for one in wagons]
-    # What a wagon requires may follow from its parameters.
-    return in_order(changed) if chosen else changed
+    # If a parameter is an argument of the wagon's class, __init__ is called again, since it may process the values.
+    changed = [
+        Wagon(_with_values(one.thing, one.name, chosen[one.name]), one.name, frozenset(chosen[one.name]))
+        if one.name in chosen
+        else one
+        for one in wagons
+    ]
+    # Sort again, because parameters may determine which wagons are required.
+    return in_order(changed)
 
 
 def parameter_records(wagon: Wagon) -> list[ParameterRecord]:
-    """The parameters of a wagon and their values, as far as it keeps them."""
+    """Return the parameters of a wagon with their values, if the wagon stores the values."""
     found = []
     for name, one in _declared(wagon.thing).items():
         value = _kept(wagon.thing, name)
@@ -135,12 +153,14 @@ def _near(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"there are {', '.join(known)}" if known else "it declares none"
+    return f"choose one of {', '.join(known)}" if known else "it declares no parameters"
 
 
-def _declared(thing: Any) -> dict[str, Parameter]:
-    """What a wagon declares, by name: the arguments of its class, attributes of the class with plain values, and for a
-    function its arguments behind the events.
+def _declared(thing: object) -> dict[str, WagonParameter]:
+    """Return the declared parameters of a wagon, by name.
+
+    For a function, the parameters are its arguments after the events. For an object, they are the arguments of its
+    class, and class attributes with simple values.
     """
     if isinstance(thing, VariedWagon):
         return _declared(thing.thing)
@@ -153,22 +173,25 @@ def _declared(thing: Any) -> dict[str, Parameter]:
         for name, value in vars(base).items():
             is_plain = type(value).__name__ in SIMPLE_KINDS or isinstance(value, list | tuple)
             if is_plain and not name.startswith("_") and name not in _NO_PARAMETERS:
-                found[name] = Parameter(name, _kind(hints.get(name), value))
-    return found | _of_arguments(kind.__init__, _arguments(kind))
+                found[name] = WagonParameter(name, _kind(hints.get(name), value))
+    arguments = _arguments(kind)
+    return found | _of_arguments(kind.__init__, arguments) if arguments else found
 
 
-def _of_arguments(function: Callable[..., Any], arguments: Sequence[inspect.Parameter]) -> dict[str, Parameter]:
+def _of_arguments(function: Callable[..., object], arguments: Sequence[inspect.Parameter]) -> dict[str, WagonParameter]:
     hints = _hints(function)
     found = {}
     for one in arguments:
         default = None if one.default is one.empty else one.default
         if one.name not in _NO_PARAMETERS:
-            found[one.name] = Parameter(one.name, _kind(hints.get(one.name), default))
+            found[one.name] = WagonParameter(one.name, _kind(hints.get(one.name), default))
     return found
 
 
 def _arguments(kind: type) -> list[inspect.Parameter]:
-    """The arguments of a class that is written in Python; none where they are not named one by one."""
+    """Return the arguments of a class, without *args and **kwargs. Empty if the arguments are unknown, as for classes
+    written in C.
+    """
     try:
         found = list(inspect.signature(kind).parameters.values())
     except (TypeError, ValueError):
@@ -176,15 +199,17 @@ def _arguments(kind: type) -> list[inspect.Parameter]:
     return [one for one in found if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
 
 
-def _hints(declared: Any) -> Mapping[str, Any]:
+def _hints(declared: object) -> Mapping[str, object]:
     try:
         return typing.get_type_hints(declared)
-    except Exception:  # noqa: BLE001 - names of types may be anything; the default tells the type then
+    except Exception:  # noqa: BLE001 - annotations may raise anything; then the default determines the type
         return {}
 
 
 def _kind(hint: Any, value: Any) -> str:
-    """The type of a parameter as one of KINDS, by its annotation, else by its value; else as it is written."""
+    """Return the type of a parameter as one of KINDS, according to its annotation or, without a usable one, its value.
+    For any other type, return the name of the type.
+    """
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         inner = [one for one in typing.get_args(hint) if one is not type(None)]
         hint = inner[0] if len(inner) == 1 else hint
@@ -201,8 +226,8 @@ def _kind(hint: Any, value: Any) -> str:
     return str(getattr(hint, "__name__", hint)) if hint is not None else type(value).__name__
 
 
-def _kept(thing: Any, name: str) -> Any:
-    """The value that a wagon has for a parameter; ``inspect.Parameter.empty`` where it does not say."""
+def _kept(thing: object, name: str) -> object:
+    """Return the value of a wagon's parameter; ``inspect.Parameter.empty`` if the wagon does not store the value."""
     if isinstance(thing, VariedWagon):
         return _kept(thing.thing, name)
     if isinstance(thing, FunctionWagon):
@@ -213,14 +238,7 @@ def _kept(thing: Any, name: str) -> Any:
     return inspect.Parameter.empty
 
 
-def _changed(wagon: Wagon, values: Mapping[str, object]) -> Wagon:
-    """The wagon with other values; its class is called once more where they are its arguments, for what it makes of
-    them.
-    """
-    return Wagon(_with_values(wagon.thing, wagon.name, values), wagon.name, frozenset(values))
-
-
-def _with_values(thing: Any, wagon: str, values: Mapping[str, object]) -> Any:
+def _with_values(thing: Any, wagon: str, values: Mapping[str, object]) -> object:
     if isinstance(thing, VariedWagon):
         made = copy.copy(thing)
         made.thing = _with_values(thing.thing, wagon, values)
@@ -233,7 +251,7 @@ def _with_values(thing: Any, wagon: str, values: Mapping[str, object]) -> Any:
         given = {one.name: values.get(one.name, _kept(thing, one.name)) for one in arguments}
         unknown = [name for name, value in given.items() if value is inspect.Parameter.empty]
         if unknown:
-            what = f"wagon {wagon!r} does not keep its argument {unknown[0]!r}, so it cannot be made again"
+            what = f"wagon {wagon!r} does not store its argument {unknown[0]!r}, so it cannot be created again"
             raise OptionError(what, hint=f"write self.{unknown[0]} = {unknown[0]} in its __init__")
         made.__init__(**given)
     names = {one.name for one in arguments}

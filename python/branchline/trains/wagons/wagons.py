@@ -1,6 +1,7 @@
-"""Wagons: found in a Python file or given as objects, checked, and put in the order in which they need each other.
+"""Wagons: loaded from a Python file or passed as objects, checked, and sorted so that each runs after the wagons it
+requires.
 
-A function of events is a wagon too: ``def mass(events): return histogram``.
+A function of events is also a wagon: ``def mass(events): return histogram``.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from branchline.jobs.program import ModuleFile
 from branchline.jobs.workers.worker import load_module
 
 MODULE_PREFIX = "branchline_wagons_"
-#: In results by dataset, files that belong to none.
+#: Name under which the results of files without a dataset are stored if a wagon keeps results by dataset.
 NO_DATASET = "all"
 
 
 class Wagon:
-    """A user's object with ``process(events)``, and what it says of itself."""
+    """A user's object with ``process(events)``, and the declarations in its attributes."""
 
     def __init__(self, thing: Any, name: str | None = None, set_parameters: frozenset[str] = frozenset()) -> None:
         self.thing = thing
-        #: False for a wagon that cannot be pickled, and so does not run in workers.
+        #: False for a wagon that cannot be pickled and therefore cannot be sent to workers.
         self.travels = True
-        #: Why it cannot run in this process.
+        #: The error that prevents the wagon from running in this process; None if it can run.
         self.error: WagonError | None = None
-        #: The parameters that a caller has set.
+        #: Names of the parameters that a caller has set.
         self.set_parameters = set_parameters
         self.name = name or _name_of(thing)
         self.branches = _names_in(thing, "branches", self.name)
@@ -47,33 +48,35 @@ class Wagon:
         self.schema = schema_of(thing)
         if self.gets_array and self.requires:
             what = "is a coffea processor" if self.is_processor else "has a schema of coffea"
-            raise WagonError(f"wagon {self.name!r} {what}, and gets no output of other wagons; it requires some")
+            raise WagonError(f"wagon {self.name!r} {what}, so it cannot require other wagons")
         if self.schema is None and not self.is_processor and getattr(thing, "schema", None) is not None:
             what = f"schema of wagon {self.name!r} is {thing.schema!r:.80}, which is not a schema of coffea"
-            hint = "give a class of coffea.nanoevents, such as NanoAODSchema, or None"
+            hint = "use a class of coffea.nanoevents, such as NanoAODSchema, or None"
             raise WagonError(what, hint=install_hint("coffea") or hint)
         if self.schema is not None and self.variations:
-            what = f"wagon {self.name!r} has variations and a schema of coffea, whose events cannot be varied"
-            raise WagonError(what, hint="leave out one of the two")
+            what = f"wagon {self.name!r} has variations and a coffea schema, but events with a schema cannot be varied"
+            raise WagonError(what, hint="remove one of the two")
 
     def __getstate__(self) -> dict[str, object]:
         return vars(self) if self.travels else vars(self) | {"thing": None}
 
     def bare(self) -> Wagon:
-        """Return the wagon without objects of the user."""
+        """Return a copy of the wagon without the user's objects."""
         bare = copy.copy(self)
         bare.thing = bare.schema = None
         return bare
 
     def failing(self, error: WagonError) -> Wagon:
-        """Return the wagon as one that raises this error when it is to run."""
+        """Return a copy of the wagon that raises this error instead of running."""
         failing = copy.copy(self)
         failing.error = error
         return failing
 
     def set_up(self) -> Wagon:
-        """Return the wagon with its ``setup()`` called, if it has one without arguments: once in each worker. What that
-        makes stays in a copy, since the user's object is sent to workers again in a later run.
+        """Return the wagon after calling its ``setup()``, if it has a ``setup`` without arguments. Called once per
+        worker.
+
+        ``setup`` is called on a copy, since the user's object may be sent to workers again in a later run.
         """
         if self.error is not None:
             raise self.error
@@ -88,32 +91,36 @@ class Wagon:
 
     @property
     def code(self) -> Any:
-        """The class or the function of the user."""
+        """The user's class or function."""
         return self.thing.code if isinstance(self.thing, OfUser) else type(self.thing)
 
     @property
     def gets_array(self) -> bool:
-        """Whether its events are an awkward array as coffea gives it, or NanoEvents."""
+        """Whether the wagon's events are passed as an awkward array, as for coffea processors and wagons with a
+        schema.
+        """
         return self.is_processor or self.schema is not None
 
     @property
     def variations(self) -> tuple[str, ...]:
-        """The names of its variations; none for a wagon that is not varied."""
+        """The names of the wagon's variations; empty if the wagon is not varied."""
         return self.thing.variations if isinstance(self.thing, OfUser) else ()
 
     def process(self, events: Any) -> Any:
-        """What the user's object makes of a chunk of events."""
+        """Return the output of the user's object for a chunk of events."""
         return self.thing.process(events)
 
-    def for_dataset(self, output: Any, dataset: str) -> Any:
-        """An output for the sum: by the name of its dataset, if the results of each dataset are kept apart."""
+    def for_dataset(self, output: object, dataset: str) -> Any:
+        """Return the output in the form in which it is added to the sum: if the wagon keeps results by dataset, in a
+        dict under the name of the dataset.
+        """
         if not self.by_dataset or output is None:
             return output
         return {dataset or NO_DATASET: output}
 
-    def postprocess(self, accumulator: Any) -> Any:
-        """What the user's object makes of the sum of all chunks, or of those of each dataset; the sum itself where it
-        does nothing with it.
+    def postprocess(self, accumulator: object) -> Any:
+        """Apply the user's ``postprocess`` to the sum of all chunks or, if the wagon keeps results by dataset, to each
+        dataset's sum. If there is no ``postprocess``, or if it returns None, the result is the sum itself.
         """
         if self.error is not None:
             raise self.error
@@ -121,7 +128,7 @@ class Wagon:
             return {dataset: self._finished(total) for dataset, total in accumulator.items()}
         return self._finished(accumulator)
 
-    def _finished(self, accumulator: Any) -> Any:
+    def _finished(self, accumulator: object) -> object:
         finish = getattr(self.thing, "postprocess", None)
         if finish is None:
             return accumulator
@@ -129,7 +136,7 @@ class Wagon:
         return accumulator if finished is None else finished
 
 
-def _takes_nothing(function: Callable[..., Any]) -> bool:
+def _takes_nothing(function: Callable[..., object]) -> bool:
     try:
         inspect.signature(function).bind()
     except (TypeError, ValueError):
@@ -137,26 +144,26 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
     return True
 
 
-def is_coffea_processor(thing: Any) -> bool:
-    """True for an object of a class that coffea would run; coffea is not imported to find out."""
+def is_coffea_processor(thing: object) -> bool:
+    """Return whether an object is a coffea processor. Does not import coffea."""
     return any(
         base.__name__ == "ProcessorABC" and base.__module__.startswith("coffea.") for base in type(thing).__mro__
     )
 
 
-def schema_of(thing: Any) -> Any:
-    """Return the schema of coffea's NanoEvents that a wagon names as its ``schema``; None if it names none."""
+def schema_of(thing: object) -> Any:
+    """Return the coffea schema in a wagon's attribute ``schema``; None if the wagon has no coffea schema."""
     schema = getattr(thing, "schema", None)
-    bases = schema.__mro__ if inspect.isclass(schema) else ()
-    is_schema = any(base.__name__ == "BaseSchema" and base.__module__.startswith("coffea.") for base in bases)
+    if not inspect.isclass(schema):
+        return None
+    is_schema = any(base.__name__ == "BaseSchema" and base.__module__.startswith("coffea.") for base in schema.__mro__)
     return schema if is_schema else None
 
 
-def wagons_of(given: Any) -> tuple[list[Wagon], list[ModuleFile]]:
-    """Wagons of a file, of one object or function, or of a list of them, in the order in which they run.
+def wagons_of(given: object) -> tuple[list[Wagon], list[ModuleFile]]:
+    """Return wagons in the order in which they run, and the modules that a worker must load for the wagons' classes.
 
-    Returns them with the modules that a worker process has to load to know their classes.
-    Raises WagonError if they are not usable as they are.
+    ``given`` is a file, an object or function, or a list of these. Raises WagonError if a wagon cannot be used.
     """
     if isinstance(given, (str, os.PathLike)):
         return load_wagons(os.fspath(given))
@@ -165,22 +172,28 @@ def wagons_of(given: Any) -> tuple[list[Wagon], list[ModuleFile]]:
 
 
 def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
-    """The wagons of a Python file: those in its list ``wagons``, or else every object with a ``process`` method and
-    every class with one that is defined there and needs no arguments. ``FILE:NAME`` are those of these names, which may
-    be functions of events, too; several have commas between them.
+    """Return the wagons of a Python file, and the module that a worker must load for them.
+
+    The wagons are the elements of the list ``wagons`` in the file. Without this list, they are all objects with a
+    ``process`` method, and all classes with a ``process`` method that are defined in the file and can be created
+    without arguments. ``FILE:NAME`` selects objects or functions of events by name; several names are separated by
+    commas.
     """
-    path, names = _with_names(path)
+    before, colon, listed = path.rpartition(":")
+    names: list[str] = []
+    if colon and before.endswith(".py") and not Path(path).is_file():
+        path, names = before, [one.strip() for one in listed.split(",")]
     module, source = _module_of(path)
     wagons = [_named(module, one, path) for one in names] or list(_wagons_in(module, path))
     if not wagons:
         hint = "a wagon is an object with process(events); name a function of events as FILE:NAME"
-        raise WagonError("this file holds no wagon", path=path, hint=hint)
+        raise WagonError("this file contains no wagon", path=path, hint=hint)
     return in_order(wagons), [source]
 
 
 def load_wagon(path: str, name: str) -> tuple[Wagon, list[Wagon]]:
-    """The wagon, or the function of events, that has this name in a Python file; and all wagons of the file, those that
-    it requires among them. Raises WagonError.
+    """Return the wagon or function of events with this name in a Python file, and all wagons of the file, including
+    those required by the named wagon. Raises WagonError.
     """
     module, _ = _module_of(path)
     by_name = {one.name: one for one in _wagons_in(module, path)}
@@ -191,7 +204,7 @@ def load_wagon(path: str, name: str) -> tuple[Wagon, list[Wagon]]:
 def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
     file = Path(path)
     if not file.is_file():
-        raise WagonError("there is no such file of wagons", path=path)
+        raise WagonError("no such file of wagons", path=path)
     folder = str(file.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -201,20 +214,12 @@ def _module_of(path: str) -> tuple[ModuleType, ModuleFile]:
     except KeyboardInterrupt:
         raise
     except SystemExit as error:
-        hint = "keep what only a script does below: if __name__ == '__main__'"
+        hint = "move script code below: if __name__ == '__main__'"
         raise WagonError(f"{path} cannot be loaded: it calls sys.exit({error.code!r})", path=path, hint=hint) from error
     except BaseException as error:
         what = f"{path} cannot be loaded: {type(error).__name__}: {message_of(error)}"
         raise WagonError(what, path=path, hint=hint_for(error)) from error
     return module, ModuleFile(name, str(file.resolve()))
-
-
-def _with_names(path: str) -> tuple[str, list[str]]:
-    """The file, and the names of wagons behind it."""
-    before, colon, names = path.rpartition(":")
-    if not colon or not before.endswith(".py") or Path(path).is_file():
-        return path, []
-    return before, [one.strip() for one in names.split(",")]
 
 
 def _named(module: ModuleType, name: str, path: str) -> Wagon:
@@ -233,7 +238,7 @@ def _named(module: ModuleType, name: str, path: str) -> Wagon:
     return Wagon(wagon.thing, name) if is_unnamed else wagon
 
 
-def _could_be_wagon(module: ModuleType, thing: Any) -> bool:
+def _could_be_wagon(module: ModuleType, thing: object) -> bool:
     if isinstance(thing, FunctionType) or inspect.isclass(thing):
         is_own = thing.__module__ == module.__name__
         return is_own and (isinstance(thing, FunctionType) or callable(getattr(thing, "process", None)))
@@ -256,38 +261,38 @@ def _wagons_in(module: ModuleType, path: str) -> Iterable[Wagon]:
             yield Wagon(_made(thing, path), getattr(thing, "name", None) or name)
 
 
-def _is_wagon(thing: Any) -> bool:
+def _is_wagon(thing: object) -> bool:
     return not inspect.isclass(thing) and not inspect.ismodule(thing) and callable(getattr(thing, "process", None))
 
 
-def _made(kind: type, path: str) -> Any:
+def _made(kind: type, path: str) -> object:
     try:
         return kind()
     except TypeError as error:
         raise WagonError(
-            f"the wagon class {kind.__name__} cannot be made without arguments: {error}",
+            f"the wagon class {kind.__name__} cannot be created without arguments: {error}",
             path=path,
-            hint="make it yourself and list it: wagons = [...]",
+            hint="create an object and list it: wagons = [...]",
         ) from error
 
 
-def _checked(thing: Any) -> Wagon:
+def _checked(thing: object) -> Wagon:
     if inspect.isclass(thing):
         thing = _made(thing, getattr(sys.modules.get(thing.__module__), "__file__", None) or "")
     if isinstance(thing, FunctionType):
         thing = checked_function(thing)
     if not _is_wagon(thing):
         hint = "a wagon is a function of events, or an object with this method"
-        raise WagonError(f"{thing!r} is no wagon: it has no method process(events)", hint=hint)
+        raise WagonError(f"{thing!r} is not a wagon: it has no method process(events)", hint=hint)
     return Wagon(thing)
 
 
-def _name_of(thing: Any) -> str:
+def _name_of(thing: object) -> str:
     name = getattr(thing, "name", None)
     return name if isinstance(name, str) and name else type(thing).__name__
 
 
-def _names_in(thing: Any, attribute: str, wagon: str) -> tuple[str, ...] | None:
+def _names_in(thing: object, attribute: str, wagon: str) -> tuple[str, ...] | None:
     names = getattr(thing, attribute, None)
     if names is None or callable(names):
         return None
@@ -300,51 +305,35 @@ def _names_in(thing: Any, attribute: str, wagon: str) -> tuple[str, ...] | None:
 
 
 def in_order(wagons: Sequence[Wagon]) -> list[Wagon]:
-    """The wagons with each behind those that it requires, otherwise as they were given.
+    """Sort wagons so that each comes after the wagons it requires, and otherwise in the given order.
 
-    Raises WagonError for two wagons of one name, one that is required and not there, and circles.
+    Raises WagonError for duplicate names, for required wagons that are missing, and for cycles.
     """
     by_name: dict[str, Wagon] = {}
     for wagon in wagons:
         if wagon.name in by_name:
-            raise WagonError(f"two wagons are named {wagon.name!r}", hint="give one of them another name")
+            raise WagonError(f"two wagons are named {wagon.name!r}", hint="rename one of them")
         by_name[wagon.name] = wagon
     if not by_name:
         raise WagonError("a train needs at least one wagon")
     for wagon in wagons:
         for needed in wagon.requires:
             if needed not in by_name:
-                raise WagonError(_not_there(wagon, needed, list(by_name)))
+                near = get_close_matches(needed, by_name, n=1)
+                suggestion = f"; did you mean {near[0]!r}?" if near else f"; choose one of {', '.join(by_name)}"
+                what = f"wagon {wagon.name!r} requires {needed!r}, which is not in the train{suggestion}"
+                raise WagonError(what)
     sorter = TopologicalSorter({wagon.name: wagon.requires for wagon in wagons})
     try:
         sorter.prepare()
     except CycleError as error:
         circle = " requires ".join(reversed(error.args[1]))
-        raise WagonError(f"these wagons require each other in a circle: {circle}") from None
-    return _stable_order(wagons, by_name)
-
-
-def _not_there(wagon: Wagon, needed: str, names: list[str]) -> str:
-    near = get_close_matches(needed, names, n=1)
-    suggestion = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names)}"
-    return f"wagon {wagon.name!r} requires {needed!r}, which is not in the train{suggestion}"
-
-
-def _stable_order(wagons: Sequence[Wagon], by_name: dict[str, Wagon]) -> list[Wagon]:
-    ordered: dict[str, Wagon] = {}
-
-    def place(wagon: Wagon) -> None:
-        for needed in wagon.requires:
-            place(by_name[needed])
-        ordered.setdefault(wagon.name, wagon)
-
-    for wagon in wagons:
-        place(wagon)
-    return list(ordered.values())
+        raise WagonError(f"these wagons require each other in a cycle: {circle}") from None
+    return list(dict.fromkeys(one for wagon in wagons for one in with_required(wagon, by_name)))
 
 
 def with_required(wagon: Wagon, by_name: Mapping[str, Wagon]) -> tuple[Wagon, ...]:
-    """A wagon behind all those that it requires, directly or not."""
+    """Return a wagon, preceded by all wagons that it requires directly or indirectly."""
     chain: dict[str, Wagon] = {}
     for needed in wagon.requires:
         chain.update({one.name: one for one in with_required(by_name[needed], by_name)})
@@ -353,23 +342,23 @@ def with_required(wagon: Wagon, by_name: Mapping[str, Wagon]) -> tuple[Wagon, ..
 
 
 class OfUser:
-    """A wagon around code of the user."""
+    """A wagon that wraps the user's code."""
 
     @property
     def code(self) -> Any:
-        """The class or the function of the user."""
+        """The user's class or function."""
         raise NotImplementedError
 
     @property
     def variations(self) -> tuple[str, ...]:
-        """The names of its variations; none for a wagon that is not varied."""
+        """The names of the wagon's variations; empty if the wagon is not varied."""
         return ()
 
 
 class FunctionWagon(OfUser):
-    """A wagon that calls a function with the events, and ``values`` for its further arguments.
+    """A wagon that calls a function with the events, and with ``values`` for the function's further arguments.
 
-    What wagons have as attributes a function may have, too: ``mass.branches = ["Muon_pt"]``.
+    A function may have the same attributes as a wagon object: ``mass.branches = ["Muon_pt"]``.
     """
 
     def __init__(self, function: FunctionType, values: Mapping[str, object] | None = None) -> None:
@@ -378,15 +367,15 @@ class FunctionWagon(OfUser):
 
     @property
     def code(self) -> Any:
-        """The function."""
+        """The user's function."""
         return self.function
 
-    def process(self, events: Any) -> Any:
-        """What the function makes of a chunk of events."""
+    def process(self, events: object) -> Any:
+        """Return the function's output for a chunk of events."""
         return self.function(events, **self.values)
 
     def __getattr__(self, name: str) -> Any:
-        # While it is unpickled it has no function yet.
+        # While it is unpickled, the object does not have a function yet.
         if name.startswith("__") or "function" not in vars(self):
             raise AttributeError(name)
         if name == "name":
@@ -395,14 +384,16 @@ class FunctionWagon(OfUser):
 
 
 def checked_function(function: FunctionType) -> FunctionWagon:
-    """A function as a wagon. Raises WagonError unless it can be called with the events alone."""
+    """Wrap a function as a wagon. Raises WagonError unless the function can be called with the events as its only
+    argument.
+    """
     where = inspect.signature(function)
     try:
         where.bind(None)
     except TypeError:
-        what = f"the function {function.__name__}{where} cannot be called with the events alone"
-        raise WagonError(what, hint="its first argument are the events; give the others defaults") from None
+        what = f"the function {function.__name__}{where} cannot be called with only the events"
+        raise WagonError(what, hint="its first argument must be the events, and all others need defaults") from None
     wagon = FunctionWagon(function)
     if function.__name__ == "<lambda>" and wagon.name == function.__name__:
-        raise WagonError("a lambda has no name for its results", hint="write it as a function with def")
+        raise WagonError("a lambda has no name for its results", hint="define a function with def")
     return wagon

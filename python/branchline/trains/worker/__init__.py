@@ -1,1 +1,1 @@
-"""The worker of a train: it opens trees, reads chunks and runs the wagons on them."""
+"""A train's worker: opens trees, reads chunks and runs the wagons on each chunk."""

@@ -1,4 +1,4 @@
-"""Runs all wagons of a train on one chunk, each behind those it requires, and adds up what they return."""
+"""Runs all wagons of a train on one chunk, each after the wagons it requires, and adds up the wagons' outputs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ from branchline.trains.wagons.clock import PhaseClock
 from branchline.trains.wagons.coffea_events import ProcessorEvents
 from branchline.trains.wagons.companions import OpenCompanions
 from branchline.trains.wagons.event_random import SEED_NAME
-from branchline.trains.wagons.events import Columns, Events
+from branchline.trains.wagons.events import ChunkColumns, Events
 from branchline.trains.wagons.faults import UNPICKLING_STEP, because_of, fault_of, wagon_step
 from branchline.trains.wagons.views import output_view, without_shared
 from branchline.trains.wagons.wagons import Wagon
-from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.isolation import (
     MESSAGE,
     ForkedChildren,
@@ -41,11 +40,11 @@ from branchline.trains.worker.isolation import (
     StandardFiles,
     seeded,
 )
-from branchline.trains.worker.warm_up import WarmUp
+from branchline.trains.worker.warm_up import CompiledCode, WarmUp
 
 
 class UnreadableColumnError(Exception):
-    """A column could not be read while a wagon ran. The chunk counts for no wagon; ``cause`` says what happened."""
+    """A column could not be read while a wagon ran. No wagon counts the chunk. ``cause`` is the read error."""
 
     def __init__(self, cause: BranchlineError) -> None:
         super().__init__(str(cause))
@@ -53,7 +52,9 @@ class UnreadableColumnError(Exception):
 
 
 class Coupling:
-    """The wagons of a worker. What they return for a chunk is added for all of them or, if interrupted, for none."""
+    """The wagons of a worker. After each chunk, the outputs of all wagons are added or, if the worker is interrupted,
+    none of them.
+    """
 
     def __init__(
         self,
@@ -68,10 +69,15 @@ class Coupling:
         packed: PackedWagons | None = None,
         compiled: CompiledCode | None = None,
     ) -> None:
-        """``at`` is called with the name of each step before it begins, ``out_of_memory`` when a wagon has none left:
-        it does not return where the sub-job can be tried with less. ``tables`` writes tables that wagons return;
-        without it their rows are only counted. ``seed`` is that of the wagons' random numbers. ``packed`` has the
-        wagons where those given are bare, ``compiled`` is what workers of this machine share.
+        """Prepare to run the wagons.
+
+        - ``at`` is called with the name of each step before the step starts.
+        - ``out_of_memory`` is called when a wagon runs out of memory. It does not return if the sub-job can be retried
+          with less memory.
+        - ``tables`` writes the tables that wagons return. Without it, the rows of tables are only counted.
+        - ``seed`` is the seed of the wagons' random numbers.
+        - ``packed`` has the pickled wagons if ``wagons`` contain no user objects.
+        - ``compiled`` is the compiled code that the workers of this machine share.
         """
         self._packed = packed
         self._loaded: dict[str, Wagon] = {}
@@ -85,25 +91,27 @@ class Coupling:
         self._stopped: frozenset[str] = frozenset()
         self._totals: dict[str, Total] = {}
         self._dataset = ""
-        self._previous: dict[str, Any] = {}
-        self._processor_events = ProcessorEvents()
-        self.companions = OpenCompanions(access)
+        self._previous: dict[str, object] = {}
+        self._processor_events: ProcessorEvents | None = None
+        #: The companions of the current file; None until a file with companions has been read.
+        self.companions: OpenCompanions | None = None
+        self._access = access
         self._last_place: dict[str, Any] = {}
         self._files = StandardFiles()
         self._state = ProcessState(self._files)
         self._functions = SharedFunctions()
-        # By name, the wagons whose setup() was called.
+        # Wagons whose setup() was called, by name.
         self._ready: dict[str, Wagon] = {}
         self._warm_up = WarmUp(clock, compiled)
         self._forked = ForkedChildren([one.name for one in wagons])
-        #: By wagon.
+        #: Names of the branches that each wagon has used, by wagon.
         self.touched: dict[str, set[str]] = {}
-        # Of the chunk with most of them.
+        # Maximum over all chunks used for learning.
         self.companion_bytes_per_event = 0.0
 
     def begin(self, stopped: frozenset[str], index: int = 0, *, counts_only: bool = False) -> dict[str, WagonShare]:
-        """Starts the sub-job ``index``, in which the wagons ``stopped`` do not run, for they failed before it; with
-        ``counts_only`` tables are not written.
+        """Start sub-job ``index`` without the wagons in ``stopped``, which failed earlier. With ``counts_only``, tables
+        are not written.
         """
         self._tables.begin(index, counts_only=counts_only)
         self._stopped = stopped
@@ -113,14 +121,9 @@ class Coupling:
                 self.touched.setdefault(wagon.name, set())
         return {wagon.name: WagonShare(requires=wagon.requires) for wagon in self._wagons}
 
-    @property
-    def touched_by_all(self) -> set[str]:
-        """The branches that any wagon touched."""
-        return {one for names in self.touched.values() for one in names}
-
     def settle(self, shares: dict[str, WagonShare]) -> None:
-        """Puts the sums into the shares at the end of a sub-job; one that cannot leave the worker, or whose tables
-        cannot be written, stops its wagon.
+        """Store the sums in the shares at the end of a sub-job. If a sum cannot be pickled, or a table cannot be
+        written, the wagon is stopped.
         """
         for name in self._forked.take():
             share = shares[name]
@@ -138,23 +141,25 @@ class Coupling:
             self._at("handing over a result")
 
     def all_stopped(self, shares: dict[str, WagonShare]) -> bool:
-        """True if nobody wants to see the rest of a sub-job."""
+        """Return whether all wagons have stopped, so that the rest of a sub-job need not be read."""
         return all(name in self._stopped or share.error is not None for name, share in shares.items())
 
     def use(self, clock: PhaseClock) -> PhaseClock:
-        """Goes on with another clock."""
+        """Switch to another clock, and return that clock."""
         self._clock, self._warm_up = clock, WarmUp(clock)
         return clock
 
     def run(self, chunk: Chunk, file: DataFile, shares: dict[str, WagonShare], *, learning: bool) -> None:
-        """Runs the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt, both of which leave the
-        sums as they were.
+        """Run the wagons on a chunk. Raises UnreadableColumnError and KeyboardInterrupt; after either error, the sums
+        are unchanged.
         """
-        self.companions.begin(file, chunk)
+        if file.companions:
+            self.companions = self.companions or OpenCompanions(self._access)
+            self.companions.begin(file, chunk)
         self._dataset = file.dataset
-        columns = Columns(chunk, self._clock, learning, self.companions)
+        columns = ChunkColumns(chunk, self._clock, learning, self.companions if file.companions else None)
         metadata = metadata_of(chunk, file, self._seed)
-        outputs: dict[str, Any] = {}
+        outputs: dict[str, object] = {}
         faults: dict[str, WagonFault] = {}
         self._state = ProcessState(self._files)
         for wagon in self._wagons:
@@ -174,23 +179,24 @@ class Coupling:
         with self._clock.during("merge"), self._interruption.held():
             self._add(chunk, shares, outputs, faults)
             self._note_touches(columns, shares)
-        per_event = self.companions.size_bytes / max(1, len(chunk)) if learning else 0.0
-        self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
+        if learning and file.companions and self.companions is not None:
+            per_event = self.companions.size_bytes / max(1, len(chunk))
+            self.companion_bytes_per_event = max(self.companion_bytes_per_event, per_event)
         self._last_place = {"path": chunk.path, "entry_start": chunk.entry_start, "entry_stop": chunk.entry_stop}
 
     def _run_one(
         self,
         wagon: Wagon,
-        columns: Columns,
-        metadata: Mapping[str, Any],
+        columns: ChunkColumns,
+        metadata: Mapping[str, object],
         share: WagonShare,
-        outputs: dict[str, Any],
+        outputs: dict[str, object],
         faults: dict[str, WagonFault],
     ) -> None:
         columns.wagon = wagon.name
         self._at_wagon(wagon, columns.chunk.path, columns.chunk.entry_start, columns.chunk.entry_stop)
         seconds_before = self._clock.spent("wagons")
-        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s(), self._clock.wagons_core_wait_s()
+        cpu_before_s, core_wait_before_s = self._clock.wagons_cpu_s, self._clock.wagons_core_wait_s
         try:
             with (
                 self._clock.during("wagons"),
@@ -202,8 +208,11 @@ class Coupling:
                 self._warm_up.measured(),
                 seeded(self._seed, wagon.name, columns.chunk.path, columns.chunk.tree_name, columns.chunk.entry_start),
             ):
-                wagon = self._set_up(wagon)
+                if wagon.name not in self._ready:
+                    self._ready[wagon.name] = self._loaded.get(wagon.name, wagon).set_up()
+                wagon = self._ready[wagon.name]
                 if wagon.gets_array:
+                    self._processor_events = self._processor_events or ProcessorEvents()
                     events = self._processor_events.of(columns, metadata, wagon.schema)
                 else:
                     needed = {name: output_view(outputs[name]) for name in wagon.requires}
@@ -211,24 +220,27 @@ class Coupling:
                 output = wagon.process(events)
             self._refuse_same_object(wagon.name, output)
             kept = without_shared(output)
-            # The rows of tables stay here.
+            # At the first chunk, check that the output can be pickled. Tables are never pickled: their rows stay in
+            # this process.
             if share.chunks == 0 and not found(kept, Table):
                 with self._clock.during("merge"):
                     send_and_return(kept)
             outputs[wagon.name] = output
-        except BaseException as error:  # a wagon may raise anything, and stops alone
+        except BaseException as error:  # a wagon may raise anything, and only this wagon stops
             if isinstance(error, KeyboardInterrupt) and self._interruption.asked:
                 raise
             if isinstance(error, MemoryError) and self._out_of_memory is not None:
                 self._out_of_memory()
             faults[wagon.name] = fault_of(error, wagon, columns.chunk)
         share.seconds += self._clock.spent("wagons") - seconds_before
-        share.cpu_s += self._clock.wagons_cpu_s() - cpu_before_s
-        share.core_wait_s += self._clock.wagons_core_wait_s() - core_wait_before_s
+        share.cpu_s += self._clock.wagons_cpu_s - cpu_before_s
+        share.core_wait_s += self._clock.wagons_core_wait_s - core_wait_before_s
 
     def load(self, stopped: frozenset[str]) -> None:
-        """Unpickle the wagons that run in a sub-job: together, or where some are stopped each by itself, so that
-        ``Recovery`` finds one that ends the process meanwhile.
+        """Unpickle the wagons that run in a sub-job.
+
+        The wagons are unpickled together. If some wagons are stopped, the others are unpickled one at a time, so that
+        ``Recovery`` can tell which wagon kills the process.
         """
         if self._packed is None or (wanted := {one.name for one in self._wagons} - stopped) <= self._loaded.keys():
             return
@@ -243,27 +255,21 @@ class Coupling:
                     self._at_wagon(wagon)
                     self._loaded[wagon.name] = self._packed.one(index)
 
-    def _set_up(self, wagon: Wagon) -> Wagon:
-        """Return a wagon whose ``setup()`` was called in this worker."""
-        if wagon.name not in self._ready:
-            self._ready[wagon.name] = self._loaded.get(wagon.name, wagon).set_up()
-        return self._ready[wagon.name]
-
     def _at_wagon(self, wagon: Wagon, path: str = "", entry_start: int = 0, entry_stop: int = 0) -> None:
-        """Notes that a wagon's code begins to run: ``Recovery`` stops the wagon if it does not come back."""
+        """Report that a wagon's code starts to run. ``Recovery`` stops the wagon if this code does not return."""
         if self._at is not None:
             self._at(wagon_step(wagon.name, path, entry_start, entry_stop))
 
-    def _refuse_same_object(self, name: str, output: Any) -> None:
+    def _refuse_same_object(self, name: str, output: object) -> None:
         if shares_objects(self._previous.get(name), output):
             raise CannotAddError(
-                "process() returned an object that it returned for the chunk before, whose content would count twice: "
-                "make a new one in process()"
+                "process() returned the same object as for the previous chunk, so its content would count twice; "
+                "create a new object in process()"
             )
         self._previous[name] = output
 
     def _add(
-        self, chunk: Chunk, shares: dict[str, WagonShare], outputs: dict[str, Any], faults: dict[str, WagonFault]
+        self, chunk: Chunk, shares: dict[str, WagonShare], outputs: dict[str, object], faults: dict[str, WagonFault]
     ) -> None:
         for wagon in self._wagons:
             share = shares[wagon.name]
@@ -276,8 +282,8 @@ class Coupling:
                 else:
                     self._add_output(wagon, share, outputs[wagon.name], chunk)
 
-    def _add_output(self, wagon: Wagon, share: WagonShare, output: Any, chunk: Chunk) -> None:
-        # Outputs may add by code of the wagon.
+    def _add_output(self, wagon: Wagon, share: WagonShare, output: object, chunk: Chunk) -> None:
+        # Adding outputs may run code of the wagon.
         self._at_wagon(wagon, chunk.path, chunk.entry_start, chunk.entry_stop)
         place = f"{chunk.path}, entries {chunk.entry_start} to {chunk.entry_stop}"
         try:
@@ -286,13 +292,13 @@ class Coupling:
             commit = self._totals[wagon.name].prepared(taken.output)
             taken.write()
             commit()
-        except Exception as error:  # noqa: BLE001 - keys and outputs of a wagon may do anything
+        except Exception as error:  # noqa: BLE001 - keys and outputs of a wagon may raise anything
             share.error = fault_of(error, self._loaded.get(wagon.name, wagon), chunk)
             return
         share.events += len(chunk)
         share.chunks += 1
 
-    def _note_touches(self, columns: Columns, shares: dict[str, WagonShare]) -> None:
+    def _note_touches(self, columns: ChunkColumns, shares: dict[str, WagonShare]) -> None:
         for name, touched in columns.touched.items():
             shares[name].touched |= touched
             self.touched.setdefault(name, set()).update(touched)
@@ -304,8 +310,8 @@ class Coupling:
                 misses[branch] = misses.get(branch, 0) + 1
 
 
-def metadata_of(chunk: Chunk, file: DataFile, seed: int = 0) -> dict[str, Any]:
-    """What ``events.metadata`` says of a chunk."""
+def metadata_of(chunk: Chunk, file: DataFile, seed: int = 0) -> dict[str, object]:
+    """Return the value of ``events.metadata`` for a chunk."""
     return {
         **file.metadata,
         "dataset": file.dataset,

@@ -1,26 +1,26 @@
-"""Whether a sum of outputs is the same however its parts are grouped, to the last bit.
+"""Determines whether a sum of outputs is identical, to the last bit, for any grouping of its summands.
 
-Whole numbers add without rounding, also those in floating point below 2**53, as the contents of a histogram without
-weights. Other floating-point numbers are rounded at each addition.
+Integers add without rounding. So do floating-point numbers with integer values below 2**53, such as the contents of an
+unweighted histogram. Other floating-point numbers are rounded at each addition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 import numpy as np
 
 from branchline.trains.sums.accumulators import is_joined
 from branchline.trains.tables.table import TablePieces
 
-# From here on not every whole number is one in double precision.
+# Largest number up to which double precision represents every integer.
 _WHOLE_MAX = 2.0**53
 
 
-def is_exact(total: Any) -> bool:
-    """Whether all numbers of a sum are whole; False for what is not known, as objects with an addition of their own.
+def is_exact(total: object) -> bool:
+    """Return whether all numbers in a sum are integers. False for unknown types, such as objects with their own
+    addition.
 
     >>> is_exact({"events": 12, "mass": np.array([1.0, 2.0])}), is_exact(0.5)
     (True, False)
@@ -41,9 +41,9 @@ def is_exact(total: Any) -> bool:
     return False
 
 
-def _are_whole(values: Any) -> bool:
+def _are_whole(values: np.ndarray) -> bool:
     if values.dtype.names is not None:
-        # A histogram with weights has sums of several kinds in each bin.
+        # A weighted histogram stores several sums per bin.
         return all(_are_whole(values[name]) for name in values.dtype.names)
     if values.dtype.kind in "biuSUMm":
         return True

@@ -1,11 +1,11 @@
-"""Isolates wagons from each other: restores what a wagon changes in its process, or names the wagon.
+"""Isolates wagons from each other: undoes a wagon's changes to the process, or stops the wagon with an error.
 
-- `ProcessState`: what other wagons rely on is restored after each call: working directory, mask of new files,
-  environment, settings of Python and NumPy, locale, warning filters, standard streams, signal handlers, timer.
-- `seeded`: a wagon draws the same random numbers wherever and beside whatever it runs.
-- `ForkedChildren`: child processes that a wagon forked and that return from it are ended, as they would run the rest of
-  the job once more.
-- `SharedFunctions`: a wagon that replaces a function or class that all wagons use is stopped, and it is restored.
+- `ProcessState` restores the state of the process after each call: working directory, umask, environment, settings of
+  Python and NumPy, locale, warning filters, standard streams, signal handlers, timer.
+- `seeded` gives a wagon the same random numbers in every process, and for every choice of other wagons.
+- `ForkedChildren` ends forked child processes that return from the wagon's code, because they would run the rest of the
+  job a second time.
+- `SharedFunctions` stops a wagon that replaces a shared function or class, and restores the original.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
@@ -33,12 +34,17 @@ import numpy.random
 
 from branchline.errors import WagonError
 
-#: The signals that Branchline and programs of users handle. SIGALRM comes from timers.
+#: Signals whose handlers are restored, because both Branchline and user programs set handlers for them. SIGALRM is sent
+#: by timers.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
-#: The error of a wagon whose forked process returned.
-MESSAGE = "a process that it forked returned from it; end such a process with os._exit()"
+# Maximum difference between the expected and the actual end of a timer. If the difference is larger, the timer was
+# changed.
+_TIMERS_DIFFER_S = 0.1
+#: Message of the error of a wagon whose forked child process returned.
+MESSAGE = "a forked child process returned from the wagon; end child processes with os._exit()"
 
-#: Modules that wagons calculate with: their functions are restored, from when the module is loaded on.
+#: Modules that wagons use in calculations. Functions of these modules are restored if a wagon replaces them after the
+#: module was loaded.
 _MODULES = (
     "builtins",
     "math",
@@ -56,7 +62,7 @@ _MODULES = (
     "boost_histogram",
     "vector",
 )
-#: Classes of these modules that are written in Python.
+#: Classes of the modules above whose methods are restored too; all of them are implemented in Python.
 _CLASSES = (
     ("awkward", "Array"),
     ("awkward", "Record"),
@@ -64,12 +70,15 @@ _CLASSES = (
     ("hist", "Hist"),
     ("boost_histogram", "Histogram"),
 )
-#: Methods whose names begin with an underscore, as private names do, which libraries replace themselves.
+#: Methods that are restored although their names start with an underscore. Other private names are not restored,
+#: because libraries replace them themselves.
 _OPERATORS = frozenset({"__getitem__", "__getattr__", "__array_ufunc__", "__array_function__", "__add__", "__init__"})
 
 
 class ProcessState:
-    """The state of this process when it was made. ``files`` are from before the first wagon ran."""
+    """The state of this process when the object was created. ``files`` are the standard files from before the first
+    wagon ran.
+    """
 
     def __init__(self, files: StandardFiles) -> None:
         self._files = files
@@ -80,13 +89,15 @@ class ProcessState:
         self._streams = sys.stdin, sys.stdout, sys.stderr
         self._path = list(sys.path)
         self._settings = _settings()
-        # A timer of the caller goes on.
-        self._has_timer = signal.getitimer(signal.ITIMER_REAL)[0] > 0
+        # Read the clock before getitimer(), so that an expired timer does not seem to have time left.
+        now_s = time.monotonic()
+        left_s, self._timer_interval_s = signal.getitimer(signal.ITIMER_REAL)
+        self._timer_ends_s = now_s + left_s if left_s else None
         self._take_what_modules_change()
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Restore the state behind this block."""
+        """Restore the state after this block."""
         self._modules_count = len(sys.modules)
         try:
             yield
@@ -94,15 +105,17 @@ class ProcessState:
             self.restore()
 
     def _take_what_modules_change(self) -> None:
-        """Take what modules change when they are imported, which stays, since they do so only once."""
+        """Record state that modules change when they are imported. Such changes are kept, since modules make them only
+        once.
+        """
         self._modules_count = len(sys.modules)
         self._environment = _environment().copy()
         self._filters = list(warnings.filters)
-        # Outside the main thread handlers cannot be set.
+        # Handlers can only be set in the main thread.
         self._handlers = [signal.getsignal(one) for one in _SIGNALS] if self._is_main else []
 
     def restore(self) -> None:
-        """Undo what was changed since then."""
+        """Undo the changes since the object was created."""
         if self._directory is not None and _directory() != self._directory:
             with suppress(OSError):
                 os.chdir(self._directory)
@@ -115,21 +128,41 @@ class ProcessState:
         sys.stdin, sys.stdout, sys.stderr = self._streams
         self._files.restore()
         if sys.path != self._path:
-            # What the wagon imports later from a folder of its own is still found, but hides nothing of others.
+            # Imports from folders that the wagon added still work, but no longer hide other modules.
             sys.path[:] = [*self._path, *(one for one in sys.path if one not in self._path)]
         if _settings() != self._settings:
             self._restore_settings()
-        if len(sys.modules) != self._modules_count:
-            self._take_what_modules_change()
-            return
+        # The wagon's timer must not call the caller's handler, and the caller's timer must not call the wagon's
+        # handler.
+        timer = self._changed_timer() if self._is_main else None
+        if timer is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            if self._is_main:
+                # Always restore the handler of SIGALRM: the caller's timer must call the caller's handler. Modules do
+                # not set this handler when they are imported.
+                self._restore_handler(signal.SIGALRM)
+            if len(sys.modules) == self._modules_count:
+                self._restore_what_modules_change()
+            else:
+                self._take_what_modules_change()
+        finally:
+            if timer is not None:
+                signal.setitimer(signal.ITIMER_REAL, *timer)
+
+    def _restore_what_modules_change(self) -> None:
         if _environment() != self._environment:
-            self._restore_environment()
+            before = {os.fsdecode(name): os.fsdecode(value) for name, value in self._environment.items()}
+            for name in os.environ.keys() - before.keys():
+                del os.environ[name]
+            os.environ.update(before)
         if warnings.filters != self._filters:
             warnings.filters[:] = self._filters  # type: ignore[index]
             with warnings.catch_warnings():
-                pass  # Python forgets what it knows of the filters.
+                pass  # Invalidates Python's cache of the filters.
         if self._is_main:
-            self._restore_handlers()
+            for one in _SIGNALS:
+                self._restore_handler(one)
 
     def _restore_settings(self) -> None:
         limit, interval, is_collecting, thresholds, timeout_s, has_faulthandler, printing = self._settings
@@ -142,19 +175,31 @@ class ProcessState:
             faulthandler.enable()
         np.set_printoptions(**printing)
 
-    def _restore_environment(self) -> None:
-        before = {os.fsdecode(name): os.fsdecode(value) for name, value in self._environment.items()}
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
-        os.environ.update(before)
+    def _restore_handler(self, number: signal.Signals) -> None:
+        handler = self._handlers[_SIGNALS.index(number)]
+        # None means that the handler was not set by Python code, and cannot be restored.
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
 
-    def _restore_handlers(self) -> None:
-        if not self._has_timer and signal.getitimer(signal.ITIMER_REAL)[0]:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        for one, handler in zip(_SIGNALS, self._handlers, strict=True):
-            # None is a handler that was not set from Python, and cannot be set.
-            if handler is not None and signal.getsignal(one) is not handler:
-                signal.signal(one, handler)
+    def _changed_timer(self) -> tuple[float, float] | None:
+        """Return the caller's timer, as seconds until its next alarm and interval; None if the timer was not
+        changed.
+        """
+        left_s, interval_s = signal.getitimer(signal.ITIMER_REAL)
+        if self._timer_ends_s is None:
+            return (0.0, 0.0) if left_s else None
+        planned_s = self._timer_ends_s - time.monotonic()
+        if self._timer_interval_s:
+            if planned_s <= 0:
+                planned_s = self._timer_interval_s - -planned_s % self._timer_interval_s
+            differ_s = abs(left_s - planned_s)
+            # An alarm may occur between the two clock readings.
+            differ_s = min(differ_s, abs(self._timer_interval_s - differ_s))
+            is_same = interval_s == self._timer_interval_s and left_s > 0 and differ_s <= _TIMERS_DIFFER_S
+            return None if is_same else (planned_s, self._timer_interval_s)
+        # After the caller's timer has expired, its handler may have set a new timer.
+        is_same = planned_s <= 0 or (left_s > 0 and not interval_s and abs(left_s - planned_s) <= _TIMERS_DIFFER_S)
+        return None if is_same else (planned_s, 0.0)
 
 
 def _directory() -> str | None:
@@ -165,7 +210,7 @@ def _directory() -> str | None:
 
 
 def _settings() -> tuple[Any, ...]:
-    """Settings of Python and NumPy that hold for the whole process."""
+    """Return the process-wide settings of Python and NumPy."""
     return (
         sys.getrecursionlimit(),
         sys.getswitchinterval(),
@@ -178,25 +223,27 @@ def _settings() -> tuple[Any, ...]:
 
 
 def _environment() -> dict[Any, Any]:
-    """The environment as Python holds it. A copy by way of ``os.environ`` decodes each entry, and takes 60 us."""
+    """Return the environment as Python stores it internally. A copy through ``os.environ`` takes 60 us, because it
+    decodes each entry.
+    """
     return os.environ._data  # type: ignore[attr-defined,no-any-return]
 
 
 class StandardFiles:
-    """The mask of new files, and the files of standard input, output and error, as they are now."""
+    """The umask, and the files open as standard input, output and error, when the object was created."""
 
     def __init__(self) -> None:
-        # It can only be read by setting it.
+        # The umask can only be read by setting it.
         self._umask = os.umask(0o077)
         os.umask(self._umask)
-        # By descriptor: a copy, and the identity of the file.
+        # For each standard descriptor: a duplicate, and the identity of the open file.
         self._open: dict[int, tuple[int, tuple[int, int]]] = {}
         for one in range(3):
             with suppress(OSError):
                 self._open[one] = fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3), _identity(one)
 
     def restore(self) -> None:
-        """Undo what was changed since then."""
+        """Undo the changes since the object was created."""
         os.umask(self._umask)
         for descriptor, (copy, identity) in self._open.items():
             try:
@@ -209,7 +256,7 @@ class StandardFiles:
 
     def __del__(self) -> None:
         for copy, identity in self._open.values():
-            # A wagon may have closed it, and another file may have its number.
+            # A wagon may have closed the duplicate, and its descriptor may now belong to another file.
             with suppress(OSError):
                 if _identity(copy) == identity:
                     os.close(copy)
@@ -222,7 +269,9 @@ def _identity(descriptor: int) -> tuple[int, int]:
 
 @contextmanager
 def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Iterator[None]:
-    """Seed ``random`` and ``numpy.random`` for a wagon on a chunk; behind the block they go on as before."""
+    """Seed ``random`` and ``numpy.random`` for a wagon on a chunk. After the block, the previous states of both
+    generators are restored.
+    """
     digest = hashlib.sha256(repr((seed, wagon, path, tree, entry_start)).encode(errors="surrogatepass")).digest()
     state, numpy_state = random.getstate(), numpy.random.get_state()  # noqa: NPY002
     random.seed(int.from_bytes(digest))
@@ -235,7 +284,9 @@ def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Ite
 
 
 class ForkedChildren:
-    """The children that wagons of this process fork. A child marks its wagon in shared memory before it is ended."""
+    """The child processes that wagons of this process fork. Before such a child process is ended, it marks its wagon in
+    shared memory.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -244,23 +295,20 @@ class ForkedChildren:
 
     @contextmanager
     def ended(self, name: str) -> Iterator[None]:
-        """Ends a child at the end of this block, in which the wagon runs."""
+        """Enclose the run of a wagon. A child process that reaches the end of this block is ended."""
         try:
             yield
         finally:
             if os.getpid() != self._pid:
-                self._end_child(name)
-
-    def _end_child(self, name: str) -> None:
-        error = sys.exc_info()[1]
-        if isinstance(error, SystemExit):
-            # As it would end in a script of its own.
-            os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
-        self._marks[self._names.index(name)] = 1
-        os._exit(1)
+                error = sys.exc_info()[1]
+                if isinstance(error, SystemExit):
+                    # Exit as Python does in a separate script.
+                    os._exit(error.code if isinstance(error.code, int) else int(error.code is not None))
+                self._marks[self._names.index(name)] = 1
+                os._exit(1)
 
     def take(self) -> list[str]:
-        """Return the wagons whose children were ended since the last call."""
+        """Return the wagons whose child processes were ended since the last call."""
         if not any(self._marks[:]):
             return []
         found = [name for position, name in enumerate(self._names) if self._marks[position]]
@@ -269,7 +317,7 @@ class ForkedChildren:
 
 
 class SharedFunctions:
-    """The functions of these modules and classes, as they were when they were seen first."""
+    """The functions of shared modules and classes, as they were when first seen."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, ModuleType] = {}
@@ -277,7 +325,7 @@ class SharedFunctions:
         self.see()
 
     def see(self) -> None:
-        """Take up modules that were loaded since the last call."""
+        """Record the functions of modules that were loaded since the last call."""
         for name in _MODULES:
             module = sys.modules.get(name)
             if module is None or name in self._loaded:
@@ -290,18 +338,20 @@ class SharedFunctions:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Restore them behind this block. Raises WagonError if it replaced any: it would go on without."""
+        """Restore replaced functions after this block. Raises WagonError if the block replaced any, since the wagon
+        would then run without its replacements.
+        """
         try:
             yield
         except BaseException:
             self.restore()
             raise
         if replaced := self.restore():
-            what = f"it replaced {', '.join(replaced[:5])}{' ...' if len(replaced) > 5 else ''}, which other wagons use"
-            raise WagonError(what, hint="call a function of your own in its place; what was replaced is restored")
+            what = f"it replaced shared functions: {', '.join(replaced[:5])}{' ...' if len(replaced) > 5 else ''}"
+            raise WagonError(what, hint="call a function of your own instead; the originals are restored")
 
     def restore(self) -> list[str]:
-        """Put back what was replaced, and return its names."""
+        """Restore replaced functions, and return their names."""
         replaced = [name for name, module in self._loaded.items() if sys.modules.get(name) is not module]
         for name in replaced:
             sys.modules[name] = self._loaded[name]
@@ -314,14 +364,16 @@ class SharedFunctions:
 
 def _is_same(now: MutableMapping[Any, Any], known: dict[Any, Any]) -> bool:
     try:
-        # A mapping that compares its values by identity first takes a tenth of the time of a loop.
+        # Dict comparison checks identity first, and takes a tenth of the time of a loop.
         return now == known
-    except Exception:  # noqa: BLE001 - values of users may be compared in any way
+    except Exception:  # noqa: BLE001 - comparing user objects may raise anything
         return False
 
 
-def _restored(owner: Any, known: dict[Any, Any]) -> Iterator[str]:
-    """The names that were replaced or deleted; new ones, as of modules that were imported, become known."""
+def _restored(owner: object, known: dict[Any, Any]) -> Iterator[str]:
+    """Restore replaced or deleted names, and yield these names. New names, for example of imported modules, are
+    recorded.
+    """
     now = dict(vars(owner))
     for name, value in known.items():
         is_private = name.startswith("_") and name not in _OPERATORS

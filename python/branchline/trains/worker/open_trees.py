@@ -1,7 +1,7 @@
-"""Trees and streams that stay open from one sub-job of a worker to the next.
+"""Trees and streams that stay open between sub-jobs of a worker.
 
-A worker often gets several parts of a file in turn: `KeptTree` keeps its tree open. `StreamPart` is one of several
-sub-jobs that one stream reads, so that files far away are requested early, across the borders of sub-jobs.
+A worker often receives several parts of a file in a row; `KeptTree` keeps the file's tree open. `StreamPart` is the
+part of a stream that belongs to one sub-job; sub-jobs share a stream so that remote files are requested early.
 """
 
 from __future__ import annotations
@@ -10,40 +10,45 @@ from collections.abc import Iterator, Sequence
 
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.sources import ReaderWait, SkippedFile, StreamRecords
+from branchline.reading.sources import ReaderWait, SkippedSource, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
 from branchline.trains.subjobs.shares import Share, open_tree
 
 
 class KeptTree:
-    """The tree of the last part of a file. Streams over it count their own reads, the first also its opening."""
+    """Keeps the tree of the last opened file open. Each stream over the tree counts its own reads; the first stream
+    also counts the reads for opening the tree.
+    """
 
     def __init__(self) -> None:
         self._tree: Tree | None = None
         self._opened_for: tuple[DataFile, Access, int, dict[str, str]] | None = None
 
     def open(self, share: Share, access: Access, identities: dict[str, str]) -> tuple[Tree, bool]:
-        """The tree of the share's file, and whether it was opened now: not if the last one was of the same file, with
-        the same ``identities``, read in the same way. Raises what opening raises.
+        """Return the tree of the share's file, and whether the tree was newly opened.
+
+        The last tree is reused if it belongs to the same file, with the same ``identities`` and access. Raises errors
+        from opening the tree.
         """
         wanted = (share.files[0], access, share.replicas_skipped, identities)
         if self._tree is not None and wanted == self._opened_for:
             return self._tree, False
-        # Not both at once: each may hold a copy of its file on a local disk.
+        # Release the previous tree before opening the next one: each tree may hold a copy of its file on a local disk.
         self.forget()
         self._tree, self._opened_for = open_tree(share.files[0], access), wanted
         return self._tree, True
 
     def forget(self) -> None:
-        """Lets go of the tree: it is opened again, from another replica if there is one."""
+        """Drop the tree. When it is needed again, it is reopened, from another replica if one exists."""
         self._tree = self._opened_for = None
 
 
 class StreamPart:
-    """The sources of one sub-job in a stream that goes on with those of others: its chunks, records and skipped files
-    are as those of a stream of its own. Parts are used in their order, each is closed before the next, and with the
-    last one the stream.
+    """The sources of one sub-job in a stream that is shared with other sub-jobs.
+
+    Chunks, records and skipped files are the same as if the sub-job had its own stream. Parts must be used in order,
+    and each part must be closed before the next one is used. Closing the last part closes the stream.
     """
 
     def __init__(self, shared: _SharedStream, first: int, stops: Sequence[int | None], *, is_last: bool) -> None:
@@ -69,16 +74,16 @@ class StreamPart:
         raise StopIteration
 
     @property
-    def skipped(self) -> list[SkippedFile]:
-        """Its files that were left out."""
+    def skipped(self) -> list[SkippedSource]:
+        """The skipped files of this part."""
         return [one for one in self._shared.stream.skipped if self._holds(one.source_index)]
 
     def records(self) -> StreamRecords:
-        """What was read of its files so far, and what it cost since the part before was closed."""
+        """Return the read records of this part's files, and the costs since the previous part was closed."""
         return self._since_the_last_part(self._shared.stream.records()) if self._read is None else self._read
 
     def close(self) -> None:
-        """What is read from here on is another part's."""
+        """End this part. Later reads belong to the next part."""
         if self._read is None:
             if self._is_last:
                 self._shared.stream.close()
@@ -94,7 +99,9 @@ class StreamPart:
 
 
 class _SharedStream:
-    """A stream, its chunk that belongs to the next part, and what it had recorded when the last part was closed."""
+    """A stream, a chunk that was pulled but belongs to the next part, and the stream's records when the previous part
+    was closed.
+    """
 
     def __init__(self, stream: ChunkStream) -> None:
         self.stream = stream
@@ -107,14 +114,16 @@ class _SharedStream:
 
 
 def parts_of(stream: ChunkStream, stops: Sequence[Sequence[int | None]]) -> list[StreamPart]:
-    """The parts of a stream: for each the entries at which its sources stop, None for their ends."""
+    """Split a stream into parts. ``stops`` has, for each part, the stop entries of the part's sources; None means the
+    end of a source.
+    """
     shared = _SharedStream(stream)
     firsts = [sum(len(one) for one in stops[:number]) for number in range(len(stops))]
     return [StreamPart(shared, first, own, is_last=own is stops[-1]) for first, own in zip(firsts, stops, strict=True)]
 
 
 def is_last(chunk: Chunk, stops: Sequence[int | None]) -> bool:
-    """Whether nothing comes behind a chunk of sources that stop at these entries."""
+    """Return whether a chunk is the last chunk of sources with these stop entries."""
     if chunk.source_index != len(stops) - 1:
         return False
     stop = stops[-1]

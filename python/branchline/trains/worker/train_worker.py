@@ -1,4 +1,4 @@
-"""A worker of a train: draws sub-jobs, opens the next ones early, and runs every wagon on every chunk."""
+"""A train's worker: draws sub-jobs, opens the next sub-jobs early, and runs all wagons on each chunk."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from branchline._core import set_base_directory
+from branchline.base.checks import instance_of
 from branchline.base.limits import (
     LEAN_MEMORY_PART,
     MEMORY_LIMIT_MIN_BYTES,
@@ -20,7 +21,7 @@ from branchline.jobs.subjob import Context, Message, Note, SubJob
 from branchline.jobs.workers.heartbeat import READING
 from branchline.reading.access import PLANNED, Access
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.request import Step
+from branchline.reading.request import ChunkLength
 from branchline.reading.sources import ReaderWait, Source, StreamRecords
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.reading.trees.tree import Tree
@@ -55,16 +56,16 @@ from branchline.trains.tables.table_folder import TableFolder
 from branchline.trains.wagons.clock import PhaseClock, split_reading
 from branchline.trains.wagons.wagons import Wagon
 from branchline.trains.worker.chunk_run import Coupling, UnreadableColumnError
-from branchline.trains.worker.compiled_code import CompiledCode
 from branchline.trains.worker.exactness import is_exact
 from branchline.trains.worker.open_trees import KeptTree, StreamPart, is_last, parts_of
-from branchline.trains.worker.warm_up import WARM_UP
+from branchline.trains.worker.warm_up import WARM_UP, CompiledCode
 
 
 @dataclass(frozen=True)
 class TrainWork:
-    """The callable that a job runs in each worker. ``threads`` are those of a worker that is given none; ``tables`` is
-    where tables that wagons return are written.
+    """The callable that a job runs in each worker.
+
+    ``threads`` is the default number of threads per worker. ``tables`` is the folder for tables that wagons return.
     """
 
     wagons: tuple[Wagon, ...]
@@ -75,14 +76,16 @@ class TrainWork:
     skip_bad_files: bool
     access: Access
     tables: TableFolder = field(default_factory=TableFolder)
-    #: The wagons that did not even begin.
+    #: Wagons that failed before the start, with the reasons.
     faults: dict[str, WagonFault] = field(default_factory=dict)
-    #: What is compared with the code that a worker runs; None where no results are kept.
+    #: The code that the train was planned with, for comparison with the code that a worker runs. None for a process of
+    #: the job if results are not cached.
     planned_code: PlannedCode | None = None
     seed: int = 0
-    #: In a worker, what the wagons are unpickled from once it has a sub-job.
+    #: Pickled wagons, which a worker unpickles once it has a sub-job. If this field is set, ``wagons`` contain no user
+    #: objects. A task of a batch system passes the pickled wagons of the submission.
     packed: PackedWagons | None = None
-    #: Names what workers of a machine compile for each other; empty where they do not.
+    #: Name of the folder in which workers share compiled functions; empty if they do not share them.
     compiled_key: str = ""
 
     def __call__(self, context: Context) -> Iterator[Message]:
@@ -90,18 +93,18 @@ class TrainWork:
 
     @property
     def packages(self) -> Mapping[str, str]:
-        """The versions with which the train was planned: a worker that has others refuses it."""
+        """Package versions with which the train was planned. A worker with different versions rejects the work."""
         return {} if self.planned_code is None else self.planned_code.packages
 
     def __getstate__(self) -> dict[str, object]:
-        packed = PackedWagons.of(self.wagons)
+        packed = self.packed or PackedWagons.of(self.wagons)
         return vars(self) | {"wagons": packed.bare, "packed": packed}
 
 
 @dataclass
 class OpenSubJob:
-    """A sub-job whose stream is open. ``files`` are the sources of the stream; ``tree`` is open where the sub-job is a
-    part of one file.
+    """A sub-job with an open stream. ``files`` are the sources of the stream. ``tree`` is set if the sub-job is a part
+    of one file.
     """
 
     subjob: SubJob
@@ -110,20 +113,20 @@ class OpenSubJob:
     stream: ChunkStream | StreamPart | None = None
     tree: Tree | None = None
     failed: BranchlineError | None = None
-    #: The files that another stream reads after this one.
+    #: Files that are read by a second stream after this one.
     later: list[DataFile] = field(default_factory=list)
-    #: The index of the first sub-job that the same stream reads.
+    #: Index of the first sub-job that reads from the same stream.
     leader: int = -1
-    #: The parts of its file that have no entries, where it was opened for this sub-job.
+    #: Indices of the file's parts without entries. Empty if the file was already open.
     empty_parts: Sequence[int] = ()
-    #: What measures of the control room make of it.
+    #: How this sub-job applies the measures of a control room.
     obeys: Obedience = field(default_factory=lambda: Obedience(PLANNED))
-    #: The identities of its local files, from before they were opened.
+    #: Identities of the sub-job's local files, determined before the files were opened.
     inputs: dict[str, str] = field(default_factory=dict)
 
 
 class Worker:
-    """One worker at work; it lives as long as its process has sub-jobs."""
+    """A running worker. Lives as long as its process has sub-jobs."""
 
     def __init__(self, work: TrainWork, context: Context) -> None:
         self._work = work
@@ -141,12 +144,12 @@ class Worker:
             self._tables,
             work.seed,
             work.packed,
-            CompiledCode(work.compiled_key),
+            CompiledCode(work.compiled_key) if work.compiled_key else None,
         )
-        # Sub-jobs that are opened early, and one that was drawn and is not open yet.
+        # _ahead are sub-jobs that were opened early. _drawn is a sub-job that was drawn but is not open yet.
         self._ahead: deque[OpenSubJob] = deque()
         self._drawn: SubJob | None = None
-        # Wagons that failed here, in which sub-job: they need not run in later ones, whose results come after it.
+        # Index of the sub-job in which a wagon failed, by wagon. A failed wagon need not run in later sub-jobs.
         self._failed: dict[str, int] = {}
         self._waited = ReaderWait()
         self._progress = Progress(0, 0, 0, 0)
@@ -158,8 +161,10 @@ class Worker:
         self._neighbours = NeighbourFolding(work.faults, context.worker)
 
     def messages(self) -> Iterator[Message]:
-        """Works until there are no more sub-jobs, or one of them could not be read, or it is asked to stop."""
-        # Files are opened by other threads while a wagon runs, which may change the working directory.
+        """Run sub-jobs until none are left, a sub-job cannot be read, or the worker is asked to stop. Yields the
+        messages for the job.
+        """
+        # Other threads open files while a wagon runs, and the wagon may change the working directory.
         set_base_directory(os.getcwd())
         try:
             opened = self._next()
@@ -167,9 +172,10 @@ class Worker:
                 if opened.empty_parts and not opened.share.is_trial:
                     first = opened.subjob.index - opened.share.part
                     yield self._note(EmptyParts(tuple(first + part for part in opened.empty_parts), opened.inputs))
-                not_run = opened.share.stopped | self._failed_before(opened.subjob.index)
-                self._coupling.load(not_run)
                 is_trial, index = opened.share.is_trial, opened.subjob.index
+                failed_before = {name for name, failed_at in self._failed.items() if failed_at < index}
+                not_run = opened.share.stopped | failed_before
+                self._coupling.load(not_run)
                 result = ShareResult(self._coupling.begin(not_run, index, counts_only=is_trial), not_run)
                 yield from self._work_on(opened, result)
                 self._note_failed(opened, result)
@@ -194,9 +200,6 @@ class Worker:
         yield self._note(self._progress)
         yield self._note(self._times())
 
-    def _failed_before(self, index: int) -> frozenset[str]:
-        return frozenset(name for name, failed_at in self._failed.items() if failed_at < index)
-
     def _note_failed(self, opened: OpenSubJob, result: ShareResult) -> None:
         if opened.share.is_trial:
             return
@@ -213,7 +216,7 @@ class Worker:
         return self._ahead.popleft() if self._ahead else None
 
     def _draw_ahead(self, opened: OpenSubJob) -> None:
-        """Opens the next sub-jobs while this one is worked on, unless enough of them are, or two streams."""
+        """Open the next sub-jobs while ``opened`` runs, unless enough sub-jobs, or two streams, are already open."""
         if opened.share.is_lean:
             return
         is_one_stream = all(one.leader == opened.leader for one in self._ahead)
@@ -222,34 +225,35 @@ class Worker:
             self._ahead.extend(() if subjob is None else self._open_with_next(subjob))
 
     def _draw_now(self) -> SubJob | None:
-        """The next sub-job, if it is known."""
+        """Return the next sub-job if it is already known; otherwise None."""
         drawn = self._drawn or self._context.draw_ahead()
         self._drawn = None
         return drawn if isinstance(drawn, SubJob) else None
 
     def _open_with_next(self, subjob: SubJob) -> list[OpenSubJob]:
-        """Opens a sub-job; where its files are far away together with those that come next, as one stream."""
-        share: Share = subjob.payload
+        """Open a sub-job. If its files are remote, the following sub-jobs are opened in the same stream."""
+        share = instance_of(subjob.payload, Share)
         self._locality.learn(share.round_trips)
         together = [subjob]
         while len(together) < share.together and self._is_far(share):
             drawn = self._draw_now()
             if drawn is None:
                 break
-            if not share.can_share_stream(drawn.payload):
+            if not share.can_share_stream(instance_of(drawn.payload, Share)):
                 self._drawn = drawn
                 break
             together.append(drawn)
-        obeys = [self._locality.obey(one.payload.files, share.measures) for one in together]
-        avoided = {location for one in obeys for location in one.avoided}
-        files = (file for one in together for file in one.payload.files)
-        self._locality.prefer_near(files, share.replicas_skipped, avoided)
+        shares = [instance_of(one.payload, Share) for one in together]
+        obeys = [self._locality.obey(one.files, share.measures) for one in shares]
+        if with_replicas := [file for one in shares for file in one.files if file.replicas]:
+            avoided = {location for one in obeys for location in one.avoided}
+            self._locality.prefer_near(with_replicas, share.replicas_skipped, avoided)
         if len(together) == 1:
             return [self._open(subjob, obeys[0])]
         self._context.at(f"opening {share.label}", READING)
         all_opened = [
-            OpenSubJob(one, one.payload, list(one.payload.files), obeys=how, inputs=self._identities(one.payload))
-            for one, how in zip(together, obeys, strict=True)
+            OpenSubJob(one, its, list(its.files), obeys=how, inputs=self._identities(its))
+            for one, its, how in zip(together, shares, obeys, strict=True)
         ]
         sources = [_source_of(file) for one in all_opened for file in one.files]
         staged = next((one.access for one in obeys if one.access != self._work.access), self._work.access)
@@ -262,15 +266,15 @@ class Worker:
         return {} if self._code_check is None else identities_of(share.files)
 
     def _is_far(self, share: Share) -> bool:
-        """Whether files are asked for early, and this sub-job is not one of the last, which others may want."""
+        """Return whether files should be requested early. False for the last sub-jobs, which other workers may need."""
         if share.together == 1:
             return False
-        are_local = {_is_local(one) for one in share.files}
+        are_local = {"://" not in one.opens or one.opens.startswith("file:") for one in share.files}
         links = [one for one in links_chosen(self._work.access) if one.name.startswith("local:") in are_local]
         return any(one.requests_in_flight for one in links)
 
     def _open(self, subjob: SubJob, obeys: Obedience) -> OpenSubJob:
-        share: Share = subjob.payload
+        share = instance_of(subjob.payload, Share)
         self._context.at(f"opening {share.label}", READING)
         inputs = self._identities(share)
         opened = OpenSubJob(subjob, share, list(share.files), leader=subjob.index, obeys=obeys, inputs=inputs)
@@ -289,13 +293,14 @@ class Worker:
                 opened.empty_parts = empty_parts(share, entries_count, borders)
             opened.files = [replace(share.files[0], entry_start=start, entry_stop=stop)]
             if start == stop and not is_new:
-                # Its baskets are in other parts, and a stream over the tree has counted its opening.
+                # There is nothing to read, so no stream is needed. An earlier stream has counted the reads for opening
+                # this tree.
                 return opened
-            # The stream goes on with the open tree.
+            # The stream uses the tree that is already open.
             sources = [replace(opened.tree.source(start, stop), counts_apart=True)]
         else:
             self._kept_tree.forget()
-        # To learn, a stream is opened for each file in turn until one of them has events.
+        # Learning opens a separate stream for each file, until a file has events.
         if not share.learn:
             opened.stream = self._stream(sources, share.branches, length or share.step, obeys.access, share, length)
         return opened
@@ -309,38 +314,33 @@ class Worker:
         share: Share | None = None,
         length: int | None = None,
     ) -> ChunkStream:
-        """``share`` says with how little memory it is read, where it is read alone. Chunks of a file have one length of
-        about ``step`` entries, or the ``length`` that is given.
+        """Open a stream. Chunks of a file have equal lengths of about ``step`` entries, or exactly ``length`` if given.
+        ``share`` determines how much memory to use; None for a stream of several sub-jobs.
         """
         is_lean = share is not None and share.is_lean
         limit_bytes = self._work.memory_limit_bytes
         if share is not None:
             step = max(1, step // share.chunk_divisor)
         with self._clock.during("plan"):
+            # Branches learned from the first file may be missing in other files. A wagon that uses a missing branch
+            # gets an error, unless such files are skipped.
+            learned = [name for name in branches if name not in self._work.named_branches]
             return ChunkStream(
                 sources,
                 list(branches),
-                optional=self._optional(branches),
-                step_size=replace(Step.of(step), is_even=length is None),
+                optional=[] if self._work.skip_bad_files else learned,
+                step_size=replace(ChunkLength.of(step), is_even=length is None),
                 threads=1 if is_lean else self._threads,
                 memory_limit=max(MEMORY_LIMIT_MIN_BYTES, limit_bytes // LEAN_MEMORY_PART) if is_lean else limit_bytes,
-                # Two streams live side by side at the border of two sub-jobs.
+                # At the border between two sub-jobs, two streams are open simultaneously.
                 memory_parts=1 if is_lean else 2,
                 skip_bad_files=self._work.skip_bad_files,
                 allow_missing=self._work.skip_bad_files,
                 access=access,
             )
 
-    def _optional(self, branches: tuple[str, ...]) -> list[str]:
-        """The branches that were learned on the first file. Other files may lack them: a wagon that wants one there
-        gets an error, unless such files are skipped.
-        """
-        if self._work.skip_bad_files:
-            return []
-        return [name for name in branches if name not in self._work.named_branches]
-
     def _work_on(self, opened: OpenSubJob, result: ShareResult) -> Iterator[Message]:
-        """Runs the wagons on all chunks of a sub-job; what stops it is noted in the result."""
+        """Run the wagons on all chunks of a sub-job. Errors and interruptions are recorded in the result."""
         records = ShareRecords(self._context.worker, self._locality, opened.share.files)
         try:
             if opened.failed is not None:
@@ -356,7 +356,7 @@ class Worker:
                 yield from self._work_through(opened, opened.stream, result, records)
         except KeyboardInterrupt:
             result.is_whole, result.interrupted, self._goes_on = False, True, False
-        except Exception as error:  # noqa: BLE001 - it stops the job, which reports it and keeps what is finished
+        except Exception as error:  # noqa: BLE001 - the job reports the error, stops, and keeps finished results
             if isinstance(error, MemoryError) or (opened.share.is_lean and isinstance(error, MemoryLimitError)):
                 self._context.out_of_memory()
             result.is_whole, self._goes_on = False, opened.share.is_trial
@@ -365,9 +365,9 @@ class Worker:
         finally:
             if opened.stream is not None:
                 self._close(opened.stream, records)
-            with self._clock.during("merge"):
-                companions = self._coupling.companions
-                records.companions_done(companions.take_records(), companions.take_missing())
+            if (companions := self._coupling.companions) is not None:
+                with self._clock.during("merge"):
+                    records.companions_done(companions.take_records(), companions.take_missing())
             records.write_into(result)
             result.measures = opened.obeys.records
             result.inputs = unchanged(opened.inputs, self._identities(opened.share)) | records.other_versions
@@ -394,7 +394,8 @@ class Worker:
             self._count(chunk, file)
             del chunk
             if time.monotonic() - self._reported_s > PROGRESS_INTERVAL_S:
-                yield self._note(self._progress_with(stream))
+                self._reported_s = time.monotonic()
+                yield self._note(_with_bytes(self._progress, stream.records()))
 
     def _work_on_chunk(
         self, chunk: Chunk, file: DataFile, result: ShareResult, records: ShareRecords, *, learning: bool
@@ -418,9 +419,11 @@ class Worker:
             return next(chunks, None)
 
     def _learn(self, opened: OpenSubJob, result: ShareResult, records: ShareRecords) -> Iterator[Message]:
-        """Runs the wagons on the first entries with the named branches alone; what they touch is read from there on.
+        """Run the wagons on the first entries while reading only the named branches. Afterwards, all branches that the
+        wagons used are read.
 
-        Leaves in ``opened`` a stream over the entries that follow. A file that is skipped leaves it to the next one.
+        Stores a stream over the following entries in ``opened``. If a file is skipped, learning continues with the next
+        file.
         """
         for position, file in enumerate(opened.files):
             try:
@@ -451,7 +454,7 @@ class Worker:
     def _learn_from(
         self, stream: ChunkStream, file: DataFile, share: Share, result: ShareResult, records: ShareRecords
     ) -> None:
-        """Works through the first entries."""
+        """Run the wagons on all chunks of a stream over the first entries."""
         chunks = iter(stream)
         while True:
             begin_s = time.monotonic() - self._clock.spent(WARM_UP)
@@ -464,11 +467,12 @@ class Worker:
 
     def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         share, touched = opened.share, self._coupling.touched
-        used = {*self._work.named_branches, *share.known_branches, *self._coupling.touched_by_all}
+        used = {*self._work.named_branches, *share.known_branches}.union(*touched.values())
         branches, step = tuple(sorted(used)), share.learned_step
         if step is None:
             with self._clock.during("plan"):
-                read = ReadSizes.of(tree, branches, self._coupling.companion_bytes_per_event)
+                facts = [tree.shape.facts_of(tree.core.find(name)) for name in branches]
+                read = ReadSizes.of(tree, facts, self._coupling.companion_bytes_per_event)
             sizes = chunk_sizes(read, self._work.step_size, self._work.memory_limit_bytes)
             step = sizes.step
             if not share.is_trial or share.only_learns:
@@ -490,14 +494,16 @@ class Worker:
         if rest.entry_start < (rest.entry_stop or 0):
             opened.files.append(rest)
         if opened.files and length is not None:
-            # The next files have chunks of other lengths, and so a stream of their own.
+            # The remaining files have a different chunk length, so they need a separate stream.
             opened.later = later
         else:
             opened.files, length = opened.files + later, None
         opened.stream = self._rest_stream(opened, rest, length) if opened.files else None
 
     def _rest_stream(self, opened: OpenSubJob, rest: DataFile | None = None, length: int | None = None) -> ChunkStream:
-        """A stream over the files of a sub-job in which branches were learned; ``rest`` is that of the open tree."""
+        """Open a stream over the remaining files after learning. ``rest`` is the part of the open tree's file that has
+        not been read.
+        """
         share, sources = opened.share, [_source_of(one) for one in opened.files]
         if opened.tree is not None and rest in opened.files:
             sources[0] = replace(opened.tree.source(rest.entry_start, rest.entry_stop), counts_apart=True)
@@ -521,10 +527,6 @@ class Worker:
             size_bytes_done=self._progress.size_bytes_done + int(share * (file.size_bytes or 0)),
         )
 
-    def _progress_with(self, stream: ChunkStream | StreamPart) -> Progress:
-        self._reported_s = time.monotonic()
-        return _with_bytes(self._progress, stream.records())
-
     def _note(self, value: object) -> Note:
         return Note(value, self._context.worker)
 
@@ -537,7 +539,7 @@ class Worker:
 
 
 def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry | None:
-    """For a sub-job that had less memory than others."""
+    """Return the record of a memory retry if the sub-job ran with less memory; otherwise None."""
     share = opened.share
     if not share.is_lean:
         return None
@@ -547,10 +549,6 @@ def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry | None
 
 def _source_of(file: DataFile) -> Source:
     return Source(file.opens, file.tree, file.entry_start, file.entry_stop)
-
-
-def _is_local(file: DataFile) -> bool:
-    return "://" not in file.opens or file.opens.startswith("file:")
 
 
 def _stops_of(files: Sequence[DataFile]) -> list[int | None]:

@@ -1,1 +1,1 @@
-"""The task of a batch job: it takes units, runs their sub-jobs, and writes the results."""
+"""The task of a batch job: acquires units, runs their sub-jobs, and writes the results."""

@@ -1,7 +1,8 @@
-"""Leases: two tasks do not work on the same unit at a time.
+"""Leases that prevent two tasks from working on the same unit.
 
-A file system that shows files late may let two tasks take a unit. Then the first complete result counts. A process that
-stood still, or that its batch system started again before it was gone, finds its lease with another one: it leaves it.
+On a file system with delayed visibility, two tasks may acquire the same unit. In this case, the first complete result
+counts. If a process was suspended, or restarted by the batch system before the first process had ended, its lease may
+have another holder. The process notices this and does not touch the lease.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from branchline.trains.submitted.submission_folder import write_again, write_fir
 
 @dataclass(frozen=True)
 class Holder:
-    """The holder of a lease: ``task`` is the submitted task, ``attempt`` one of its processes."""
+    """The holder of a lease: ``task`` is the submitted task, ``attempt`` identifies one of its processes."""
 
     task: str
     attempt: str
@@ -28,10 +29,12 @@ class Holder:
 
 
 class Leases:
-    """The leases of one process. A thread renews them until they are released."""
+    """The leases held by one process. A thread renews the leases until they are released."""
 
     def __init__(self, holder: Holder, clock: Path) -> None:
-        """``clock`` is a file of this process on the same file system: its time decides whether a lease is stale."""
+        """Create an empty set of leases. ``clock`` is a file that only this process writes, on the same file system.
+        Its modification time is compared with that of a lease to decide whether the lease is stale.
+        """
         self._holder = holder
         self._content = json.dumps(asdict(holder)).encode()
         self._clock = clock
@@ -43,11 +46,13 @@ class Leases:
 
     @property
     def attempt(self) -> str:
-        """The process that holds them."""
+        """The ID of the process that holds these leases."""
         return self._holder.attempt
 
     def take(self, path: Path) -> bool:
-        """Takes a lease if it is free or stale; returns False if another task has it. Raises StorageError."""
+        """Acquire a lease if it is free or stale. Returns False if another task holds the lease. Raises
+        StorageError.
+        """
         for _ in range(LEASE_TRIES_MAX):
             try:
                 if not write_first(path, self._content):
@@ -57,22 +62,23 @@ class Leases:
                 if not self._is_ours(path):
                     return False
             except FileNotFoundError:
-                continue  # whoever had it released it just now
+                continue  # the holder has just released the lease
             self._held.add(path)
             return True
         return False
 
     def give_back(self, path: Path) -> None:
-        """Releases a lease, so that others may take it."""
+        """Release a lease, so that other tasks can acquire it."""
         with self._lock, suppress(OSError):  # a lease that cannot be removed becomes stale
             self._held.discard(path)
             if _holder(path) == self._holder:
                 path.unlink()
 
     def renew(self) -> None:
-        """Marks all leases as those of a process that lives. One that another process has now is left to it."""
+        """Renew all leases, except leases that another process has acquired."""
         for path in list(self._held):
-            # A lease that is not renewed becomes stale, and the first result counts.
+            # If a lease cannot be renewed, it becomes stale. Another task may then process the unit, and the first
+            # result counts.
             with self._lock, suppress(OSError):
                 if path not in self._held:
                     continue
@@ -84,18 +90,18 @@ class Leases:
                     self._held.discard(path)
 
     def close(self) -> None:
-        """Releases all leases."""
+        """Release all leases."""
         self._ended.set()
         for path in list(self._held):
             self.give_back(path)
 
     def _is_over(self, path: Path) -> bool:
-        """Whether the holder of a lease does not need it any more. What cannot be read is held. Raises
+        """Return whether the holder of a lease no longer needs it. False if the lease cannot be read. Raises
         FileNotFoundError.
         """
         try:
             other = _holder(path)
-            # A batch system starts a task again only when it has ended the one before, or told it to end.
+            # The batch system restarts a task only after ending its previous attempt, or after asking it to end.
             if other is not None and other.task == self._holder.task:
                 return True
             self._clock.touch()
@@ -106,13 +112,13 @@ class Leases:
             return False
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether a lease that was written just now is this process's. Raises FileNotFoundError."""
+        """Return whether this process holds a lease that it has just written. Raises FileNotFoundError."""
         try:
             return _holder(path) == self._holder
         except FileNotFoundError:
             raise
         except OSError:
-            return True  # where another task has it, too, the first result counts
+            return True  # if another task holds the lease too, the first result counts
 
     def _renew(self) -> None:
         while not self._ended.wait(LEASE_INTERVAL_S):
@@ -120,7 +126,7 @@ class Leases:
 
 
 def _holder(path: Path) -> Holder | None:
-    """The holder of a lease; None for a file that names none. Raises OSError."""
+    """Return the holder of a lease; None if the file does not contain a holder. Raises OSError."""
     content = path.read_bytes()
     try:
         return Holder(**json.loads(content))

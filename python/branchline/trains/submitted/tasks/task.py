@@ -1,6 +1,6 @@
 """The process of a task: ``python -m branchline.trains.submitted.tasks.task OUT STEP TASK``.
 
-The exit code is 0 if all of the task's units have a result, else as of `branchline run`.
+The exit code is 0 if all units of the task have a result. Otherwise it is an exit code of `branchline run`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import uuid
 from contextlib import closing, suppress
 from pathlib import Path
 
-from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, exit_with
 from branchline.errors import BranchlineError
 from branchline.jobs.batch.system import batch_system
 from branchline.jobs.interruption import Interruption
+from branchline.jobs.package_versions import require_versions
 from branchline.records.sensors.this_process import host
 from branchline.trains.submitted.finish import finish, is_good, merge
 from branchline.trains.submitted.reports import reports_of_job
@@ -26,7 +27,7 @@ from branchline.trains.submitted.tasks.task_work import UnitWorker
 
 
 def main(words: list[str]) -> int:
-    """Works on a task."""
+    """Run a task, and return the exit code."""
     out, label, task = words
     folder = BatchFolder(Path(out))
     name = f"{label}.{task}"
@@ -34,7 +35,7 @@ def main(words: list[str]) -> int:
     try:
         wait_until_there(folder.out)
         submission = Submission.read(folder)
-        # The dataset may be named from where it was submitted.
+        # Paths in the dataset may be relative to the directory from which the train was submitted.
         with suppress(OSError):
             os.chdir(submission.directory)
         step = StepRecord.read(folder, label)
@@ -42,6 +43,8 @@ def main(words: list[str]) -> int:
         if not nodes:
             return _finish(folder, submission, label)
         if nodes[0].stage > submission.unit_stage:
+            # Sums may also depend on package versions. If this task cannot fold some nodes, a later task folds them.
+            require_versions(submission.code.packages, host())
             for node in nodes:
                 log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")
             return EXIT_OK
@@ -76,24 +79,24 @@ def _finish(folder: BatchFolder, submission: Submission, label: str) -> int:
 
 
 def _is_sent_again(folder: BatchFolder, submission: Submission, label: str) -> bool:
-    """Whether other jobs are to write the results, since something is missing that is tried once more."""
+    """Return whether missing units are retried. In this case, the jobs of the retry write the results."""
     units = to_retry(folder, submission)
     if not units:
         return False
     try:
         if batch_system(submission.system).can_submit_from_nodes:
-            log(f"sent again: {retry(folder, submission, units)} sub-jobs; the last of the new jobs writes the results")
+            log(f"submitted again: {retry(folder, submission, units)} sub-jobs; the last new job writes the results")
             return True
     except BranchlineError as error:
-        log(f"what is missing cannot be sent again: {error}")
+        log(f"missing sub-jobs cannot be submitted again: {error}")
         return False
     with suppress(OSError):
         refused = folder.retry_refused(label).read_text(encoding="utf-8")
-        log(f"what is missing could not be sent again: {refused}")
+        log(f"missing sub-jobs could not be submitted again: {refused}")
         return False
-    log("what is missing is sent again from where the train was submitted")
+    log("missing sub-jobs will be submitted again from the machine that submitted the train")
     return True
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_with(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""A task at work: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
+"""The work of a task: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
 
-Its queue hands out sub-jobs without the wagons whose results the ledger has.
+The task's queue hands out sub-jobs without the wagons whose results are cached.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import cloudpickle
 
+from branchline.base.checks import instance_of
 from branchline.base.limits import UNIT_FIRST_FAILURES_MAX
 from branchline.base.trust import TrustedBytes, from_own_process, unpickle
 from branchline.errors import BadFileError, BranchlineError, StorageError
@@ -43,8 +44,8 @@ from branchline.trains.worker.train_worker import TrainWork
 
 
 class UnitWorker:
-    """Works on the units of a task. ``failed`` are those that came to no result; ``reads`` gets what was read, ``told``
-    has the measures of a control room.
+    """Processes the units of a task. ``failed`` are units without a result. ``reads`` is called with the read records,
+    and ``told`` has the measures of a control room.
     """
 
     def __init__(
@@ -77,14 +78,15 @@ class UnitWorker:
         self.failed: dict[FoldNode, str] = {}
 
     def work(self, units: Iterable[FoldNode], interruption: Interruption) -> None:
-        """Works until all units have a result or failed, or a signal asks to stop."""
+        """Process units until each has a result or has failed, or until a signal asks to stop."""
         left = deque(units)
         while left and not interruption.asked:
             queue = self._queue(left)
             try:
                 self._run(queue, interruption)
-            except Exception as error:  # noqa: BLE001 - it is of the units at work; the others go on
-                # Where no worker lived to ask for a unit, none would for the others.
+            except Exception as error:  # noqa: BLE001 - the running units fail, the others continue
+                # If no worker lived long enough to ask for a unit, workers would not live longer for the remaining
+                # units, so all fail.
                 for unit in list(self._open) or list(left):
                     self._fail(unit, JobError.of(error))
                 left = deque(unit for unit in left if unit not in self.failed)
@@ -107,7 +109,7 @@ class UnitWorker:
     def _begin(self, unit: FoldNode, left: deque[FoldNode]) -> list[int]:
         left.remove(unit)
         if has_result(self._folder, unit, self._submission.id):
-            log(f"{self._label(unit)}: done before")
+            log(f"{self._label(unit)}: already done")
             return []
         if not self._leases.take(self._folder.lease(unit)):
             log(f"{self._label(unit)}: another task works on it")
@@ -115,7 +117,7 @@ class UnitWorker:
         opened = self._open[unit] = _OpenUnit(self._tree.shares_of(unit))
         for node in subjob_nodes(self._tree, unit):
             if has_result(self._folder, node, self._submission.id):
-                with suppress(BadFileError, StorageError):  # it runs again
+                with suppress(BadFileError, StorageError):  # a sub-job with an unreadable result runs again
                     opened.before[node.index] = UnitResult.read(self._folder, node)
         opened.results = {index: one.folded for index, one in opened.before.items()}
         opened.lost = [lost for one in opened.before.values() for lost in one.lost]
@@ -127,7 +129,7 @@ class UnitWorker:
         settings, site = self._plan.settings, self._submission.site
         recovery = Recovery(self._plan.loaded.wagons, queue)
         place = LocalProcesses(
-            site.cpus, (), settings.worker_timeout_s, longest_wait_s(), after_loss=recovery.worker_lost
+            site.cpus, (), settings.worker_timeout_s, longest_wait_s(settings.reading), after_loss=recovery.worker_lost
         )
         work = TrainWork(
             wagons=self._plan.loaded.wagons,
@@ -136,10 +138,11 @@ class UnitWorker:
             memory_limit_bytes=settings.memory_limit_bytes,
             threads=1,
             skip_bad_files=settings.skip_bad_files,
-            access=settings.access,
+            access=settings.reading,
             tables=self._folder.tables,
-            planned_code=None if self._reuse is None else self._reuse.planned_code(ships_modules=True),
+            planned_code=self._submission.code,
             seed=settings.seed,
+            packed=self._submission.wagons,
             compiled_key=self._submission.id,
         )
         self._begin_s = time.time()
@@ -153,13 +156,13 @@ class UnitWorker:
         self._workers_before += site.cpus
 
     def _drawing(self, queue: UnitQueue) -> Draw:
-        """Draws from a queue; each sub-job has the measures that are in force when it is handed out."""
+        """Return a function that draws from a queue, and adds the current measures to each sub-job."""
 
         def draw(spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
             drawn = queue.draw(spot, spots)
             if not isinstance(drawn, SubJob):
                 return drawn
-            return replace(drawn, payload=replace(drawn.payload, measures=self._told.now()))
+            return replace(drawn, payload=replace(instance_of(drawn.payload, Share), measures=self._told.now()))
 
         return draw
 
@@ -176,14 +179,15 @@ class UnitWorker:
                 at = f", at: {why.doing}" if why.doing else ""
                 self._fail_subjob(index, JobError.of(MissingSubJobsError(f"{what}{at}")), queue)
         elif isinstance(message, Finished):
-            self._note_times(message.worker, message.value.times)
+            result = instance_of(message.value, ShareResult)
+            self._note_times(message.worker, result.times)
             if recovery.is_trial(message.index):
                 recovery.trial_finished(message.index)
             else:
                 recovery.finished(message.index)
-                recovery.mark(message.value)
-                self._finished(message.index, message.value, queue)
-                ran = [one for one in message.value.wagons.values() if not one.reused_count]
+                recovery.mark(result)
+                self._finished(message.index, result, queue)
+                ran = [one for one in result.wagons.values() if not one.reused_count]
                 queue.missed(branch for share in ran for branch in share.misses)
         elif isinstance(message.value, EmptyParts):
             queue.empty |= dict.fromkeys(message.value.indices, message.value.inputs)
@@ -219,7 +223,9 @@ class UnitWorker:
             self._close_if_over(unit, opened)
 
     def _fail_subjob(self, index: int, error: JobError, queue: UnitQueue) -> None:
-        """The others of its unit go on, unless all of the first ones failed."""
+        """Record a failed sub-job. The remaining sub-jobs of its unit continue, unless the first few of them all
+        failed.
+        """
         unit = self._unit_of(index)
         opened = self._open.get(unit)
         if opened is None or index in opened.results:
@@ -263,10 +269,10 @@ class UnitWorker:
             self._folder.result(FoldNode(0, index)).unlink(missing_ok=True)
         self._drop(unit)
         self.done += 1
-        log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ', as another task had it'}")
+        log(f"{self._label(unit)}: {folded.events} events{'' if is_first else ' (another task was faster)'}")
 
     def _write_alone(self, unit: FoldNode, opened: _OpenUnit) -> None:
-        """Writes the sub-jobs that are done of a unit of several, each as a result of its own."""
+        """Write the finished sub-jobs of an incomplete unit, each as a separate result."""
         lost = opened.lost
         for node in subjob_nodes(self._tree, unit):
             folded = opened.results.get(node.index)
@@ -276,11 +282,11 @@ class UnitWorker:
                 write_rows(self._folder, node, [opened.rows[node.index]] if node.index in opened.rows else [])
                 UnitResult(node, folded, list(self._spans.values()), lost).write(self._folder, self._submission.id)
             except BranchlineError as error:
-                log(f"the result of sub-job {node.index} is not kept: {error}")
+                log(f"the result of sub-job {node.index} could not be saved: {error}")
             lost = []
 
     def _fail(self, unit: FoldNode, error: JobError) -> None:
-        """The unit has no result, for this reason; those of its sub-jobs that are done are kept."""
+        """Record why a unit has no result. The results of its finished sub-jobs are kept."""
         opened = self._open.get(unit)
         if opened is not None and unit.stage:
             self._write_alone(unit, opened)
@@ -304,7 +310,7 @@ class UnitWorker:
 
 @dataclass
 class _OpenUnit:
-    """What is known of a unit, by sub-job. ``before`` are results that an earlier task left of single sub-jobs."""
+    """The state of a unit in progress, by sub-job. ``before`` are results of single sub-jobs from an earlier task."""
 
     shares: range
     before: dict[int, UnitResult] = field(default_factory=dict)
@@ -315,27 +321,28 @@ class _OpenUnit:
 
     @property
     def is_over(self) -> bool:
-        """Whether all of its sub-jobs came to an end."""
+        """Whether all sub-jobs have finished or failed."""
         return len(self.results) + len(self.failed) == len(self.shares)
 
 
 @dataclass(frozen=True)
 class StoredWork:
-    """The callable of a worker, unpickled only when its modules are at hand."""
+    """The callable of a worker. It is unpickled only after the modules that it needs have been installed."""
 
     sources: StoredSources
     pickled: TrustedBytes
-    #: The versions with which the train was planned.
+    #: Package versions with which the train was planned.
     packages: Mapping[str, str]
 
     def __call__(self, context: Context) -> Iterator[Message]:
         self.sources.install()
-        work: Work = unpickle(self.pickled)
+        work = unpickle(self.pickled, object)
+        assert isinstance(work, Work)
         return work(context)
 
 
 class UnitQueue(SubJobQueue):
-    """Hands out the sub-jobs of units, one unit after the other."""
+    """Hands out the sub-jobs of units, one unit at a time."""
 
     def __init__(
         self,
@@ -364,13 +371,16 @@ class UnitQueue(SubJobQueue):
         self._calls = calls
         self._reuse = reuse
         self._kept = kept
-        #: Parts of files without entries, which need no worker, with the identities of these files.
+        #: Sub-jobs that are parts of files without entries, by index, with the identities of their files. They need no
+        #: worker.
         self.empty: dict[int, dict[str, str]] = {}
-        #: The sub-jobs that were handed out, with what is kept of them.
+        #: Sub-jobs that were handed out, by index, with the cached part of their results.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
 
     def draw(self, _spot: Spot | None = None, _spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
-        """The next sub-job, None at the end. All workers of a task are at one spot."""
+        """Return the next sub-job; None if none are left. Locations are ignored, since all workers of a task are on the
+        same machine.
+        """
         if self._first:
             return self._first.popleft()
         while True:
@@ -385,17 +395,19 @@ class UnitQueue(SubJobQueue):
                 return drawn
 
     def drop(self, unit: FoldNode) -> None:
-        """Hands out nothing more of a unit."""
+        """Stop handing out sub-jobs of a unit."""
         shares = self._tree.shares_of(unit)
         self._indices = deque(index for index in self._indices if index not in shares)
 
     def _drawn(self, index: int) -> SubJob | None:
-        """A sub-job without the wagons whose results are kept; None if they all are, or if there is nothing to read."""
+        """Return a sub-job without the wagons whose results are cached. Returns None if all results are cached, or if
+        the sub-job has no entries.
+        """
         learns = index < self._learned_at_start.shares_count
         branches = self._plan.named_branches if learns else self.branches
         share = self._learned_at_start.share(index, self.shares[index], branches, self.stopped)
         share = replace(share, together=1 if learns else self._together(index, len(self._indices) + 1))
-        # The key is that of the files before they are read.
+        # Compute the key before the files are read, so that changes during reading are noticed.
         key = None if self._reuse is None else self._reuse.key_of(index, share)
         kept = self._kept.of(index, key)
         self.at_work[index] = (share, kept)
@@ -406,7 +418,7 @@ class UnitQueue(SubJobQueue):
             self._calls.reused(index, nothing)
             return None
         if kept is not None and self._reuse is not None:
-            # A wagon may have stopped since.
+            # A wagon without a cached result may have stopped in the meantime.
             missing = kept.missing - self.stopped
             if not missing:
                 self._calls.reused(index, kept.as_result(one.name for one in self._plan.loaded.wagons))
@@ -420,8 +432,11 @@ class UnitQueue(SubJobQueue):
 
 @dataclass(frozen=True)
 class UnitCalls:
-    """What a queue calls: ``begin`` begins a unit and says which of its sub-jobs are to run, ``reused`` takes the
-    result of a sub-job that need not run, ``less`` says how a unit saves memory.
+    """Callbacks of a queue.
+
+    - ``begin`` starts a unit, and returns the indices of the sub-jobs to run.
+    - ``less`` returns how a unit must save memory; None if it need not.
+    - ``reused`` processes the result of a sub-job that need not run.
     """
 
     begin: Callable[[FoldNode], Sequence[int]]
