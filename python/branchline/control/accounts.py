@@ -1,8 +1,8 @@
-"""Accounts, sessions and tokens in the database of a control room. Secrets are stored as hashes.
+"""Accounts, sessions and tokens in a control room's database. Secrets are stored as hashes.
 
-Passwords are hashed with scrypt (RFC 7914), whose cost in time and memory slows down guessing. A user of an OpenID
-Connect provider gets an account at the first login. The Unix user of an account, as whom its trains run on batch
-systems, is never root and never the user of the control room.
+Passwords are hashed with scrypt (RFC 7914), which needs much time and memory and therefore slows down guessing. A user
+of an OpenID Connect provider gets an account at the first login. Trains that an account submits to a batch system run
+as the account's Unix user, which is never root and never the Unix user of the control room.
 """
 
 from __future__ import annotations
@@ -39,35 +39,19 @@ from branchline.control.registry.revisions import CHANGED, CREATED
 from branchline.control.room_errors import ConflictError, DatabaseError, NoSuchEntryError, RefusedError
 from branchline.errors import OptionError
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS outsiders (
-    issuer TEXT NOT NULL, subject TEXT NOT NULL, person TEXT NOT NULL UNIQUE,
-    PRIMARY KEY (issuer, subject)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS unix_users (person TEXT PRIMARY KEY, unix_user TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS people (
-    name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, password TEXT NOT NULL,
-    is_disabled INTEGER NOT NULL DEFAULT 0, made TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS sessions (
-    secret TEXT PRIMARY KEY, person TEXT NOT NULL, began TEXT NOT NULL, ends TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS sessions_of ON sessions (person);
-CREATE TABLE IF NOT EXISTS tokens (
-    number INTEGER PRIMARY KEY, secret TEXT NOT NULL UNIQUE, person TEXT NOT NULL, name TEXT NOT NULL,
-    scope TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, used TEXT NOT NULL DEFAULT '');
-CREATE INDEX IF NOT EXISTS tokens_of ON tokens (person);
-"""
-#: The subject of changes of accounts.
+#: Kind of entry under which the change log lists changes of accounts.
 PERSON = "person"
-# What a token opens: reports of jobs alone, all that can be read, or all that its person may do.
+# Scopes of tokens: send job reports, read everything, or act as the person.
 REPORT, READ, ALL = "report", "read", "all"
 SCOPES = (REPORT, READ, ALL)
-# The columns of a person, and the query for accounts with their provider and Unix user.
+# _PERSON: the columns of a person. _ACCOUNTS: the query for all accounts with their providers and Unix users.
 _PERSON = "people.name, people.role, people.groups, people.is_disabled, people.made"
 _ACCOUNTS = (
-    f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - ours
+    f"SELECT {_PERSON}, coalesce(issuer, ''), coalesce(unix_user, '') FROM people"  # noqa: S608 - constant
     " LEFT JOIN outsiders ON outsiders.person = people.name LEFT JOIN unix_users ON unix_users.person = people.name"
 )
 _UNIX_NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
-# The parameters of scrypt. 2**15 blocks of 8 * 128 bytes: 32 MB and a tenth of a second for each try.
+# Parameters of scrypt. 2**15 blocks of 8 * 128 bytes cost a password guesser 32 MB and a tenth of a second per attempt.
 _N, _R, _P = 2**15, 8, 1
 _MEMORY_BYTES = 2 * 128 * _N * _R
 _SALT_BYTES = 16
@@ -75,9 +59,11 @@ _SALT_BYTES = 16
 
 @dataclass(frozen=True)
 class Account:
-    """A person as they are known here. Times are ISO 8601, UTC. ``issuer`` is the provider of OpenID Connect that knows
-    them, and says their role and groups; empty for somebody with a password. ``unix_user`` is the user of this machine
-    as whom their trains go to batch systems; empty if they go to none.
+    """A person's account. ``made`` is the creation time (ISO 8601, UTC).
+
+    ``issuer`` is the OpenID Connect provider that sets the role and groups; it is empty for an account with a password.
+    ``unix_user`` is the local user under which the person's trains are submitted to batch systems; it is empty if the
+    person may not submit trains to batch systems.
     """
 
     name: str
@@ -90,13 +76,13 @@ class Account:
 
     @property
     def person(self) -> Person:
-        """Who it is for the rest."""
+        """The name, role and groups of this account, for permission checks."""
         return Person(self.name, self.role, self.groups)
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token of somebody, without its secret."""
+    """A person's API token, without the secret."""
 
     number: int
     name: str
@@ -108,7 +94,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Login:
-    """Somebody who is known, and what they may do by the way in which they came: one of SCOPES."""
+    """An authenticated person, and the scope of the person's session or token (one of SCOPES)."""
 
     person: Person
     scope: str = ALL
@@ -116,8 +102,9 @@ class Login:
 
 @dataclass(frozen=True)
 class Outsider:
-    """Somebody as a provider knows them: ``subject`` is theirs for ever at ``issuer``. ``name`` is the one that they
-    should have here; ``role`` and ``groups`` are those of now.
+    """A user of an OpenID Connect provider. ``issuer`` and ``subject`` identify the user permanently.
+
+    ``name`` is the account name that the user prefers. ``role`` and ``groups`` are the values at the current login.
     """
 
     issuer: str
@@ -128,13 +115,13 @@ class Outsider:
 
 
 class Accounts:
-    """The accounts of a control room; its methods may be called by several threads at once, and raise DatabaseError."""
+    """The accounts of a control room. Thread-safe. All methods may raise DatabaseError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add(self, account: Account, password: str, who: str) -> None:
-        """Makes an account. Raises OptionError, ConflictError if there is one with this name."""
+        """Create an account. Raises OptionError, and ConflictError if the name is taken."""
         self._check(account)
         check_password(password)
         kept = hashed(password)
@@ -145,58 +132,65 @@ class Accounts:
                     "INSERT INTO people (name, role, groups, password, made) VALUES (?, ?, ?, ?, ?)", values
                 )
             except sqlite3.IntegrityError:
-                raise ConflictError(f"there is an account {account.name} already") from None
+                raise ConflictError(f"account {account.name} already exists") from None
             _keep_unix_user(connection, account)
             _note(connection, who, None, account)
 
     def change(self, account: Account, who: str) -> None:
-        """Gives somebody another role or other groups, or disables them, which ends their sessions. The last
-        administrator stays one. Raises OptionError, NoSuchEntryError, ConflictError, and RefusedError for a role that a
-        provider says.
+        """Change an account's role, groups or Unix user, or disable the account, which ends its sessions.
+
+        Raises OptionError for invalid values, NoSuchEntryError for an unknown account, ConflictError if no
+        administrator would remain, and RefusedError if an OpenID Connect provider sets the role and groups.
         """
         self._check(account)
         with self._database.writing() as connection:
             before = _found(connection, account.name)
             if before.issuer and (before.role, before.groups) != (account.role, account.groups):
-                what = f"the role and the groups of {account.name} are those that {before.issuer} says"
-                raise RefusedError(what, hint="change them there; they hold from the next login on")
+                what = f"{before.issuer} sets the role and the groups of {account.name}"
+                raise RefusedError(what, hint="change them there; the change takes effect at the next login")
             values = (account.role, json.dumps(account.groups), account.is_disabled, account.name)
             connection.execute("UPDATE people SET role = ?, groups = ?, is_disabled = ? WHERE name = ?", values)
             query = "SELECT count(*) FROM people WHERE role = 'administrator' AND NOT is_disabled"
             was_administrator = before.role == ADMINISTRATOR and not before.is_disabled
             if was_administrator and connection.execute(query).fetchone() == (0,):
-                raise ConflictError(f"{account.name} is the last administrator", hint="make another one first")
+                hint = "make another account an administrator first"
+                raise ConflictError(f"{account.name} is the last administrator", hint=hint)
             _keep_unix_user(connection, account)
             if account.is_disabled:
                 connection.execute("DELETE FROM sessions WHERE person = ?", (account.name,))
             _note(connection, who, before, account)
 
     def set_password(self, name: str, password: str, who: str) -> None:
-        """Changes a password, which ends all sessions of the person. Raises OptionError, NoSuchEntryError, and
-        RefusedError for somebody who logs in by a provider.
+        """Change a person's password, which ends all sessions of the person.
+
+        Raises OptionError for an invalid password, NoSuchEntryError for an unknown account, and RefusedError for an
+        account that logs in through an OpenID Connect provider.
         """
         check_password(password)
         kept = hashed(password)
         with self._database.writing() as connection:
             account = _found(connection, name)
             if account.issuer:
-                raise RefusedError(f"{name} has no password here, and logs in by {account.issuer}")
+                raise RefusedError(f"{name} logs in through {account.issuer} and has no password here")
             connection.execute("UPDATE people SET password = ? WHERE name = ?", (kept, name))
             connection.execute("DELETE FROM sessions WHERE person = ?", (name,))
             _note(connection, who, account, account)
 
     def accounts(self) -> list[Account]:
-        """All of them, by name."""
+        """Return all accounts, sorted by name."""
         with self._database.reading() as connection:
             return [_account(row) for row in connection.execute(f"{_ACCOUNTS} ORDER BY name")]
 
     def account(self, name: str) -> Account:
-        """The one of somebody. Raises NoSuchEntryError."""
+        """Return a person's account. Raises NoSuchEntryError for an unknown name."""
         with self._database.reading() as connection:
             return _found(connection, name)
 
     def unix_user_of(self, name: str) -> str:
-        """The user of this machine as whom trains of somebody go to batch systems; empty without one."""
+        """Return the local user under which a person's trains are submitted to batch systems.
+
+        Returns an empty string if the account has no such user or is disabled.
+        """
         with self._database.reading() as connection:
             found = _find(connection, name)
         return "" if found is None or found.is_disabled else found.unix_user
@@ -207,7 +201,7 @@ class Accounts:
             unix_user(account.unix_user, self._database.path.stat().st_uid)
 
     def has_password(self, name: str, password: str) -> bool:
-        """Whether this is the password of an account that is not disabled; takes the same time for unknown names."""
+        """Whether the password is correct and the account is enabled. Takes equally long for unknown names."""
         kept, is_disabled = self._password(name)
         return is_password(password, kept) and not is_disabled
 
@@ -217,21 +211,25 @@ class Accounts:
         return ("", False) if row is None else (row[0], bool(row[1]))
 
     def log_in(self, name: str, password: str) -> str | None:
-        """The secret of a new session; None for a wrong name or password, or a disabled account, in the same time."""
+        """Start a session and return its secret. Returns None for a wrong name or password, or a disabled account.
+
+        Success and failure take equally long.
+        """
         kept, is_disabled = self._password(name)
         if not is_password(password, kept) or is_disabled:
             return None
         with self._database.writing() as connection:
-            # It takes a while to check a password, and it may have been changed since.
+            # The password may have changed while the slow check ran.
             query = "SELECT 1 FROM people WHERE name = ? AND password = ? AND NOT is_disabled"
             if connection.execute(query, (name, kept)).fetchone() is None:
                 return None
             return _new_session(connection, name, timedelta(days=SESSION_DAYS))
 
     def log_in_outsider(self, outsider: Outsider) -> str:
-        """The secret of a new session of somebody whom a provider has let in. Their account is made at the first time;
-        role and groups are those that the provider says now. Raises OptionError, and RefusedError for somebody who is
-        disabled.
+        """Start a session for a user whom an OpenID Connect provider has authenticated. Return the session's secret.
+
+        The first login creates the account; each login updates the account's role and groups. Raises OptionError for an
+        invalid account, and RefusedError for a disabled account.
         """
         with self._database.writing() as connection:
             name = account_name(connection, outsider)
@@ -239,7 +237,7 @@ class Accounts:
             _check_account(account)
             before = _find(connection, name)
             if before is not None:
-                # That of the machine is no business of the provider.
+                # Keep the Unix user: the OpenID Connect provider does not know the users of this machine.
                 account = replace(account, unix_user=before.unix_user)
             if before is None:
                 query = "INSERT INTO people (name, role, groups, password, made) VALUES (?, ?, ?, '', ?)"
@@ -254,23 +252,26 @@ class Accounts:
             return _new_session(connection, name, timedelta(hours=OUTSIDER_SESSION_HOURS))
 
     def log_out(self, secret: str) -> None:
-        """Ends a session."""
+        """End a session."""
         with self._database.writing() as connection:
             connection.execute("DELETE FROM sessions WHERE secret = ?", (_hash(secret),))
 
     def of_session(self, secret: str) -> Login | None:
-        """Who has a session."""
+        """Return a session's login; None if the session is unknown or expired, or the account is disabled."""
         query = f"SELECT {_PERSON} FROM sessions JOIN people ON name = person WHERE secret = ? AND ends > ?"  # noqa: S608
         with self._database.reading() as connection:
             row = connection.execute(query, (_hash(secret), _now())).fetchone()
         return None if row is None or row[3] else Login(_account(row).person)
 
     def make_token(self, person: Person, name: str, scope: str, days: int) -> str:
-        """The secret of a new token of somebody, which is shown only now. Raises OptionError."""
+        """Create a token and return its secret, which cannot be retrieved later.
+
+        Raises OptionError for invalid values.
+        """
         if scope not in SCOPES:
-            raise OptionError(f"a token opens {', '.join(SCOPES)}, and not {scope!r:.40}")
+            raise OptionError(f"unknown token scope {scope!r:.40}", hint=f"choose one of {', '.join(SCOPES)}")
         if not 1 <= days <= TOKEN_DAYS_MAX:
-            raise OptionError(f"a token is good for 1 to {TOKEN_DAYS_MAX} days, and not {days}")
+            raise OptionError(f"a token must be valid for 1 to {TOKEN_DAYS_MAX} days, got {days}")
         checked_name("the name of a token", name)
         secret = f"bl_{secrets.token_urlsafe(32)}"
         now = datetime.now(UTC)
@@ -278,7 +279,7 @@ class Accounts:
             connection.execute("DELETE FROM tokens WHERE ends < ?", (_text(now),))
             [count] = connection.execute("SELECT count(*) FROM tokens WHERE person = ?", (person.name,)).fetchone()
             if count >= TOKENS_OF_PERSON_MAX:
-                raise OptionError(f"{person.name} has {count} tokens", hint="revoke some")
+                raise OptionError(f"{person.name} already has {count} tokens, the maximum", hint="revoke some")
             ends = _text(now + timedelta(days=days))
             connection.execute(
                 "INSERT INTO tokens (secret, person, name, scope, made, ends) VALUES (?, ?, ?, ?, ?, ?)",
@@ -287,23 +288,23 @@ class Accounts:
         return secret
 
     def revoke_token(self, person: Person, number: int) -> None:
-        """Ends a token of somebody. Raises NoSuchEntryError."""
+        """Revoke a person's token. Raises NoSuchEntryError if the person has no token ``number``."""
         with self._database.writing() as connection:
             done = connection.execute("DELETE FROM tokens WHERE number = ? AND person = ?", (number, person.name))
             if not done.rowcount:
                 raise NoSuchEntryError(f"{person.name} has no token {number}")
 
     def tokens(self, person: Person) -> list[Token]:
-        """The tokens of somebody, the newest first."""
+        """Return a person's valid tokens, newest first."""
         query = "SELECT number, name, scope, made, ends, used FROM tokens WHERE person = ? AND ends > ? ORDER BY 1 DESC"
         with self._database.reading() as connection:
             return [Token(*row) for row in connection.execute(query, (person.name, _now()))]
 
     def of_token(self, secret: str) -> Login | None:
-        """Who has a token, and what it opens."""
+        """Return a token's login; None if the token is unknown or expired, or the account is disabled."""
         now = datetime.now(UTC)
         query = (
-            f"SELECT {_PERSON}, scope, used FROM tokens JOIN people ON people.name = person"  # noqa: S608 - ours
+            f"SELECT {_PERSON}, scope, used FROM tokens JOIN people ON people.name = person"  # noqa: S608 - constant
             " WHERE secret = ? AND ends > ?"
         )
         with self._database.reading() as connection:
@@ -311,9 +312,9 @@ class Accounts:
         if row is None or row[3]:
             return None
         *account, scope, used = row
-        # Each report would be a write otherwise.
+        # Update the time of last use rarely, since otherwise each report would cause a write.
         if not used or (now - datetime.fromisoformat(used)).total_seconds() > USED_NOTED_S:
-            # It can be noted the next time: whoever looks what is wrong with the disk is let in.
+            # A full disk must not lock out the people who investigate the full disk.
             with suppress(DatabaseError), self._database.writing() as connection:
                 connection.execute("UPDATE tokens SET used = ? WHERE secret = ?", (_text(now), _hash(secret)))
         return Login(_account(account).person, scope)
@@ -322,18 +323,18 @@ class Accounts:
 def _check_account(account: Account) -> None:
     checked_name("the name of an account", account.name)
     if account.role not in ROLES:
-        raise OptionError(f"there is no role {account.role!r:.40}", hint=", ".join(ROLES))
+        raise OptionError(f"unknown role {account.role!r:.40}", hint=f"choose one of {', '.join(ROLES)}")
     if len(account.groups) > GROUPS_OF_PERSON_MAX:
-        raise OptionError(f"a person is in up to {GROUPS_OF_PERSON_MAX} groups")
+        raise OptionError(f"a person can be in at most {GROUPS_OF_PERSON_MAX} groups, got {len(account.groups)}")
     for one in account.groups:
         checked_name("the name of a group", one)
 
 
 def account_name(connection: sqlite3.Connection, one: Outsider) -> str:
-    """The name of their account, which stays the same; a free one if they come for the first time.
+    """Return the permanent account name of an OpenID Connect user. The first login chooses and stores a free name.
 
-    A name is not free if an account has it or anything that was ever registered belongs to it: at many providers
-    people choose their names, and a name must not bring what was another's.
+    A name is taken if an account has the name, or if any entry was ever registered under the name. Many providers let
+    users choose their names, and a chosen name must not give access to another person's entries.
     """
     query = "SELECT person FROM outsiders WHERE issuer = ? AND subject = ?"
     row = connection.execute(query, (one.issuer, one.subject)).fetchone()
@@ -347,18 +348,18 @@ def account_name(connection: sqlite3.Connection, one: Outsider) -> str:
 
 
 def _is_taken(connection: sqlite3.Connection, name: str) -> bool:
-    """Names that differ by case alone look the same to people."""
+    """Whether an account name is taken. Ignores case, since names that differ only by case look alike."""
     has_account = connection.execute("SELECT 1 FROM people WHERE lower(name) = lower(?)", (name,)).fetchone()
     if has_account is not None:
         return True
-    # Addresses begin with the owner; "0" follows "/" in ASCII. Changes keep what was removed.
+    # Entry names begin with the owner and "/"; "0" follows "/" in ASCII. The change log also lists removed entries.
     begin, end = f"{name}/", f"{name}0"
     query = "SELECT 1 FROM changes WHERE (address >= ? AND address < ?) OR who = ? LIMIT 1"
     return connection.execute(query, (begin, end, name)).fetchone() is not None
 
 
 def _new_session(connection: sqlite3.Connection, name: str, span: timedelta) -> str:
-    """The secret of a new session; of too many the oldest end."""
+    """Start a session and return its secret. Ends the person's oldest sessions above SESSIONS_OF_PERSON_MAX."""
     secret = secrets.token_urlsafe(32)
     now = datetime.now(UTC)
     connection.execute("DELETE FROM sessions WHERE ends < ?", (_text(now),))
@@ -380,7 +381,7 @@ def _find(connection: sqlite3.Connection, name: str) -> Account | None:
 def _found(connection: sqlite3.Connection, name: str) -> Account:
     account = _find(connection, name)
     if account is None:
-        raise NoSuchEntryError(f"there is no account {name!r:.80}")
+        raise NoSuchEntryError(f"no account {name!r:.80}")
     return account
 
 
@@ -397,7 +398,7 @@ def _keep_unix_user(connection: sqlite3.Connection, account: Account) -> None:
 
 
 def _note(connection: sqlite3.Connection, who: str, before: Account | None, after: Account) -> None:
-    """Keeps who changed what; the password is no part of it, only that something was changed."""
+    """Add an account change to the change log, without passwords and password hashes."""
     texts = [None if one is None else json.dumps(_plain(one)) for one in (before, after)]
     connection.execute(
         "INSERT INTO changes (at, who, subject, address, action, before, after) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -412,7 +413,7 @@ def _plain(account: Account) -> dict[str, object]:
 
 
 def _hash(secret: str) -> str:
-    # Secrets are random and long: no slow hash is needed.
+    # A fast hash is enough, because secrets are long and random.
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -425,38 +426,43 @@ def _text(moment: datetime) -> str:
 
 
 def unix_user(name: str, *refused: int) -> pwd.struct_passwd:
-    """A user of this machine. ``refused`` are numbers of users that nobody may be, as the one that the server runs as.
-    Raises OptionError.
+    """Look up a local user.
+
+    Raises OptionError for an unknown user, root, the server's own user, and users whose IDs are in ``refused``.
     """
     if not _UNIX_NAME.fullmatch(name):
-        what = f"{name!r:.80} is no name of a Unix user"
-        raise OptionError(what, hint="small letters, digits, - and _, beginning with a letter or _")
+        what = f"invalid name of a Unix user {name!r:.80}"
+        raise OptionError(what, hint="use lowercase letters, digits, - and _, starting with a letter or _")
     try:
         found = pwd.getpwnam(name)
     except KeyError:
-        raise OptionError(f"this machine has no user {name}", hint="make it first, as on the nodes") from None
+        hint = "create it first, with the same name as on the nodes"
+        raise OptionError(f"this machine has no user {name}", hint=hint) from None
     if found.pw_uid == 0:
-        raise OptionError(f"{name} is root, and code of people never runs as root")
+        raise OptionError(f"{name} is root, and user code never runs as root")
     if found.pw_uid in (os.geteuid(), *refused):
-        raise OptionError(f"{name} is the user of the control room itself, and code of people never runs as that")
+        raise OptionError(f"{name} is the user of the control room, and user code never runs as that user")
     return found
 
 
 def check_password(password: str) -> None:
-    """Raises OptionError for one that is too short or too long."""
+    """Raise OptionError for a password that is too short or too long."""
     if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
-        what = f"a password has {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
-        raise OptionError(what, hint="take a few words")
+        what = f"a password must have {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
+        raise OptionError(what, hint="use a few words")
 
 
 def hashed(password: str) -> str:
-    """The hash of a password with all that is needed to check it: ``scrypt$n$r$p$salt$hash``."""
+    """Hash a password. The result has the form ``scrypt$n$r$p$salt$hash``, with all parameters for a later check."""
     salt = secrets.token_bytes(_SALT_BYTES)
     return "$".join(["scrypt", str(_N), str(_R), str(_P), _base64(salt), _base64(_scrypt(password, salt, _N, _R, _P))])
 
 
 def is_password(password: str, kept: str) -> bool:
-    """Whether a password is the one of a hash; it takes as long where ``kept`` is empty, as for an unknown name."""
+    """Whether a password matches the hash ``kept``.
+
+    ``kept`` is empty for an unknown name; the check then takes as long as for a known name.
+    """
     if len(password) > PASSWORD_CHARACTERS_MAX:
         return False
     _, n, r, p, salt, expected = (kept or _NOBODY).split("$")

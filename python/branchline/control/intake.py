@@ -1,7 +1,7 @@
-"""Stores the reports of jobs: each batch once, completely or not at all.
+"""Store job reports. Each batch of reports is stored exactly once and atomically.
 
-Batches that arrive at the same time share one transaction, since most of the cost of a batch is the wait for the disk.
-The final record of a job is added to the sums of the hour in which it ended.
+Batches that arrive at the same time share one transaction, because storing a batch mostly waits for the disk. A job's
+final record is added to the hourly sums of the hour in which the job ended.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ from branchline.control.job_notes import note_record
 from branchline.control.reports.periods import LOCAL, buckets_of, note_places, text_of
 from branchline.control.reports.tables import keep_blob, packed, shown_name, unpacked
 from branchline.records.sending.message import TRACE, TRAIN, JobIdentity, ReportBatch
-from branchline.records.sensors.record import RUNNING, JobRecord, SiteReading
+from branchline.records.sensors.record import RUNNING, JobRecord
 from branchline.records.sensors.status import TrainStatus
 
 _JOB = re.compile(r"[0-9a-f]{32}")
-# JSON represents whole numbers exactly up to this one.
+# Largest integer that all JSON parsers read exactly.
 _NUMBER_MAX = 2**53
 _NEARNESS = (*LOCAL, "elsewhere")
-# Phases in which a worker waits: for data, or for work.
+# Worker phases that count as waiting: "wait" for data, "idle" for work.
 _WAITING = ("wait", "idle")
-# Upserts that add reads to a job's cell, to a sum over jobs, and to an hour of a storage element.
+# Upserts that add reads to a job's cell (_ADD_CELL), to a sum over jobs (_ADD_SUM), and to the hourly sum of a storage
+# element (_ADD_ELEMENT_HOUR).
 _ADD_READS = (
     "DO UPDATE SET files = files + excluded.files, bytes_read = bytes_read + excluded.bytes_read, failures = failures +"
     " excluded.failures, wall_s = wall_s + excluded.wall_s, fetch_s = fetch_s + excluded.fetch_s"
 )
 _CELL_KEY = "job_id, hour, site, element, nearness"
-_ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL_KEY}) {_ADD_READS}"  # noqa: S608 - ours
+_ADD_CELL = f"INSERT INTO cells VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_CELL_KEY}) {_ADD_READS}"  # noqa: S608 - constant
 _SUM_KEY = "size, begin, site, element, nearness"
-_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM_KEY}) {_ADD_READS}"  # noqa: S608 - ours
+_ADD_SUM = f"INSERT INTO sums VALUES ({', '.join('?' * 10)}) ON CONFLICT ({_SUM_KEY}) {_ADD_READS}"  # noqa: S608 - constant
 _ADD_ELEMENT_HOUR = f"INSERT INTO element_hours VALUES ({', '.join('?' * 7)}) ON CONFLICT (hour, element) {_ADD_READS}"  # noqa: S608
-# Upserts that add the final record of a job to the sums of its hour.
+# Upserts that add a job's final record to the sums of the hour in which the job ended, and to the number of ended jobs.
 _ADD_SITE_HOUR = (
     "INSERT INTO site_hours VALUES (?, ?, ?, ?) ON CONFLICT (hour, site) DO UPDATE SET"
     " wall_s = wall_s + excluded.wall_s, waiting_s = waiting_s + excluded.waiting_s"
@@ -79,7 +80,7 @@ class _Request:
 
 
 class Intake:
-    """Takes batches for several threads at once. Whoever comes first takes what the others bring meanwhile, too."""
+    """Stores batches from several threads. The first thread also commits the batches that other threads have queued."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -90,13 +91,14 @@ class Intake:
 
     @property
     def trouble(self) -> str:
-        """Why the last batches could not be taken, which jobs send again; empty if they could."""
+        """The error that prevented storing the last batches; empty on success. Jobs resend unstored batches."""
         return self._trouble
 
     def take(self, batch: ReportBatch, reporter: str = "") -> bool:
-        """Takes a batch, which is on the disk then; False if it was taken before.
+        """Store a batch and wait until the batch is on disk. Returns False if the batch was stored before.
 
-        Raises ValueError for one that no job would send, or whose job somebody else reports, DatabaseError.
+        Raises ValueError for an invalid batch, or if a person other than ``reporter`` reports this job. Raises
+        DatabaseError if the database cannot be written.
         """
         now = datetime.now(UTC)
         own = _Request(checked(batch, now), now, reporter)
@@ -110,7 +112,7 @@ class Intake:
         return bool(own.taken)
 
     def _take_with(self, own: _Request) -> None:
-        """Takes some of what waits, this one among them. Raises DatabaseError."""
+        """Store a request in one transaction with other queued requests. Raises DatabaseError."""
         with self._lock:
             self._waiting.remove(own)
             others = self._waiting[: BATCHES_TOGETHER_MAX - 1]
@@ -121,7 +123,7 @@ class Intake:
         try:
             self._commit([own, *others])
         except BaseException as error:
-            # The fault may be of any of them: this one is taken alone, and each of the others in its own thread.
+            # Any request may be the cause. Retry ``own`` alone, and return the other requests to the queue.
             with self._lock:
                 self._waiting = others + self._waiting
             if not isinstance(error, Exception):
@@ -129,7 +131,7 @@ class Intake:
             self._commit([own])
 
     def _commit(self, requests: Sequence[_Request]) -> None:
-        """Takes all in one transaction; what is refused leaves nothing in it. Answers when all is on the disk."""
+        """Store requests in one transaction that skips refused requests. Set all answers once the data are on disk."""
         try:
             answers = self._answers(requests)
         except Exception as error:
@@ -143,7 +145,7 @@ class Intake:
                 one.taken = answer
 
     def _answers(self, requests: Sequence[_Request]) -> list[bool | ValueError]:
-        """Whether each was taken, or why it is refused."""
+        """Store requests. Return for each request whether its batch was new, or the reason for the refusal."""
         answers: list[bool | ValueError] = []
         with self._database.writing() as connection:
             for one in requests:
@@ -158,29 +160,42 @@ class Intake:
 
 
 def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
-    """The batch with texts that fit, and its time not after now. Raises ValueError for one that no job would send."""
+    """Return a batch with truncated strings and no time after ``now``. Raises ValueError for an invalid batch."""
     check_types(batch)
     identity = batch.identity
     if not _JOB.fullmatch(identity.job):
         raise ValueError("identity.job is not 32 hexadecimal digits")
     if identity.kind not in (TRAIN, TRACE):
-        raise ValueError(f"identity.kind is {identity.kind!r:.40}, and not {TRAIN} or {TRACE}")
+        raise ValueError(f"identity.kind must be {TRAIN} or {TRACE}, got {identity.kind!r:.40}")
     if not 0 <= batch.number < _NUMBER_MAX:
         raise ValueError("the number of the batch is negative or too large")
     if len(batch.files) > BATCH_FILES_MAX or len(batch.sites) > BATCH_SITES_MAX:
-        raise ValueError(f"a batch has up to {BATCH_FILES_MAX} files and {BATCH_SITES_MAX} sites")
+        raise ValueError(f"a batch can have at most {BATCH_FILES_MAX} files and {BATCH_SITES_MAX} sites")
     if not batch.source or len(batch.source) > NAME_LENGTH_MAX:
-        raise ValueError(f"the source of a batch is a text of up to {NAME_LENGTH_MAX} characters")
+        raise ValueError(f"the source of a batch must have 1 to {NAME_LENGTH_MAX} characters")
     for one in batch.sites:
-        _check_amounts("sites", (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s))
+        if any(amount < 0 for amount in (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)):
+            raise ValueError("sites has a negative amount")
         if one.nearness not in _NEARNESS:
-            raise ValueError(f"nearness is {one.nearness!r:.40}, and not one of {', '.join(_NEARNESS)}")
-    # Clocks of jobs differ; a batch of the future counts as of now.
+            raise ValueError(f"nearness must be one of {', '.join(_NEARNESS)}, got {one.nearness!r:.40}")
+    # The clock of the job's machine may be fast.
     made = min(_moment(batch.made, "made"), now)
     started = min(_moment(identity.started, "identity.started"), now)
+    names = {
+        name: shown_name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")
+    }
+    shortened = replace(
+        identity,
+        command=_location(identity.command),
+        out=_location(identity.out),
+        started=_text(started),
+        wagons=[shown_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
+        datasets=[shown_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
+        **names,
+    )
     return replace(
         batch,
-        identity=_shortened(replace(identity, started=_text(started))),
+        identity=shortened,
         made=_text(made),
         sites=[
             replace(one, site=shown_name(one.site), storage_element=shown_name(one.storage_element))
@@ -189,47 +204,32 @@ def checked(batch: ReportBatch, now: datetime) -> ReportBatch:
     )
 
 
-def _shortened(identity: JobIdentity) -> JobIdentity:
-    names = {
-        name: shown_name(getattr(identity, name)) for name in ("name", "user", "host", "site", "place", "branchline")
-    }
-    return replace(
-        identity,
-        command=_location(identity.command),
-        out=_location(identity.out),
-        wagons=[shown_name(one) for one in identity.wagons[:BATCH_SITES_MAX]],
-        datasets=[shown_name(one) for one in identity.datasets[:BATCH_SITES_MAX]],
-        **names,
-    )
-
-
 def _location(text: str) -> str:
     return printable(text)[:LOCATION_LENGTH_MAX]
 
 
-def _check_amounts(what: str, amounts: Sequence[float]) -> None:
-    if any(one < 0 for one in amounts):
-        raise ValueError(f"{what} has a negative amount")
-
-
 def _moment(text: str, what: str) -> datetime:
-    """Raises ValueError for what is no time."""
+    """Parse an ISO 8601 time, by default in UTC. Raises a ValueError that names the field ``what``."""
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError(f"{what} is {text!r:.40}, which is no time of ISO 8601") from None
+        raise ValueError(f"{what} must be a time in ISO 8601, got {text!r:.40}") from None
 
 
 def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime, reporter: str = "") -> bool:
-    """Takes a checked batch inside a transaction; False if it was taken before.
+    """Store a checked batch in an open transaction. Returns False if the batch was stored before.
 
-    Raises ValueError for a job that was forgotten since, for one of too many sources, and for one that somebody else
-    than ``reporter`` reports.
+    Raises ValueError if retention has deleted the job, if the job has too many sources, or if a person other than
+    ``reporter`` reports the job.
     """
     job_id = _job_id(connection, batch.identity, now)
     if reporter:
-        _check_reporter(connection, job_id, reporter)
+        # Only the person who sent a job's first report may send more. The user name in a report is not authenticated.
+        connection.execute("INSERT OR IGNORE INTO job_reporters VALUES (?, ?)", (job_id, reporter))
+        [first] = connection.execute("SELECT person FROM job_reporters WHERE job_id = ?", (job_id,)).fetchone()
+        if first != reporter:
+            raise ValueError("another person reports this job")
     if not _is_new(connection, job_id, batch.source, batch.number):
         return False
     hour = _hour_of(batch.made)
@@ -237,7 +237,13 @@ def take(connection: sqlite3.Connection, batch: ReportBatch, now: datetime, repo
         _take_status(connection, job_id, batch.status, batch.made)
     if batch.sites:
         note_places(connection, job_id, hour, batch.sites)
-        _take_reads(connection, job_id, hour, batch.sites)
+        buckets = buckets_of(hour)
+        for one in batch.sites:
+            values = (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)
+            place = (one.site, one.storage_element, shown_name(one.nearness))
+            connection.execute(_ADD_CELL, (job_id, hour, *place, *values))
+            connection.executemany(_ADD_SUM, [(*bucket, *place, *values) for bucket in buckets])
+            connection.execute(_ADD_ELEMENT_HOUR, (hour, one.storage_element, *values))
     if batch.files:
         connection.execute(
             "INSERT INTO pending (job_id, day, made, taken, rows, content) VALUES (?, ?, ?, ?, ?, ?)",
@@ -254,7 +260,7 @@ def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime
         connection.execute("UPDATE jobs SET seen = ? WHERE id = ?", (_text(now), row[0]))
         return int(row[0])
     if connection.execute("SELECT 1 FROM forgotten_jobs WHERE job = ?", (identity.job,)).fetchone():
-        raise ValueError(f"the job {identity.job} was over, and is no longer kept here")
+        raise ValueError(f"job {identity.job} was deleted here after its retention time")
     plain = to_plain(identity)
     names = ("job", "kind", "name", "command", "user", "host", "site", "place", "out", "started", "branchline")
     made = connection.execute(
@@ -272,16 +278,8 @@ def _job_id(connection: sqlite3.Connection, identity: JobIdentity, now: datetime
     return job_id
 
 
-def _check_reporter(connection: sqlite3.Connection, job_id: int, reporter: str) -> None:
-    """Who reports a job first is the only one who may: what a job says of its user proves nothing."""
-    connection.execute("INSERT OR IGNORE INTO job_reporters VALUES (?, ?)", (job_id, reporter))
-    [first] = connection.execute("SELECT person FROM job_reporters WHERE job_id = ?", (job_id,)).fetchone()
-    if first != reporter:
-        raise ValueError("somebody else reports this job")
-
-
 def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: int) -> bool:
-    """Notes that a number was taken; False if it was before."""
+    """Mark a source's batch number as stored. Returns False if the number was already marked."""
     query = "SELECT next, later FROM sources WHERE job_id = ? AND source = ?"
     row = connection.execute(query, (job_id, source)).fetchone()
     if row is None:
@@ -302,14 +300,20 @@ def _is_new(connection: sqlite3.Connection, job_id: int, source: str, number: in
 
 
 def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatus, made: str) -> None:
-    """The state of a job, unless a later one is known, or how it ended after that."""
-    # Late states are points of the profile nevertheless.
+    """Store a job's state, unless a later state or a later end of the job is known."""
+    # Outdated states still become points of the job's profile.
     connection.execute(
         "INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?, ?)",
         (job_id, max(0.0, status.seconds), status.events, status.bytes_read, status.plain_bytes),
     )
-    _thin(connection, job_id)
-    # A job that had ended and reports later that it runs was resumed.
+    [count] = connection.execute("SELECT count(*) FROM points WHERE job_id = ?", (job_id,)).fetchone()
+    if count > JOB_POINTS_MAX:
+        # Remove every other point of a long profile.
+        query = "SELECT t_s FROM points WHERE job_id = ? ORDER BY t_s"
+        times = [t_s for (t_s,) in connection.execute(query, (job_id,))]
+        gone = [(job_id, t_s) for t_s in times[1:-1:2]]
+        connection.executemany("DELETE FROM points WHERE job_id = ? AND t_s = ?", gone)
+    # A state later than the job's end means that the job was resumed, so clear has_ended.
     changed = connection.execute(
         "UPDATE jobs SET has_ended = 0, made = ?, status = ?, phase = ?, seconds = ?, fraction_done = ?, subjobs = ?,"
         " done = ?, failed = ?, events = ?, bytes_read = ? WHERE id = ? AND made <= ? AND (NOT has_ended OR ended < ?)",
@@ -333,29 +337,10 @@ def _take_status(connection: sqlite3.Connection, job_id: int, status: TrainStatu
         keep_blob(connection, job_id, "state", packed(status.as_dict()))
 
 
-def _thin(connection: sqlite3.Connection, job_id: int) -> None:
-    """Every second point of a long profile goes."""
-    [count] = connection.execute("SELECT count(*) FROM points WHERE job_id = ?", (job_id,)).fetchone()
-    if count > JOB_POINTS_MAX:
-        query = "SELECT t_s FROM points WHERE job_id = ? ORDER BY t_s"
-        times = [t_s for (t_s,) in connection.execute(query, (job_id,))]
-        gone = [(job_id, t_s) for t_s in times[1:-1:2]]
-        connection.executemany("DELETE FROM points WHERE job_id = ? AND t_s = ?", gone)
-
-
-def _take_reads(connection: sqlite3.Connection, job_id: int, hour: str, sites: Sequence[SiteReading]) -> None:
-    buckets = buckets_of(hour)
-    for one in sites:
-        values = (one.files, one.bytes_read, one.failures, one.wall_s, one.fetch_s)
-        place = (one.site, one.storage_element, shown_name(one.nearness))
-        connection.execute(_ADD_CELL, (job_id, hour, *place, *values))
-        connection.executemany(_ADD_SUM, [(*bucket, *place, *values) for bucket in buckets])
-        connection.execute(_ADD_ELEMENT_HOUR, (hour, one.storage_element, *values))
-
-
 def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, made: str) -> None:
-    """The end of a job, unless a later one is known. One of a job that was resumed takes the place of the one before,
-    also in the sums.
+    """Store a job's final record, unless a later record of the job is known.
+
+    The record of a resumed job replaces the earlier record, also in the sums.
     """
     query = "SELECT ended, record FROM jobs LEFT JOIN job_blobs ON job_id = id WHERE id = ?"
     ended, before = connection.execute(query, (job_id,)).fetchone()
@@ -390,7 +375,7 @@ def take_record(connection: sqlite3.Connection, job_id: int, record: JobRecord, 
 
 
 def _add_to_sums(connection: sqlite3.Connection, hour: str, record: JobRecord, sign: Literal[1, -1]) -> None:
-    """Adds a record to the sums of an hour, or takes it out of them."""
+    """Add a record to the sums of an hour if ``sign`` is 1, or subtract the record if ``sign`` is -1."""
     connection.execute(_ADD_ENDED, (shown_name(record.status), sign))
     times: dict[str, list[float]] = {}
     for one in record.worker_phases:

@@ -1,7 +1,7 @@
-"""Metrics of a control room for monitoring systems, and the state of its background parts.
+"""A control room's metrics for monitoring systems, and the last errors of its background tasks.
 
-Names and units follow the conventions of Prometheus: base units, and ``_total`` for counters. Jobs, files and users are
-never labels, since each of them would create a permanent series.
+Names and units follow the Prometheus conventions: base units, and the suffix ``_total`` for counters. Jobs, files and
+users are never labels, since each job, file or user would create a permanent time series.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from branchline.records.sensors.record import RUNNING
 
 # Kinds of metrics.
 COUNTER, GAUGE = "counter", "gauge"
-# Metrics of reads: name, column of the sums, help and unit.
+# Read metrics, each with the metric's name, a column of the table ``sums``, a help text and a unit.
 _CELLS = (
     ("branchline_files_read", "files", "Files that sub-jobs read.", ""),
     ("branchline_read_bytes", "bytes_read", "Compressed bytes that were read.", "bytes"),
-    ("branchline_read_worker_seconds", "wall_s", "Time of files in their workers.", "seconds"),
+    ("branchline_read_worker_seconds", "wall_s", "Wall time of files in workers.", "seconds"),
     ("branchline_fetch_seconds", "fetch_s", "Time of threads inside read calls.", "seconds"),
     ("branchline_replica_failures", "failures", "Replicas that failed.", ""),
 )
@@ -34,7 +34,7 @@ _CELLS = (
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A value, and what it is of."""
+    """A value of a metric for one combination of labels."""
 
     value: float
     labels: dict[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class MetricValue:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric with its readings. ``name`` has no ``_total``; ``unit`` is its end, or empty."""
+    """A metric with its current values. ``name`` lacks the suffix ``_total``, but ends with ``unit`` if not empty."""
 
     name: str
     kind: str
@@ -52,18 +52,21 @@ class Metric:
 
 
 def metrics_of(room: ControlRoom) -> list[Metric]:
-    """All metrics of a room now. Raises DatabaseError."""
+    """Return the current metrics of a control room. Raises DatabaseError."""
     now = datetime.now(UTC)
     with room.reading() as connection:
         found = [*_reads(connection), *_sites(connection), *_jobs(connection, now), *_states(connection)]
         found += _upkeep(connection, room)
     found += [_findings(room), *_disk(room.folder)]
     about = MetricValue(1, {"version": version("branchline")})
-    return [*found, Metric("branchline_build_info", GAUGE, "The version of Branchline that serves this.", [about])]
+    return [*found, Metric("branchline_build_info", GAUGE, "The version of Branchline that runs this server.", [about])]
 
 
 def _reads(connection: sqlite3.Connection) -> Iterator[Metric]:
-    """Reads by site, storage element and distance, since ever; of very many those with most bytes."""
+    """Yield metrics of all-time reads by site, storage element and distance (local or remote).
+
+    Only the METRICS_CELLS_MAX combinations with the most bytes are included.
+    """
     columns = ", ".join(f"total({column})" for _, column, _, _ in _CELLS)
     rows = connection.execute(
         f"SELECT site, element, nearness IN (?, ?), {columns} FROM sums WHERE size = ? GROUP BY 1, 2, 3"  # noqa: S608
@@ -76,7 +79,7 @@ def _reads(connection: sqlite3.Connection) -> Iterator[Metric]:
         readings = [MetricValue(row[index], own) for row, own in zip(shown, labels, strict=True)]
         yield Metric(name, COUNTER, text, readings, unit)
     left = MetricValue(len(rows) - len(shown))
-    yield Metric("branchline_places_left_out", GAUGE, "Places with too few bytes to have series of their own.", [left])
+    yield Metric("branchline_places_left_out", GAUGE, "Places without series because others read more bytes.", [left])
 
 
 def _sites(connection: sqlite3.Connection) -> Iterator[Metric]:
@@ -95,10 +98,10 @@ def _jobs(connection: sqlite3.Connection, now: datetime) -> Iterator[Metric]:
     silent = silent_jobs(connection, now)
     counts |= {SILENT: silent, RUNNING: max(0, counts.get(RUNNING, 0) - silent)}
     readings = [MetricValue(count, {"state": state}) for state, count in sorted(counts.items())]
-    yield Metric("branchline_jobs", GAUGE, "Jobs that are known now.", readings)
+    yield Metric("branchline_jobs", GAUGE, "Jobs in the database.", readings)
     ended = connection.execute("SELECT status, jobs FROM ended_jobs ORDER BY status").fetchall()
     readings = [MetricValue(count, {"state": state}) for state, count in ended]
-    yield Metric("branchline_jobs_ended", COUNTER, "Jobs that have ended, by how.", readings)
+    yield Metric("branchline_jobs_ended", COUNTER, "Ended jobs by final state.", readings)
     [seen] = connection.execute("SELECT max(seen) FROM jobs").fetchone()
     if seen is not None:
         age_s = max(0.0, (now - datetime.fromisoformat(seen)).total_seconds())
@@ -118,14 +121,12 @@ def _findings(room: ControlRoom) -> Metric:
     for one in room.findings.last("day").findings:
         counts[one.kind] = counts.get(one.kind, 0) + 1
     readings = [MetricValue(count, {"kind": kind}) for kind, count in sorted(counts.items())]
-    return Metric("branchline_findings", GAUGE, "What was found wrong in the last day.", readings)
+    return Metric("branchline_findings", GAUGE, "Problems found in the last day.", readings)
 
 
 def _upkeep(connection: sqlite3.Connection, room: ControlRoom) -> Iterator[Metric]:
     [rows] = connection.execute("SELECT ifnull(sum(rows), 0) FROM pending").fetchone()
-    yield Metric(
-        "branchline_waiting_rows", GAUGE, "Rows of files that are not in the history yet.", [MetricValue(rows)]
-    )
+    yield Metric("branchline_waiting_rows", GAUGE, "Rows of files not yet written to the history.", [MetricValue(rows)])
     readings = [MetricValue(int(bool(one.why)), {"part": one.part}) for one in troubles_of(room)]
     yield Metric("branchline_trouble", GAUGE, "1 if the last round of this part failed.", readings)
 
@@ -137,21 +138,25 @@ def _disk(folder: Path) -> Sequence[Metric]:
     return (
         Metric("branchline_database_bytes", GAUGE, "Size of the database.", [MetricValue(size_bytes)], "bytes"),
         Metric(
-            "branchline_disk_free_bytes", GAUGE, "Free space where all is kept.", [MetricValue(free_bytes)], "bytes"
+            "branchline_disk_free_bytes",
+            GAUGE,
+            "Free space on the disk of the control room.",
+            [MetricValue(free_bytes)],
+            "bytes",
         ),
     )
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """A part of the control room, and why its last round failed; empty if it did not."""
+    """A background task of the control room. ``why`` is the error of the task's last run, empty on success."""
 
     part: str
     why: str = ""
 
 
 def troubles_of(room: ControlRoom) -> list[Trouble]:
-    """All parts, with their troubles."""
+    """Return all background tasks with the errors of their last runs."""
     plans = "; ".join(f"{address}: {why}" for address, why in sorted(room.plans.troubles.items()))
     return [
         Trouble("upkeep", room.upkeep.trouble),

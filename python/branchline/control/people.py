@@ -1,4 +1,4 @@
-"""People: who they are, and what they may do."""
+"""Roles of people and their permissions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from branchline.control.room_errors import RefusedError
 
-# A physicist changes what is theirs, an operator also what is others' and runs trains, an administrator manages people.
+# Roles. Physicists change their own entries. Operators also change other people's entries and approve trains.
+# Administrators can do everything that operators can, and also manage people.
 PHYSICIST, OPERATOR, ADMINISTRATOR = "physicist", "operator", "administrator"
 ROLES = (PHYSICIST, OPERATOR, ADMINISTRATOR)
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who is logged in. ``groups`` are those that the person belongs to."""
+    """A logged-in person, with role and groups."""
 
     name: str
     role: str = PHYSICIST
@@ -21,18 +22,18 @@ class Person:
 
     @property
     def is_operator(self) -> bool:
-        """Whether this person may do what operators may."""
+        """Whether this person has operator permissions."""
         return self.role in (OPERATOR, ADMINISTRATOR)
 
     def owns(self, owner: str) -> bool:
-        """Whether this person may change what belongs to ``owner``."""
+        """Whether this person may change the entries of the person ``owner``."""
         return self.name == owner or self.is_operator
 
     def has_part_in(self, owner: str, group: str) -> bool:
-        """Whether it belongs to this person, to a group of theirs, or they are an operator."""
+        """Whether this person may change an entry of ``owner``, or is a member of the entry's group ``group``."""
         return self.owns(owner) or (group != "" and group in self.groups)
 
     def check_owns(self, owner: str) -> None:
-        """Raises RefusedError unless this person may change what belongs to ``owner``."""
+        """Raise RefusedError unless this person may change the entries of the person ``owner``."""
         if not self.owns(owner):
-            raise RefusedError(f"{self.name} may not change what belongs to {owner}", hint="ask them or an operator")
+            raise RefusedError(f"{self.name} may not change entries of {owner}", hint="ask them or an operator")

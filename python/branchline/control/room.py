@@ -1,4 +1,4 @@
-"""A control room: a directory with all that jobs reported, and with wagons and datasets."""
+"""The control room: a directory with job reports, wagons, datasets, trials, plans and trains."""
 
 from __future__ import annotations
 
@@ -10,38 +10,30 @@ from pathlib import Path
 from typing import Literal
 
 from branchline.base.limits import FILES_PAGE_MAX
-from branchline.control.accounts import TABLES as ACCOUNT_TABLES
 from branchline.control.accounts import Accounts
 from branchline.control.database import Database
 from branchline.control.findings.finder import Finder
 from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.queries import file_groups, files_page
 from branchline.control.intake import Intake
-from branchline.control.job_notes import TABLES as NOTE_TABLES
-from branchline.control.measures import TABLES as MEASURE_TABLES
 from branchline.control.measures import Measures
-from branchline.control.plans.plan_store import TABLES as PLAN_TABLES
 from branchline.control.plans.plans import Plans
 from branchline.control.registry.git_sources import GitSources
-from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.reports.jobs import FilesPage, JobDetails, JobQuery, JobsPage, job_details, jobs_page
 from branchline.control.reports.readings import Cost, ElementHour, FileGroup, Period, SiteElementTable
 from branchline.control.reports.reads import element_days, element_hours, site_table, user_costs, wagon_costs
-from branchline.control.reports.tables import JOB_TABLES
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.trains.trains import TABLES as TRAIN_TABLES
 from branchline.control.trains.trains import Trains
-from branchline.control.trials.trials import TABLES as TRIAL_TABLES
 from branchline.control.trials.trials import Trials
 from branchline.control.upkeep import Retention, Upkeep
 from branchline.records.sending.message import ReportBatch
 
 
 class ControlRoom:
-    """An open control room. Its methods may be called by several threads at once.
+    """An open control room. Thread-safe.
 
-    They raise DatabaseError where the directory cannot be used.
+    All methods raise DatabaseError if the directory cannot be read or written.
     """
 
     def __init__(
@@ -51,27 +43,17 @@ class ControlRoom:
         retention: Retention | None = None,
         git: GitSources | None = None,
     ) -> None:
-        """Opens the directory, which is made if it is not there. ``running`` says how code of users runs, by default as
-        the user of this process, between ``trials.start()`` and ``close()``; ``git`` from where it is fetched.
-        Raises DatabaseError if another process has the directory, OptionError for a retention that cannot be.
+        """Open the directory, or create it if missing.
+
+        ``running`` sets how user code runs; by default, user code runs as the user of this process. ``git`` fetches
+        wagon sources from Git repositories. Trials run between ``trials.start()`` and ``close()``. Raises DatabaseError
+        if another process has the directory open, and OptionError for an invalid retention.
         """
         retention, running = retention or Retention(), running or CodeRunning()
         retention.check()
         folder = folder.absolute()
         self.folder = folder
-        self._database = Database(
-            folder,
-            (
-                JOB_TABLES,
-                NOTE_TABLES,
-                ACCOUNT_TABLES,
-                REGISTRY_TABLES,
-                TRIAL_TABLES,
-                TRAIN_TABLES,
-                PLAN_TABLES,
-                MEASURE_TABLES,
-            ),
-        )
+        self._database = Database(folder)
         try:
             self._history = HistoryFolder(self._database, folder / "history")
         except BaseException:
@@ -99,67 +81,71 @@ class ControlRoom:
         self.upkeep = Upkeep(self._database, self._history, retention)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A connection that reads one state of the database, for those who ask for more than the room gives."""
+        """Open a read transaction on the database, for queries without a method in this class."""
         return self._database.reading()
 
     @property
     def version(self) -> int:
-        """A number that grows with every change."""
+        """A version number that grows with each change of the control room."""
         return self._database.version
 
     def take(self, batch: ReportBatch, reporter: str = "") -> bool:
-        """Takes a batch, which is on the disk then; False if it was taken before. ``reporter`` is whose token it came
-        with, where there are accounts. Raises ValueError for nonsense, and for a job that somebody else reports.
+        """Store a batch and wait until the batch is on disk. Returns False if the batch was stored before.
+
+        ``reporter`` is the person whose token authorized the batch; it is empty if the control room has no accounts.
+        Raises ValueError for an invalid batch, or if a person other than ``reporter`` reports this job.
         """
         return self._intake.take(batch, reporter)
 
     @property
     def intake_trouble(self) -> str:
-        """Why the last batches could not be taken; empty if they could."""
+        """The error that prevented storing the last batches; empty on success."""
         return self._intake.trouble
 
     def jobs(self, query: JobQuery) -> JobsPage:
-        """Some of the jobs. Raises OptionError for an order or a distance that there is not."""
+        """Return a page of jobs. Raises OptionError for an unknown order or distance."""
         with self._database.reading() as connection:
             return jobs_page(connection, query, datetime.now(UTC))
 
     def job(self, job: str) -> JobDetails | None:
-        """One job; None if it never reported."""
+        """Return a job; None if the job has never sent a report."""
         with self._database.reading() as connection:
             return job_details(connection, job, datetime.now(UTC))
 
     def files(self, job: str, first: int = 0, count: int = FILES_PAGE_MAX) -> FilesPage:
-        """Some of the files that a job has read."""
+        """Return a page of the files that a job has read."""
         return files_page(self._history, job, first, count)
 
     def file_groups(self, by: Sequence[str], period: Period) -> list[FileGroup]:
-        """Sums over all rows of files of a period, by some of "site", "storage_element", "host", "store" and "codec",
-        with most bytes first. Takes seconds for ten millions of rows. Raises OptionError.
+        """Return sums over the file reads of a period, grouped by columns. Groups with the most bytes come first.
+
+        ``by`` has any of "site", "storage_element", "host", "store" and "codec". Takes seconds for ten million rows.
+        Raises OptionError for an unknown column or an invalid period.
         """
         return file_groups(self._history, by, period)
 
     def site_table(self, period: Period) -> SiteElementTable:
-        """Sites by storage elements."""
+        """Return reads by site and storage element."""
         with self._database.reading() as connection:
             return site_table(connection, period)
 
     def element_hours(self, period: Period) -> list[ElementHour]:
-        """Storage elements over time."""
+        """Return reads by hour and storage element."""
         with self._database.reading() as connection:
             return element_hours(connection, period)
 
     def element_days(self, period: Period) -> list[ElementHour]:
-        """Storage elements over time, by days."""
+        """Return reads by day and storage element."""
         with self._database.reading() as connection:
             return element_days(connection, period)
 
     def costs(self, by: Literal["user", "wagon"], period: Period) -> list[Cost]:
-        """What users or wagons cost, the dearest first."""
+        """Return the costs of all users or all wagons in a period, most expensive first."""
         with self._database.reading() as connection:
             return user_costs(connection, period) if by == "user" else wagon_costs(connection, period)
 
     def close(self) -> None:
-        """Ends what runs, closes it, and lets another process open it."""
+        """Stop the background threads, close the database, and release the lock of the directory."""
         self.findings.stop()
         self.plans.stop()
         self.trains.stop()

@@ -6,15 +6,15 @@ from branchline.errors import BranchlineError
 
 
 class RefusedError(BranchlineError):
-    """The person has no right to do it."""
+    """The person is not allowed to do this, or the control room does not allow it."""
 
 
 class NoSuchEntryError(BranchlineError, LookupError):
-    """There is no such job, wagon, dataset or file."""
+    """A job, wagon, dataset or other entry with this name does not exist."""
 
 
 class ConflictError(BranchlineError):
-    """Somebody else has changed the same meanwhile."""
+    """The current state does not allow this, for example because another person has changed the same entry."""
 
 
 class DatabaseError(BranchlineError, OSError):

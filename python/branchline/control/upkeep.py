@@ -1,11 +1,10 @@
-"""Background work of the control room: retention, compaction of the history, and jobs that stopped reporting.
+"""Background maintenance of the control room: retention, history compaction, and jobs that stopped reporting.
 
-Retention deletes old rows and jobs; sums over jobs are kept.
+Retention deletes old file rows and old jobs, but keeps the sums over jobs.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from branchline.control.job_notes import NOTES
 from branchline.control.reports.jobs import silent_jobs
 from branchline.errors import OptionError
 
-# Tables whose rows are deleted with their job.
+# Tables whose rows belong to a job and are deleted with the job.
 _TABLES = (
     "job_blobs",
     "job_reporters",
@@ -47,8 +46,11 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Retention:
-    """What is kept: rows of files for ``files_days`` after their day, as long as all of them have at most
-    ``files_bytes``; jobs for ``jobs_days`` after their last message, and never less long than their files.
+    """How long data are kept.
+
+    - ``files_days``: rows of file reads are deleted this number of days after the day of the reads.
+    - ``files_bytes``: maximum total size of the history files; the oldest files above this size are deleted earlier.
+    - ``jobs_days``: jobs are deleted this number of days after their last report; at least ``files_days``.
     """
 
     files_days: int = HISTORY_DAYS
@@ -56,17 +58,17 @@ class Retention:
     jobs_days: int = JOBS_DAYS
 
     def check(self) -> None:
-        """Raises OptionError for what cannot be."""
+        """Raise OptionError for invalid values."""
         if not 1 <= self.files_days <= self.jobs_days <= RETENTION_DAYS_MAX:
-            what = f"files cannot be kept for {self.files_days} days and jobs for {self.jobs_days}"
-            hint = f"from 1 to {RETENTION_DAYS_MAX} days, jobs as long as their files or longer"
+            what = f"cannot keep files for {self.files_days} days and jobs for {self.jobs_days}"
+            hint = f"give 1 to {RETENTION_DAYS_MAX} days, for jobs at least as many as for files"
             raise OptionError(what, hint=hint)
         if self.files_bytes < 0:
-            raise OptionError(f"rows of files cannot have {self.files_bytes} bytes", hint="0 or more")
+            raise OptionError(f"the maximum size of file rows must be 0 or more, got {self.files_bytes} bytes")
 
 
 class Upkeep:
-    """A thread that does what is due. What it cannot do it tries again; reports are taken all the while."""
+    """A background thread that runs maintenance tasks when they are due, and retries them after errors."""
 
     def __init__(self, database: Database, folder: HistoryFolder, retention: Retention) -> None:
         self._database = database
@@ -82,14 +84,11 @@ class Upkeep:
 
     @property
     def trouble(self) -> str:
-        """Why the last round failed; empty if it did not."""
+        """The error of the last maintenance run; empty on success."""
         return self._trouble
 
     def tidy(self) -> None:
-        """Writes all rows that wait to files, joins what may be joined, and forgets what is too old.
-
-        Raises BranchlineError.
-        """
+        """Run all maintenance now: write pending rows, merge history files, apply retention. Raises BranchlineError."""
         with self._one_at_a_time:
             now = datetime.now(UTC)
             while write_waiting(self._folder):
@@ -99,7 +98,7 @@ class Upkeep:
             forget(self._folder, self._retention, now)
 
     def close(self) -> None:
-        """Ends the thread, within one group of rows."""
+        """Stop the thread. Waits until the thread has finished its current row group."""
         self._end.set()
         self._thread.join(UPKEEP_END_S)
 
@@ -110,11 +109,16 @@ class Upkeep:
                 self._trouble = ""
             except StoppedError:
                 return
-            except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: rows would wait for ever
+            except Exception as error:  # noqa: BLE001 - an internal error must not end the thread
                 self._trouble = trouble_of(error, "upkeep")
 
     def _round(self, now: datetime) -> None:
-        self._notice_silence(now)
+        # A job becomes silent without a report, so notify pages of a changed number of silent jobs.
+        with self._database.reading() as connection:
+            silent = silent_jobs(connection, now)
+        if silent != self._silent:
+            self._silent = silent
+            self._database.changed()
         with self._one_at_a_time:
             while self._is_due(now) and write_waiting(self._folder):
                 self._check_stop()
@@ -123,14 +127,6 @@ class Upkeep:
             if time.monotonic() - self._forgotten_s >= FORGETTING_PAUSE_S:
                 forget(self._folder, self._retention, now)
                 self._forgotten_s = time.monotonic()
-
-    def _notice_silence(self, now: datetime) -> None:
-        """A job turns silent by doing nothing: pages are told here."""
-        with self._database.reading() as connection:
-            silent = silent_jobs(connection, now)
-        if silent != self._silent:
-            self._silent = silent
-            self._database.changed()
 
     def _is_due(self, now: datetime) -> bool:
         with self._database.reading() as connection:
@@ -147,14 +143,14 @@ class Upkeep:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What was forgotten."""
+    """Numbers of file rows and jobs that retention deleted."""
 
     rows: int = 0
     jobs: int = 0
 
 
 def forget(folder: HistoryFolder, retention: Retention, now: datetime) -> Forgotten:
-    """Forgets what is too old or too much. Raises DatabaseError."""
+    """Apply retention: delete old file rows and old jobs. Raises DatabaseError."""
     rows = _forget_files(folder, retention, now)
     before = (now - timedelta(days=retention.jobs_days)).isoformat(timespec="milliseconds")
     jobs = 0
@@ -164,7 +160,10 @@ def forget(folder: HistoryFolder, retention: Retention, now: datetime) -> Forgot
 
 
 def _forget_files(folder: HistoryFolder, retention: Retention, now: datetime) -> int:
-    """Rows of old days, and of the oldest ones while there are too many bytes."""
+    """Delete the file rows of expired days, and the oldest history files above the size limit.
+
+    Returns the number of deleted rows.
+    """
     first_day = (now - timedelta(days=retention.files_days)).date().isoformat()
     with folder.database.reading() as connection:
         files = connection.execute("SELECT name, day, rows, bytes FROM history_files ORDER BY day DESC").fetchall()
@@ -186,24 +185,24 @@ def _forget_files(folder: HistoryFolder, retention: Retention, now: datetime) ->
 
 
 def _forget_jobs(folder: HistoryFolder, before: str) -> int:
-    """Some jobs that were last seen before a time; their costs are added to those of their users."""
+    """Delete a batch of jobs whose last report came before the time ``before``. Return the number of deleted jobs.
+
+    The costs of deleted jobs stay in the sums by user.
+    """
     with folder.database.writing() as connection:
         query = "SELECT id FROM jobs WHERE seen < ? AND id NOT IN (SELECT job_id FROM pending) ORDER BY seen LIMIT ?"
         ids = connection.execute(query, (before, JOBS_FORGOTTEN_TOGETHER)).fetchall()
-        for one in ids:
-            _forget_job(connection, one)
+        for job_id in ids:
+            connection.execute("INSERT OR IGNORE INTO forgotten_jobs SELECT job FROM jobs WHERE id = ?", job_id)
+            connection.execute(
+                "INSERT INTO forgotten_costs SELECT user, substr(started, 1, 13) || ':00:00+00:00', 1, events,"
+                " bytes_read, ifnull(cpu_s, 0), seconds FROM jobs WHERE id = ? ON CONFLICT (user, started) DO UPDATE"
+                " SET jobs = jobs + 1, events = events + excluded.events,"
+                " bytes_read = bytes_read + excluded.bytes_read, cpu_s = cpu_s + excluded.cpu_s,"
+                " seconds = seconds + excluded.seconds",
+                job_id,
+            )
+            for table in _TABLES:
+                connection.execute(f"DELETE FROM {table} WHERE job_id = ?", job_id)  # noqa: S608 - constant
+            connection.execute("DELETE FROM jobs WHERE id = ?", job_id)
     return len(ids)
-
-
-def _forget_job(connection: sqlite3.Connection, job_id: tuple[int]) -> None:
-    connection.execute("INSERT OR IGNORE INTO forgotten_jobs SELECT job FROM jobs WHERE id = ?", job_id)
-    connection.execute(
-        "INSERT INTO forgotten_costs SELECT user, substr(started, 1, 13) || ':00:00+00:00', 1, events, bytes_read,"
-        " ifnull(cpu_s, 0), seconds FROM jobs WHERE id = ? ON CONFLICT (user, started) DO UPDATE SET jobs = jobs + 1,"
-        " events = events + excluded.events, bytes_read = bytes_read + excluded.bytes_read,"
-        " cpu_s = cpu_s + excluded.cpu_s, seconds = seconds + excluded.seconds",
-        job_id,
-    )
-    for table in _TABLES:
-        connection.execute(f"DELETE FROM {table} WHERE job_id = ?", job_id)  # noqa: S608 - ours
-    connection.execute("DELETE FROM jobs WHERE id = ?", job_id)

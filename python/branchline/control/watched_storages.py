@@ -1,4 +1,4 @@
-"""Storages that are watched by studies again and again: their histories, which lie in the room's directory."""
+"""Storage systems that scheduled studies watch, with their histories from the control room's directory."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from functools import lru_cache
 from pathlib import Path
 
 from branchline.errors import OptionError
-from branchline.lab.studies.history import HISTORY, HistoryPoint, StorageHistory, change_text, histories, verdict
+from branchline.lab.studies.history import HISTORY, HistoryPoint, change_text, histories, verdict
 
-#: The folder with a folder for each schedule.
+#: Folder in the control room's directory that contains a folder for each schedule of studies.
 WATCHED = "watched"
-#: Pages show so many turns; the file has all of them.
+#: Maximum number of study runs per storage on a page. The history file has all runs.
 TURNS_SHOWN = 400
-#: So many schedules are known without reading their files again.
+#: Maximum number of cached schedules.
 SCHEDULES_KEPT = 100
 
 
 @dataclass(frozen=True)
 class WatchedStorage:
-    """A storage, how it is now beside its reference, and its changes in words; ``turns`` are the last ones."""
+    """A watched storage system.
+
+    - ``ratio``: the current time relative to the reference storage; None if unknown.
+    - ``megabytes_per_s``: the current speed; None if unknown.
+    - ``turns_count``: number of study runs in the history; ``turns`` has the last ones.
+    - ``changes``: sentences about changes of the speed.
+    """
 
     storage: str
     ratio: float | None
@@ -31,8 +37,11 @@ class WatchedStorage:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The storages of a schedule, and the verdict for their admins. ``trouble`` says why its history is not read."""
+class WatchSchedule:
+    """The storage systems that a schedule watches, and the verdict for their administrators.
+
+    ``trouble`` says why the history file cannot be read; empty if it can.
+    """
 
     name: str
     storages: list[WatchedStorage] = field(default_factory=list)
@@ -40,31 +49,30 @@ class Schedule:
     trouble: str = ""
 
 
-def schedules(folder: Path) -> list[Schedule]:
-    """All that lie in the directory of a control room."""
+def schedules(folder: Path) -> list[WatchSchedule]:
+    """Return all schedules in a control room's directory."""
     found = sorted(one.parent for one in (folder / WATCHED).glob(f"*/{HISTORY}"))
     return [_schedule(one, (one / HISTORY).stat().st_mtime_ns) for one in found]
 
 
 @lru_cache(SCHEDULES_KEPT)
-def _schedule(folder: Path, changed_ns: int) -> Schedule:
-    """Looking for changes takes a while: it is done once for each turn."""
+def _schedule(folder: Path, changed_ns: int) -> WatchSchedule:
+    """Return a schedule. The result is cached until the history file changes, since the search for changes is slow."""
     del changed_ns
     try:
         found = histories(folder)
     except OptionError as error:
-        return Schedule(folder.name, trouble=str(error))
-    return Schedule(folder.name, [_storage(one) for one in found], verdict(found))
-
-
-def _storage(one: StorageHistory) -> WatchedStorage:
-    changes = [change_text(change) for change in one.changes]
-    return WatchedStorage(
-        one.storage,
-        one.ratio,
-        one.megabytes_per_s,
-        one.failed_part,
-        len(one.points),
-        changes,
-        one.points[-TURNS_SHOWN:],
-    )
+        return WatchSchedule(folder.name, trouble=str(error))
+    storages = [
+        WatchedStorage(
+            one.storage,
+            one.ratio,
+            one.megabytes_per_s,
+            one.failed_part,
+            len(one.points),
+            [change_text(change) for change in one.changes],
+            one.points[-TURNS_SHOWN:],
+        )
+        for one in found
+    ]
+    return WatchSchedule(folder.name, storages, verdict(found))

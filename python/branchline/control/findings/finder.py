@@ -1,4 +1,4 @@
-"""Looks for findings in the background, so that pages show what was found last, and never wait."""
+"""Search for findings in the background, so that pages can show the latest findings without waiting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from branchline.base.limits import FINDINGS_PAUSE_S, FINDINGS_TIME_SHARE
 from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
 from branchline.control.findings.finding import Finding
-from branchline.control.findings.job_findings import black_holes, failed_jobs, failing_replicas, missed_forecasts, tails
+from branchline.control.findings.job_findings import OF_JOBS, missed_forecasts
 from branchline.control.findings.reading import large_reads, slow_round_trips, wrong_locality
 from branchline.control.findings.speed import drifted, slow_places
 from branchline.control.findings.speed_samples import speeds_in
@@ -20,15 +20,17 @@ from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.queries import file_groups
 from branchline.control.reports.readings import Period
 
-#: Periods that are looked at, in days up to now.
+#: Names of the periods that are searched, with their lengths in days. Each period ends now.
 DAYS = {"day": 1, "week": 7, "month": 30}
 _WEEK_BEFORE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Findings:
-    """The findings of a period, most expensive first. ``since`` is the start of the period and ``made`` the time of the
-    search (ISO 8601, UTC; empty before the first search). ``trouble`` is the error of the last search, if any.
+    """The findings of a period, most expensive first.
+
+    ``since`` is the start of the period and ``made`` the search time (ISO 8601, UTC; both empty before the first
+    search). ``trouble`` is the error of the last search; empty on success.
     """
 
     period: str
@@ -39,12 +41,15 @@ class Findings:
 
 
 class Finder:
-    """A thread that looks for findings when something has changed, and seldom enough to cost little."""
+    """A thread that searches for findings whenever the database has changed.
+
+    Pauses between searches limit the fraction of the time in which the thread works.
+    """
 
     def __init__(
         self, database: Database, history: HistoryFolder, forecasts: Callable[[], Mapping[str, float]]
     ) -> None:
-        """``forecasts`` gives the CPU seconds that wagons were forecast to take for an event, by their names."""
+        """``forecasts`` is a function that returns the predicted CPU seconds per event for each wagon name."""
         self._database = database
         self._history = history
         self._forecasts = forecasts
@@ -53,19 +58,19 @@ class Finder:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begins to look."""
+        """Start the search thread."""
         self._thread = threading.Thread(target=self._keep_looking, name="findings of the control room", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, within one round."""
+        """Stop the thread and wait for its end. A running search of one period is completed first."""
         self._end.set()
         if self._thread is not None:
             self._thread.join()
 
     @property
     def trouble(self) -> str:
-        """In which periods it could not be looked for the last time, and why; empty if in all it could."""
+        """The errors of the last searches, each with the affected periods; empty if all searches succeeded."""
         periods: dict[str, list[str]] = {}
         for period, found in self._found.items():
             if found.trouble:
@@ -77,7 +82,7 @@ class Finder:
         return self._found[period]
 
     def look(self, period: str, now: datetime | None = None) -> Findings:
-        """Looks now. Raises DatabaseError."""
+        """Search a period now. Store and return the findings. Raises DatabaseError."""
         now = now or datetime.now(UTC)
         since = now - timedelta(days=DAYS[period])
         span = Period(_text(since), _text(now + timedelta(hours=1)))
@@ -88,8 +93,8 @@ class Finder:
             found = [*slow_places(speeds), *wrong_locality(speeds)]
             if DAYS[period] == 1:
                 found += drifted(speeds, speeds_in(connection, Period(_text(since - _WEEK_BEFORE), span.since)))
-            found += [*failing_replicas(connection, span), *black_holes(connection, span)]
-            found += [*tails(connection, span), *failed_jobs(connection, span)]
+            for find in OF_JOBS:
+                found += find(connection, span)
             found += missed_forecasts(connection, span, forecasts)
         found += [*large_reads(groups), *slow_round_trips(groups)]
         found.sort(key=lambda one: -(one.proposal.gain_s.value if one.proposal else 0.0))
@@ -113,18 +118,16 @@ class Finder:
             for period in DAYS:
                 if self._end.is_set():
                     return
-                self._try(period)
-            # What is told here counts as seen: it would be looked for again and again.
+                before = self._found[period]
+                try:
+                    self.look(period)
+                except Exception as error:  # noqa: BLE001 - an internal error is shown and must not end the thread
+                    trouble = trouble_of(error, "findings")
+                    self._keep(Findings(period, before.since, before.made, before.findings, trouble))
+            # Read the version after the search, because storing findings increases the version and must not cause
+            # another search.
             seen = self._database.version
             pause_s = max(FINDINGS_PAUSE_S, (time.monotonic() - began_s) / FINDINGS_TIME_SHARE)
-
-    def _try(self, period: str) -> None:
-        before = self._found[period]
-        try:
-            self.look(period)
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: it is shown
-            trouble = trouble_of(error, "findings")
-            self._keep(Findings(period, before.since, before.made, before.findings, trouble))
 
 
 def _text(moment: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Findings: what is wrong, where, the confidence and the evidence, and what to do about it."""
+"""Data classes of findings. A finding is a problem with its location, estimated size, evidence and remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from branchline.base.quantities import counted, ratio
+from branchline.base.quantities import counted, rate, ratio
 from branchline.control.findings.speed_samples import Speeds
 from branchline.records.diagnosis.remedies import Correction, Estimate
 
@@ -25,13 +25,13 @@ FAILING_REPLICAS = "failing replicas"
 OVER_FORECAST = "outside its forecast"
 DRIFT = "drift"
 MISSING_SUBJOBS = "sub-jobs are missing"
-#: The estimate of a finding that has none.
+#: Default estimate, for findings that have no measured ratio.
 ONCE = Estimate(1.0, 1.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a finding is about; an empty text stands for all."""
+    """The site, storage element, host, wagon or job that has a problem. An empty field matches everything."""
 
     site: str = ""
     storage_element: str = ""
@@ -42,7 +42,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class SeenIn:
-    """What a finding was seen in."""
+    """The numbers of jobs and files on which a finding is based."""
 
     jobs: int = 0
     files: int = 0
@@ -50,10 +50,14 @@ class SeenIn:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is wrong. ``estimate`` is how many times as slow, large or often it is as elsewhere, unless
-    ``unit`` says otherwise. ``evidence`` is the address of the page that shows it, with ``.json`` for scripts;
-    ``compared`` are sentences on what it was compared with. ``p_value`` is the chance to see so much where nothing is
-    wrong; None where no such chance was calculated.
+    """A problem.
+
+    - ``sentence``: a description of the problem.
+    - ``cells``: where the problem was found.
+    - ``estimate``: the size of the problem in ``unit``; for "times", a ratio to other sites or storage elements.
+    - ``evidence``: URL path of the page with the evidence; append ``.json`` for scripts.
+    - ``compared``: sentences about the values with which the estimate was compared.
+    - ``p_value``: probability that chance alone causes a deviation of this size; None if not calculated.
     """
 
     kind: str
@@ -71,21 +75,21 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """The same for the same thing that goes on."""
+        """A key that identifies the same problem in later searches."""
         places = [":".join((one.site, one.storage_element, one.host, one.wagon, one.job)) for one in self.cells]
         return f"{self.kind} {'; '.join(sorted(places))}"
 
 
 def rate_words(speeds: Speeds) -> str:
-    """The typical speed of jobs, and how many there are."""
-    return f"{np.exp(speeds.typical) / 1e6:.3g} MB/s ({counted(speeds.jobs, 'job')}, {counted(speeds.files, 'file')})"
+    """Format the median speed of jobs, with the numbers of jobs and files."""
+    return f"{rate(np.exp(speeds.typical), 1)} ({counted(speeds.jobs, 'job')}, {counted(speeds.files, 'file')})"
 
 
 def times_words(times: Estimate) -> str:
-    """How many times, with the interval."""
+    """Format a ratio with its confidence interval."""
     return f"{ratio(times.value, 1, 2)} times ({ratio(times.low, 1, 2)} to {ratio(times.high, 1, 2)})"
 
 
 def address(**query: str) -> str:
-    """The list of jobs that a finding is about."""
+    """Return the URL path of the page that lists a finding's jobs."""
     return f"/jobs?{urlencode(query)}"

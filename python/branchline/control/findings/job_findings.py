@@ -1,6 +1,6 @@
-"""Findings about jobs and failures: tails, missed forecasts, missing sub-jobs, bad replicas and machines.
+"""Findings about jobs and failures: tails, missed forecasts, missing sub-jobs, failing replicas and bad machines.
 
-A storage element or a machine is reported if it fails more often than all others together.
+A storage element or a machine is reported if its failure rate is significantly higher than the rate of all others.
 """
 
 from __future__ import annotations
@@ -37,51 +37,48 @@ from branchline.control.findings.finding import (
     address,
     times_words,
 )
-from branchline.control.findings.robust_statistics import (
-    MAD_TO_SIGMA,
-    MEDIAN_ERROR,
-    discoveries,
-    p_of_more,
-    share_interval,
-)
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.reports.periods import bounds, text_of
 from branchline.control.reports.readings import Period
+from branchline.lab.statistics import MEDIAN_ERROR, discoveries, p_of_more, proportion, robust_scale
 from branchline.records.diagnosis import remedies
 from branchline.records.diagnosis.remedies import Estimate, avoid_failing, send_again
 
 
 def tails(connection: sqlite3.Connection, period: Period) -> list[Finding]:
-    """Jobs that waited long for a few last processes, those that lost most time first."""
+    """Return findings for jobs with a long wait for their last few processes, sorted by decreasing lost time."""
     rows = connection.execute(
         "SELECT job, name, processes, job_tails.seconds, tail_s, lost_s FROM job_tails JOIN jobs ON jobs.id = job_id"
         " WHERE hour >= ? AND hour < ? AND tail_s >= ? AND tail_s >= ? * job_tails.seconds"
         " ORDER BY lost_s DESC LIMIT ?",
         (*_hours(period), TAIL_LONG_S, TAIL_LONG_SHARE, TAILS_TOLD_MAX),
     )
-    return [_tail_finding(*row) for row in rows]
-
-
-def _tail_finding(job: str, name: str, processes: int, seconds: float, tail_s: float, lost_s: float) -> Finding:
-    share = tail_s / seconds
-    return Finding(
-        TAIL,
-        f"{name or job[:8]} waited {duration(tail_s)} of its {duration(seconds)} for fewer than half of its {processes}"
-        " processes",
-        [Cell(job=job)],
-        SeenIn(1, 0),
-        # Measured, and not estimated.
-        Estimate(share, share, share, 1.0),
-        "of the job's time",
-        evidence=f"/jobs/{job}",
-        compared=[f"{duration(lost_s)} of processes stood still, {percent(lost_s, seconds * processes)} of all"],
-        advice=remedies.LONG_TAIL,
-    )
+    findings = []
+    for job, name, processes, seconds, tail_s, lost_s in rows:
+        share = tail_s / seconds
+        found = Finding(
+            TAIL,
+            f"{name or job[:8]} waited {duration(tail_s)} of its {duration(seconds)} for fewer than half of its"
+            f" {processes} processes",
+            [Cell(job=job)],
+            SeenIn(1, 0),
+            # The fraction is exact, so the interval has zero width.
+            Estimate(share, share, share, 1.0),
+            "of the job's time",
+            evidence=f"/jobs/{job}",
+            compared=[
+                f"processes were idle for {duration(lost_s)}, {percent(lost_s, seconds * processes)} of their time"
+            ],
+            advice=remedies.LONG_TAIL,
+        )
+        findings.append(found)
+    return findings
 
 
 def missed_forecasts(connection: sqlite3.Connection, period: Period, forecasts: Mapping[str, float]) -> list[Finding]:
-    """Wagons that take longer for an event than their trial did. ``forecasts`` are CPU seconds for an event, by their
-    names.
+    """Return findings for wagons that need more CPU time per event than their trials predicted.
+
+    ``forecasts`` has the predicted CPU seconds per event for each wagon name.
     """
     rows = connection.execute(
         "SELECT wagon, events, cpu_s FROM wagon_runs WHERE hour >= ? AND hour < ? AND events >= ? ORDER BY job_id DESC"
@@ -99,8 +96,7 @@ def missed_forecasts(connection: sqlite3.Connection, period: Period, forecasts: 
 def _forecast_finding(wagon: str, runs: list[tuple[int, float]], forecast_s: float) -> Finding:
     logs = np.log([cpu_s / events / forecast_s for events, cpu_s in runs])
     middle = float(np.median(logs))
-    spread = max(USUAL_SCATTER, MAD_TO_SIGMA * float(np.median(np.abs(logs - middle))))
-    error = 1.96 * MEDIAN_ERROR * spread / math.sqrt(len(runs))
+    error = 1.96 * MEDIAN_ERROR * max(USUAL_SCATTER, robust_scale(logs)) / math.sqrt(len(runs))
     times = Estimate(math.exp(middle), math.exp(middle - error), math.exp(middle + error))
     events, cpu_s = sum(one for one, _ in runs), sum(one for _, one in runs)
     return Finding(
@@ -119,32 +115,32 @@ def _forecast_finding(wagon: str, runs: list[tuple[int, float]], forecast_s: flo
 
 
 def failed_jobs(connection: sqlite3.Connection, period: Period) -> list[Finding]:
-    """Jobs that ended without all of their sub-jobs: what is missing may be sent again."""
+    """Return findings for jobs that ended with failed sub-jobs. Failed sub-jobs can be resubmitted."""
     rows = connection.execute(
         "SELECT job, name, failed, subjobs FROM jobs WHERE ended >= ? AND ended < ? AND failed > 0 AND done > 0"
         " AND has_ended ORDER BY failed DESC LIMIT ?",
         (*_hours(period), TAILS_TOLD_MAX),
     )
-    return [_missing_subjobs_finding(*row) for row in rows]
-
-
-def _missing_subjobs_finding(job: str, name: str, failed: int, subjobs: int) -> Finding:
-    share = failed / subjobs
-    return Finding(
-        MISSING_SUBJOBS,
-        f"{name or job[:8]} ended without {counted(failed, 'sub-job')} of {subjobs}",
-        [Cell(job=job)],
-        SeenIn(1, 0),
-        Estimate(share, share, share, 1.0),
-        "of the sub-jobs",
-        evidence=f"/jobs/{job}",
-        advice=remedies.MISSING_SUBJOBS,
-        proposal=send_again(job, failed),
-    )
+    findings = []
+    for job, name, failed, subjobs in rows:
+        share = failed / subjobs
+        found = Finding(
+            MISSING_SUBJOBS,
+            f"{name or job[:8]} ended without {counted(failed, 'sub-job')} of {subjobs}",
+            [Cell(job=job)],
+            SeenIn(1, 0),
+            Estimate(share, share, share, 1.0),
+            "of the sub-jobs",
+            evidence=f"/jobs/{job}",
+            advice=remedies.MISSING_SUBJOBS,
+            proposal=send_again(job, failed),
+        )
+        findings.append(found)
+    return findings
 
 
 def failing_replicas(connection: sqlite3.Connection, period: Period) -> list[Finding]:
-    """Storage elements at which replicas fail in more jobs than at others."""
+    """Return findings for storage elements whose replicas fail in a larger fraction of jobs than elsewhere."""
     rows = connection.execute(
         "SELECT element, total(failures > 0), count(*), count(*), sum(failures) FROM"
         " (SELECT element, sum(failures) AS failures FROM cells WHERE hour >= ? AND hour < ? GROUP BY job_id, element)"
@@ -158,7 +154,7 @@ def failing_replicas(connection: sqlite3.Connection, period: Period) -> list[Fin
 
 
 def black_holes(connection: sqlite3.Connection, period: Period) -> list[Finding]:
-    """Machines on which more workers are lost than on others."""
+    """Return findings for machines on which a larger fraction of workers is lost than on other machines."""
     rows = connection.execute(
         "SELECT host, sum(lost), sum(workers + lost), count(*), sum(lost) FROM job_hosts WHERE hour >= ? AND hour < ?"
         " GROUP BY host",
@@ -169,7 +165,11 @@ def black_holes(connection: sqlite3.Connection, period: Period) -> list[Finding]
 
 @dataclass(frozen=True)
 class _Failures:
-    """How many of ``of`` tries failed at a place, in how many jobs, with how many files or failures."""
+    """Failed attempts at a storage element or on a machine: ``failed`` out of ``of`` attempts.
+
+    For a storage element, an attempt is a job that reads from the element. For a machine, an attempt is a worker.
+    ``count`` is the total number of failures.
+    """
 
     name: str
     failed: int
@@ -181,7 +181,7 @@ class _Failures:
 def _worse_than_others(
     tried: Sequence[_Failures], finding: Callable[[_Failures, Estimate, float, float], Finding]
 ) -> list[Finding]:
-    """Those that fail more than all others together, beyond chance."""
+    """Return findings for storage elements or machines with a failure rate significantly above that of all others."""
     failed, of = sum(one.failed for one in tried), sum(one.of for one in tried)
     found = []
     for one in tried:
@@ -191,9 +191,10 @@ def _worse_than_others(
     counts = discoveries([p_value for *_, p_value in found], FINDINGS_FALSE_RATE)
     findings = []
     for (one, usual, p_value), does in zip(found, counts, strict=True):
-        share = share_interval(one.failed, one.of) if one.of else Estimate(0, 0, 0)
-        if does and one.failed >= FINDINGS_FAILED_MIN and share.low >= FINDINGS_FAILED_TIMES * usual:
-            findings.append(finding(one, share, usual, p_value))
+        if does and one.failed >= FINDINGS_FAILED_MIN:
+            share = proportion(one.failed, one.of)
+            if share.low >= FINDINGS_FAILED_TIMES * usual:
+                findings.append(finding(one, share, usual, p_value))
     return findings
 
 
@@ -234,3 +235,7 @@ def _host_finding(one: _Failures, share: Estimate, usual: float, p_value: float)
 def _hours(period: Period) -> tuple[str, str]:
     begin, end = bounds(period)
     return text_of(begin), text_of(end)
+
+
+#: Search functions that need no data except the jobs of a period.
+OF_JOBS = (failing_replicas, black_holes, tails, failed_jobs)

@@ -1,7 +1,7 @@
-"""Findings about how files are read: remote reads, more bytes than needed, and many small reads.
+"""Findings about how files are read: remote reads, reads of more bytes than needed, and many small reads.
 
-Remote reads are reported where workers wait for remote files although they read local ones fast. Small reads are
-reported where each of them waits for a round trip.
+Remote reads are reported for sites whose workers wait for remote files but read local files fast. Small reads are
+reported if each read waits for a slow network round trip.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from branchline.base.limits import (
     ROUND_TRIPS_SMALL_BYTES,
     ROUND_TRIPS_TIME_SHARE,
 )
-from branchline.base.quantities import count, counted, duration, percent, ratio, size
+from branchline.base.quantities import count, counted, duration, percent, rate, ratio, size
 from branchline.control.findings.finding import (
     LARGE_READS,
     ROUND_TRIPS,
@@ -33,16 +33,16 @@ from branchline.control.findings.finding import (
     rate_words,
     times_words,
 )
-from branchline.control.findings.robust_statistics import share_interval
 from branchline.control.findings.speed_samples import Speeds
 from branchline.control.findings.two_way import USUAL_SCATTER
 from branchline.control.reports.readings import FileGroup
+from branchline.lab.statistics import proportion
 from branchline.records.diagnosis import remedies
 from branchline.records.diagnosis.remedies import Estimate, stage_remote
 
 
 def wrong_locality(speeds: Sequence[Speeds]) -> list[Finding]:
-    """Sites whose workers lose much of their time by reading from elsewhere."""
+    """Return findings for sites whose workers lose much of their time on remote reads."""
     return [found for site in sorted({one.key.site for one in speeds}) for found in _find_remote_reads(site, speeds)]
 
 
@@ -56,18 +56,18 @@ def _find_remote_reads(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]
         return
     wall_s = sum(one.wall_s for one in (*local, *remote))
     near, far = (sum(one.files for one in each) for each in (local, remote))
-    share = share_interval(far, near + far)
+    share = proportion(far, near + far)
     near_speed, far_speed = (
         sum(one.bytes_read for one in each) / sum(one.wall_s for one in each) for each in (local, remote)
     )
     slower = ratio(near_speed, far_speed, 2)
     sentence = (
-        f"{percent(far, near + far)} of the files that workers at {site} read lie elsewhere, and come {slower} times"
-        f" slower than local ones: {percent(lost.value, 1.0)} of the workers' time is lost to that"
+        f"{percent(far, near + far)} of the files that workers at {site} read are remote, and these are read {slower}"
+        f" times slower than local files: this costs {percent(lost.value, 1.0)} of the workers' time"
     )
     compared = [
-        f"{near_speed / 1e6:.3g} MB/s from local storage ({counted(near, 'file')}), {far_speed / 1e6:.3g} MB/s from"
-        f" elsewhere ({counted(far, 'file')})",
+        f"{rate(near_speed, 1)} from local storage ({counted(near, 'file')}), {rate(far_speed, 1)} from"
+        f" remote storage ({counted(far, 'file')})",
         *_comparisons(site, local, speeds),
         *(f"{rate_words(one)} from {one.key.element}" for one in sorted(remote, key=lambda one: -one.wall_s)[:4]),
     ]
@@ -88,8 +88,9 @@ def _find_remote_reads(site: str, speeds: Sequence[Speeds]) -> Iterator[Finding]
 
 
 def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Estimate:
-    """The share of the time of workers that reading from elsewhere took longer than reading the same from local
-    storage would have; the interval is by the errors of the speeds.
+    """Return the fraction of worker time that would be saved if the remote files were read from local storage.
+
+    The confidence interval is propagated from the standard errors of the speeds.
     """
     wall_s = sum(one.wall_s for one in (*local, *remote))
     near = float(np.average([one.typical for one in local], weights=[one.wall_s for one in local]))
@@ -105,12 +106,12 @@ def lost_share(local: Sequence[Speeds], remote: Sequence[Speeds]) -> Estimate:
 
 
 def _comparisons(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -> Iterator[str]:
-    """What shows that it is the way, and neither the machines nor the storage."""
+    """Yield sentences that support a slow network path as the cause, instead of slow machines or slow storage."""
     others = [one.typical for one in speeds if one.key.is_local and one.key.site != site]
     own = float(np.median([one.typical for one in local]))
     if others and own > float(np.median(others)) - np.log(FINDINGS_SLOW_TIMES):
-        usual = np.exp(np.median(others)) / 1e6
-        yield f"its machines read local files as other sites do ({usual:.3g} MB/s): they are not slow"
+        usual = np.exp(np.median(others))
+        yield f"its machines read local files as fast as other sites do ({rate(usual, 1)}): they are not slow"
     elements = {one.key.element for one in speeds if one.key.site == site and not one.key.is_local}
     faster = [
         one
@@ -120,7 +121,7 @@ def _comparisons(site: str, local: Sequence[Speeds], speeds: Sequence[Speeds]) -
         and one.typical > _typical_speed(one.key.element, site, speeds) + np.log(FINDINGS_SLOW_TIMES)
     ]
     for one in sorted(faster, key=lambda one: -one.typical)[:3]:
-        yield f"{one.key.element} serves {one.key.site} with {rate_words(one)}: it is the path, not the storage"
+        yield f"{one.key.site} reads from {one.key.element} at {rate_words(one)}: the path is slow, not the storage"
 
 
 def _typical_speed(element: str, site: str, speeds: Sequence[Speeds]) -> float:
@@ -128,7 +129,10 @@ def _typical_speed(element: str, site: str, speeds: Sequence[Speeds]) -> float:
 
 
 def large_reads(groups: Sequence[FileGroup]) -> list[Finding]:
-    """Storage elements from which many more bytes are read than were wanted. ``groups`` are by site and element."""
+    """Return findings for storage elements from which jobs read many more bytes than needed.
+
+    ``groups`` are sums of reads by site and storage element.
+    """
     by_element: dict[str, list[FileGroup]] = {}
     for one in groups:
         if one.bytes_asked > 0:
@@ -143,7 +147,7 @@ def _find_large_reads(element: str, sites: Sequence[FileGroup]) -> Iterator[Find
         return
     yield Finding(
         LARGE_READS,
-        f"{times_words(times)} as many bytes are read from {element} as are needed: {size(waste)} for nothing",
+        f"{times_words(times)} as many bytes as needed are read from {element}: {size(waste)} are wasted",
         [Cell(storage_element=element)],
         SeenIn(0, sum(one.files for one in sites)),
         times,
@@ -154,7 +158,10 @@ def _find_large_reads(element: str, sites: Sequence[FileGroup]) -> Iterator[Find
 
 
 def slow_round_trips(groups: Sequence[FileGroup]) -> list[Finding]:
-    """Places where workers wait for many small reads. ``groups`` are by site and element."""
+    """Return findings for sites whose workers wait for many small reads from a storage element.
+
+    ``groups`` are sums of reads by site and storage element.
+    """
     return [found for one in groups for found in _find_round_trips(one)]
 
 
@@ -181,8 +188,10 @@ def _find_round_trips(group: FileGroup) -> Iterator[Finding]:
 
 
 def _ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> Estimate:
-    """A ratio of sums, and how it scatters when sites are drawn anew: files of one site are read alike. One or two say
-    nothing of others: then the usual scatter of places.
+    """Return the ratio of two sums over sites, with a bootstrap confidence interval.
+
+    The bootstrap resamples sites instead of files, because the reads of one site are not independent. With fewer than
+    three sites, the interval follows from the usual scatter between sites.
     """
     value = sum(above) / sum(below)
     if len(above) < 3:

@@ -1,13 +1,13 @@
-"""Findings about speed: slow sites, storage elements and paths, and storage elements that became slower.
+"""Findings about speed: slow sites, slow storage elements, slow network paths, and drift.
 
-Places are compared with each other. For drift, each storage element is compared with the week before at the same sites,
-so that a different mix of sites does not count as drift.
+Sites and storage elements are compared with each other. Drift means that a storage element became slower: its speed is
+compared with the week before at the same sites, so that a different mix of sites does not count as drift.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -28,19 +28,19 @@ from branchline.control.findings.finding import (
     rate_words,
     times_words,
 )
-from branchline.control.findings.robust_statistics import discoveries, p_below
 from branchline.control.findings.speed_samples import Speeds
 from branchline.control.findings.two_way import LOCAL_COLUMN, USUAL_SCATTER, Drawn, SpeedTable, drawn, p_slow, table_of
+from branchline.lab.statistics import discoveries, p_below
 from branchline.records.diagnosis import remedies
 from branchline.records.diagnosis.remedies import Estimate, avoid_slow, stage_from_afar
 
 Part = Literal["sites", "elements", "left"]
-# What a storage element does differs from day to day where nothing is wrong.
+# Normal day-to-day scatter of the logarithm of a storage element's speed.
 _DAYS_DIFFER = USUAL_SCATTER / 2
 
 
 def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
-    """What is slow beside others: each cell is blamed on its site, on its storage element, or on the path."""
+    """Return findings for slow reads. Each finding names a site, a storage element or a network path as the cause."""
     table = table_of(speeds)
     if not table.sites:
         return []
@@ -57,7 +57,10 @@ def slow_places(speeds: Sequence[Speeds]) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Slow:
-    """A row, a column or a cell that is slow, and the chance of that where nothing is wrong."""
+    """A slow row, column or cell of the speed table.
+
+    ``times`` is the slowdown. ``p_value`` is the probability that chance alone causes a deviation of this size.
+    """
 
     part: Part
     place: tuple[int, ...]
@@ -66,7 +69,7 @@ class _Slow:
 
 
 def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> list[_Slow]:
-    """Those of a family of places that are slow by more than chance, and by enough to matter."""
+    """Return the rows, columns or cells whose slowdown is statistically significant and large enough to matter."""
     values = getattr(parts.effects, part)
     given = [one for one in places if not np.isnan(values[one])]
     family = np.array([values[one] for one in given])
@@ -79,7 +82,11 @@ def _slow_ones(parts: Drawn, part: Part, places: Sequence[tuple[int, ...]]) -> l
 
 
 def _site_finding(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
-    """The site, or its way to elsewhere where its workers read as fast as others what is local to them."""
+    """Return the finding for a slow site.
+
+    If the site's workers read local files as fast as workers elsewhere, the finding blames the network path to remote
+    storage instead.
+    """
     [row] = slow.place
     site, speeds = table.sites[row], table.row(row)
     local = [one for one in speeds if one.key.is_local]
@@ -94,23 +101,24 @@ def _site_finding(table: SpeedTable, parts: Drawn, slow: _Slow) -> Finding:
     )
     times = times_words(slow.times)
     if not local:
-        sentence = f"workers at {site} read {times} slower than others from the same storage, all of it remote"
+        sentence = f"workers at {site} read {times} slower than other sites from the same storage; all reads are remote"
         advice = remedies.SLOW_SITE_OR_ITS_WAY
         return replace(found, kind=UNTOLD, sentence=sentence, advice=advice)
     column = table.elements.index(LOCAL_COLUMN)
-    # What the cell differs by if the site had no effect.
+    # Deviation of the site's local reads, including the site's own effect.
     local_off = parts.effects.left[row, column] + parts.effects.sites[row]
     if remote and local_off > parts.effects.sites[row] / 2:
         sentence = (
-            f"workers at {site} read from elsewhere {times} slower than other sites do, and what is local as fast as "
-            "others: the way from this site to elsewhere is slow, not its machines, and not the storage"
+            f"workers at {site} read remote files {times} slower than other sites, but local files as fast: the "
+            "connection of the site to the outside is slow, not its machines, and not the storage"
         )
         advice = remedies.SLOW_WAY_OF_SITE
         lost = _lost_s(remote, slow.times)
-        proposal = stage_from_afar(site, _most_waited(remote), lost)
+        most_waited = max(remote, key=lambda one: one.wall_s).key.element
+        proposal = stage_from_afar(site, most_waited, lost)
         cells = [Cell(site, one.key.element) for one in remote]
         return replace(found, kind=BAD_PATH, sentence=sentence, advice=advice, cells=cells, proposal=proposal)
-    sentence = f"workers at {site} read {times} slower than those of other sites from the same storage, local files too"
+    sentence = f"workers at {site} read {times} slower than other sites from the same storage, and also local files"
     advice = remedies.SLOW_SITE
     return replace(found, kind=BAD_SITE, sentence=sentence, advice=advice)
 
@@ -126,8 +134,8 @@ def _element_finding(table: SpeedTable, slow: _Slow) -> Finding:
     lost = _lost_s([*speeds, *own], slow.times)
     return Finding(
         BAD_ELEMENT,
-        f"{element} is read {times_words(slow.times)} slower than other storage, from {counted(len(sites), 'site')}:"
-        " it is the storage, not a site",
+        f"reads from {element} are {times_words(slow.times)} slower than from other storage, at"
+        f" {counted(len(sites), 'site')}: the storage is slow, not a site",
         [Cell(one, element) for one in sites],
         sample,
         slow.times,
@@ -144,52 +152,45 @@ def _cell_finding(table: SpeedTable, slow: _Slow) -> Finding:
     [first, *_] = speeds = table.cells[row, column]
     site, element = table.sites[row], first.key.element
     others_at_site = [one for one in table.row(row) if one not in speeds]
-    others_of_element = [one for one in _readers(table, element) if one.key.site != site]
+    others_of_element = [
+        one for found in table.cells.values() for one in found if one.key.element == element and one.key.site != site
+    ]
     lost = _lost_s(speeds, slow.times)
-    is_told = bool(others_at_site and others_of_element)
-    sentence = f"workers at {site} read from {element} {times_words(slow.times)} slower than both do otherwise"
-    told = ": the path between is slow, not the site, and not the storage" if is_told else ""
+    is_path = bool(others_at_site and others_of_element)
+    times = times_words(slow.times)
+    sentence = f"workers at {site} read from {element} {times} slower than expected from their other reads"
+    cause = ": the path between them is slow, not the site, and not the storage" if is_path else ""
     compared = [f"{rate_words(first)} there"]
     compared += [f"{rate_words(one)} at {site} from {one.key.element}" for one in others_at_site[:3]]
     compared += [f"{rate_words(one)} from {element} at {one.key.site}" for one in others_of_element[:3]]
     return Finding(
-        BAD_PATH if is_told else UNTOLD,
-        sentence + told,
+        BAD_PATH if is_path else UNTOLD,
+        sentence + cause,
         [Cell(site, element)],
         SeenIn(first.jobs, first.files),
         slow.times,
         evidence=address(site=site, element=element),
         compared=compared,
-        advice=remedies.SLOW_WAY_BETWEEN if is_told else remedies.NOT_TOLD_APART,
+        advice=remedies.SLOW_WAY_BETWEEN if is_path else remedies.NOT_TOLD_APART,
         proposal=avoid_slow(element, lost, site),
         p_value=slow.p_value,
     )
 
 
-def _readers(table: SpeedTable, element: str) -> Iterator[Speeds]:
-    for found in table.cells.values():
-        yield from (one for one in found if one.key.element == element)
-
-
 def _is_local_of(table: SpeedTable, place: tuple[int, ...], elements: set[str]) -> bool:
-    """Whether a cell is what is local to a site from one of these storage elements."""
+    """Whether a cell of the table has local reads from one of the storage elements ``elements``."""
     return any(one.key.is_local and one.key.element in elements for one in table.cells[place[0], place[1]])
 
 
-def _most_waited(speeds: Sequence[Speeds]) -> str:
-    """The storage element for which workers waited longest."""
-    return max(speeds, key=lambda one: one.wall_s).key.element
-
-
 def _lost_s(speeds: Sequence[Speeds], times: Estimate) -> Estimate:
-    """The time of workers that reading took longer than usual."""
+    """Return the worker time in seconds that a slowdown by the factor ``times`` cost."""
     wall_s = sum(one.wall_s for one in speeds)
     low, value, high = (wall_s * max(0.0, 1 - 1 / one) for one in (times.low, times.value, times.high))
     return Estimate(value, low, high, times.level)
 
 
 def drifted(now: Sequence[Speeds], before: Sequence[Speeds]) -> list[Finding]:
-    """Storage elements that were faster before. Each site is compared with itself: which sites read makes no drift."""
+    """Return findings for storage elements that were faster before. Each site is compared with itself."""
     known = {one.key: one for one in before}
     pairs: dict[str, list[tuple[Speeds, Speeds]]] = {}
     for one in now:
@@ -198,38 +199,39 @@ def drifted(now: Sequence[Speeds], before: Sequence[Speeds]) -> list[Finding]:
     tried = {element: _drift(found) for element, found in sorted(pairs.items())}
     p_values = [p_below(-math.log(one.value) / _log_error(one)) for one in tried.values()]
     counts = discoveries(p_values, FINDINGS_FALSE_RATE)
-    return [
-        _drift_finding(element, times, pairs[element], p_value)
-        for (element, times), p_value, does in zip(tried.items(), p_values, counts, strict=True)
-        if does and times.value >= FINDINGS_SLOW_TIMES
-    ]
+    findings = []
+    for (element, times), p_value, does in zip(tried.items(), p_values, counts, strict=True):
+        if not does or times.value < FINDINGS_SLOW_TIMES:
+            continue
+        found = pairs[element]
+        drift = Finding(
+            DRIFT,
+            f"the same sites read from {element} {times_words(times)} faster in the week before",
+            [Cell(own.key.site, element) for own, _ in found],
+            SeenIn(sum(own.jobs for own, _ in found), sum(own.files for own, _ in found)),
+            times,
+            evidence=address(element=element),
+            compared=[
+                f"{rate_words(own)} now at {own.key.site}, {rate_words(earlier)} before" for own, earlier in found[:4]
+            ],
+            advice=remedies.SLOWER_THAN_BEFORE,
+            p_value=p_value,
+        )
+        findings.append(drift)
+    return findings
 
 
 def _drift(pairs: Sequence[tuple[Speeds, Speeds]]) -> Estimate:
-    """How many times slower it is, the mean of the sites by their errors."""
+    """Return the slowdown ratio of a storage element: the mean over sites, weighted by inverse squared errors."""
     errors = [math.hypot(now.error, before.error, _DAYS_DIFFER) for now, before in pairs]
     weights = [1 / error**2 for error in errors]
     changes = [before.typical - now.typical for now, before in pairs]
     mean = sum(weight * change for weight, change in zip(weights, changes, strict=True)) / sum(weights)
-    # Days are the same for all sites: more sites make that scatter no smaller.
+    # All sites share the day-to-day scatter, so averaging over sites does not reduce this part of the error.
     error = math.hypot(1 / math.sqrt(sum(weights)), _DAYS_DIFFER)
     return Estimate(math.exp(mean), math.exp(mean - 1.96 * error), math.exp(mean + 1.96 * error))
 
 
-def _drift_finding(element: str, times: Estimate, pairs: Sequence[tuple[Speeds, Speeds]], p_value: float) -> Finding:
-    return Finding(
-        DRIFT,
-        f"{element} was read {times_words(times)} faster in the week before, by the same sites",
-        [Cell(now.key.site, element) for now, _ in pairs],
-        SeenIn(sum(now.jobs for now, _ in pairs), sum(now.files for now, _ in pairs)),
-        times,
-        evidence=address(element=element),
-        compared=[f"{rate_words(now)} now at {now.key.site}, {rate_words(before)} before" for now, before in pairs[:4]],
-        advice=remedies.SLOWER_THAN_BEFORE,
-        p_value=p_value,
-    )
-
-
 def _log_error(times: Estimate) -> float:
-    """The standard error of the logarithm, from the interval of 95 %."""
+    """Return the standard error of a ratio's logarithm, calculated from the 95 % confidence interval."""
     return float(np.log(times.high / times.low)) / (2 * 1.96)

@@ -1,5 +1,6 @@
-"""How fast jobs read at each place: what findings on speed are made of. Jobs are independent of each other; files of
-a job are not.
+"""Samples of read speeds at each site and storage element, as input for findings about speed.
+
+A sample has one speed per job and not one per file, because the files of a job are not statistically independent.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from branchline.base.limits import FINDINGS_CELL_JOBS_MIN, FINDINGS_JOBS_MAX
-from branchline.control.findings.robust_statistics import MAD_TO_SIGMA, MEDIAN_ERROR, Values
 from branchline.control.reports.periods import LOCAL, bounds, text_of
 from branchline.control.reports.readings import Period
+from branchline.lab.statistics import MEDIAN_ERROR, Values, robust_scale
 
-# Speeds of jobs of the same cell differ at least by so much (in logarithms): a lucky few that agree prove nothing.
+# Minimum scatter of the logarithms of the speeds in a sample, because the speeds of a few jobs can agree by chance.
 _SPREAD_MIN = 0.1
 
 
 @dataclass(frozen=True)
 class PlaceKey:
-    """Workers at a site, and a storage element that is local or remote to them."""
+    """A site whose workers read, and the storage element from which they read (local or remote to the site)."""
 
     site: str
     element: str
@@ -30,7 +31,10 @@ class PlaceKey:
 
 @dataclass(frozen=True)
 class Speeds:
-    """What jobs read at a place: for each the logarithm of its bytes/s, and files, bytes and seconds of all."""
+    """Reads of several jobs at one site from one storage element.
+
+    ``logs`` has the natural logarithm of each job's speed in bytes/s; the other fields are sums over jobs.
+    """
 
     key: PlaceKey
     logs: Values
@@ -40,20 +44,18 @@ class Speeds:
 
     @property
     def jobs(self) -> int:
-        """How many."""
+        """The number of jobs."""
         return len(self.logs)
 
     @property
     def typical(self) -> float:
-        """The median of the logarithms."""
+        """The median of the logarithmic speeds."""
         return float(np.median(self.logs))
 
     @property
     def error(self) -> float:
-        """The standard error of the median."""
-        deviations = np.abs(self.logs - np.median(self.logs))
-        spread = max(_SPREAD_MIN, float(MAD_TO_SIGMA * np.median(deviations)))
-        return MEDIAN_ERROR * spread / float(np.sqrt(self.jobs))
+        """The standard error of the median logarithmic speed."""
+        return MEDIAN_ERROR * max(_SPREAD_MIN, robust_scale(self.logs)) / float(np.sqrt(self.jobs))
 
 
 @dataclass
@@ -65,7 +67,7 @@ class _Sums:
 
 
 def speeds_in(connection: sqlite3.Connection, period: Period) -> list[Speeds]:
-    """The speeds of jobs at each place in a period; of very many jobs those that were seen last."""
+    """Return the speeds of a period's latest ``FINDINGS_JOBS_MAX`` jobs, by site and storage element."""
     begin, end = bounds(period)
     rows = connection.execute(
         "SELECT site, element, nearness IN (?, ?), sum(files), sum(bytes_read), sum(wall_s) FROM cells"
@@ -79,7 +81,10 @@ def speeds_in(connection: sqlite3.Connection, period: Period) -> list[Speeds]:
 
 
 def speeds_of(readings: Iterable[tuple[PlaceKey, int, int, float]]) -> list[Speeds]:
-    """From what each job read at a place: files, bytes and seconds. Places with few jobs are left out."""
+    """Group reads by site and storage element. Omits groups with few jobs.
+
+    Each reading of a job is a tuple of key, number of files, bytes and seconds.
+    """
     sums: dict[PlaceKey, _Sums] = {}
     for key, files, size_bytes, wall_s in readings:
         if size_bytes > 0 and wall_s > 0:

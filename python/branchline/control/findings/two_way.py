@@ -1,13 +1,15 @@
-"""Sites by storage elements: whether a site, a storage element, or the way between two is slow.
+"""A table of read speeds by site and storage element, to separate slow sites, storage elements and network paths.
 
-The logarithms of speeds are split as J W Tukey splits a two-way table ("Exploratory Data Analysis", 1977): what is
-typical, an effect of each site, an effect of each storage element, and what is left of each cell. All of what is local
-to the workers is one column, since it is faster everywhere. A row that is slow is a slow site, a column a slow storage
-element, a lone cell a slow path. A row that is slow but for what is local is a slow way out of the site.
+Tukey's median polish ("Exploratory Data Analysis", 1977) splits the logarithms of the speeds into a typical value, an
+effect of each site, an effect of each storage element, and a residual of each cell. All local reads share one column,
+because local reads are faster at every site. A slow row means a slow site, a slow column a slow storage element, and a
+single slow cell a slow network path. If a row is slow except for the local reads, the site's external network
+connection is slow.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,22 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from branchline.base.limits import FINDINGS_DRAWS, FINDINGS_PEERS_MIN, FINDINGS_PLACES_MAX
-from branchline.control.findings.robust_statistics import Values, p_below, scale_of
 from branchline.control.findings.speed_samples import PlaceKey, Speeds
+from branchline.lab.statistics import Values, p_below, robust_scale
 from branchline.records.diagnosis.remedies import Estimate
 
-#: The column of what is local.
+#: Name of the column for local reads.
 LOCAL_COLUMN = ""
-#: Sites, and storage elements, differ by a quarter where nothing is wrong: machines and networks do.
+#: Normal scatter of logarithmic speeds between sites or storage elements, whose machines and networks differ.
 USUAL_SCATTER = float(np.log(1.25))
-# Rounds of the polish: values move by less than a percent after a few.
+# Number of median polish iterations. After a few iterations, values change by less than a percent.
 _ROUNDS = 8
 
 
 @dataclass(frozen=True)
 class Effects:
-    """The parts of a table's values, in logarithms: ``sites`` and ``elements`` are NaN where the row or the column has
-    fewer than two values: one says nothing of both apart. ``left`` is what a cell differs by beyond them.
+    """The effects into which a table's logarithmic speeds are split.
+
+    ``sites`` has the effect of each row and ``elements`` the effect of each column. An effect is NaN if its row or
+    column has fewer than two values, because one value cannot be split into two effects. ``left`` has the residual of
+    each cell.
     """
 
     sites: Values
@@ -40,7 +45,10 @@ class Effects:
 
 @dataclass(frozen=True)
 class SpeedTable:
-    """Speeds as a table with holes (NaN). ``cells`` has what a value was made of, by row and column."""
+    """A table of logarithmic speeds in which missing values are NaN.
+
+    ``cells`` has the samples from which each value was calculated, by (row, column).
+    """
 
     sites: list[str]
     elements: list[str]
@@ -49,16 +57,16 @@ class SpeedTable:
     cells: dict[tuple[int, int], list[Speeds]]
 
     def row(self, index: int) -> list[Speeds]:
-        """All of a site."""
+        """Return all samples in a row: the reads of one site."""
         return [one for (row, _), found in self.cells.items() if row == index for one in found]
 
     def column(self, index: int) -> list[Speeds]:
-        """All of a storage element that is remote."""
+        """Return all samples in a column: the reads from one storage element, or all local reads."""
         return [one for (_, column), found in self.cells.items() if column == index for one in found]
 
 
 def table_of(speeds: Sequence[Speeds]) -> SpeedTable:
-    """The table of the sites and the storage elements with most files."""
+    """Return a table with the sites and the storage elements that have the most files."""
     sites = _most([(one.key.site, one.files) for one in speeds])
     elements = _most([(_column(one.key), one.files) for one in speeds])
     cells: dict[tuple[int, int], list[Speeds]] = {}
@@ -68,7 +76,7 @@ def table_of(speeds: Sequence[Speeds]) -> SpeedTable:
     values = np.full((len(sites), len(elements)), np.nan)
     errors = np.zeros_like(values)
     for place, found in cells.items():
-        # Several storage elements may be local to a site: that with most jobs stands for them.
+        # If several storage elements are local to a site, use the element with the most jobs.
         most = max(found, key=lambda one: one.jobs)
         values[place], errors[place] = most.typical, most.error
     return SpeedTable(sites, elements, values, errors, cells)
@@ -86,7 +94,7 @@ def _most(found: Sequence[tuple[str, int]]) -> list[str]:
 
 
 def effects_of(table: SpeedTable, values: Values) -> Effects:
-    """The parts of values for the places of a table, by median polish."""
+    """Split ``values``, an array of the table's shape, into effects by median polish."""
     there = ~np.isnan(table.values)
     several_in_row, several_in_column = there.sum(axis=1) > 1, there.sum(axis=0) > 1
     is_local = np.array([one == LOCAL_COLUMN for one in table.elements], dtype=bool)
@@ -106,7 +114,7 @@ def effects_of(table: SpeedTable, values: Values) -> Effects:
 
 
 def _medians(values: Values, several: NDArray[np.bool_], axis: int) -> Values:
-    """The medians of rows or columns that have several values; 0 for the others."""
+    """Return the median of each row or column; 0 for rows or columns with fewer than two values."""
     found = np.zeros(len(several))
     if several.any():
         chosen = values[:, several] if axis == 0 else values[several]
@@ -116,13 +124,16 @@ def _medians(values: Values, several: NDArray[np.bool_], axis: int) -> Values:
 
 @dataclass(frozen=True)
 class Drawn:
-    """The parts of a table, and how they scatter when its values are drawn anew within their errors."""
+    """The effects of a table. ``draws`` are the effects of tables whose values vary randomly within their errors."""
 
     effects: Effects
     draws: list[Effects]
 
     def interval(self, part: str, *place: int) -> Estimate:
-        """How many times as slow a part says that something is: 1 is as usual."""
+        """Return the slowdown of a row, column or cell, with the 95 % confidence interval of the draws.
+
+        ``part`` is the name of a field of Effects, and ``place`` the indices in this field. A slowdown of 1 is normal.
+        """
         found = np.array([getattr(one, part)[place] for one in self.draws])
         low, high = np.percentile(found, (2.5, 97.5))
         value = getattr(self.effects, part)[place]
@@ -130,7 +141,7 @@ class Drawn:
 
 
 def drawn(table: SpeedTable, seed: int = 1) -> Drawn:
-    """The parts, and draws of them: the same for the same table."""
+    """Return a table's effects with random draws. The result is the same for the same table and seed."""
     chance = np.random.default_rng(seed)
     draws = [
         effects_of(table, table.values + table.errors * chance.standard_normal(table.values.shape))
@@ -140,18 +151,15 @@ def drawn(table: SpeedTable, seed: int = 1) -> Drawn:
 
 
 def p_slow(values: Values, index: int, error: float, freedom: int) -> float:
-    """The chance that the value of this place is so low where it is one like the others, which scatter by themselves.
+    """Return the probability that chance alone makes ``values[index]`` this low compared with the other values.
 
-    The scatter is that of the others. Of few it is known badly: Student's t, by the approximation of D L Wallace, Ann
-    Math Stat 30 (1959) 1124. Where they agree better than usual, the usual scatter counts.
+    The test uses Student's t, because the scatter is estimated from a few other values. The assumed scatter is at least
+    ``USUAL_SCATTER``. Returns 1 if there are too few other values.
     """
     others = np.delete(values, index)
     others = others[~np.isnan(others)]
     if len(others) < FINDINGS_PEERS_MIN:
         return 1.0
-    scatter = scale_of(others)
+    scatter = robust_scale(others)
     z = float(values[index] - np.median(others)) / float(np.hypot(max(scatter, USUAL_SCATTER), error))
-    if scatter > USUAL_SCATTER:
-        freedom = max(1, freedom)
-        z = float(np.copysign(np.sqrt(freedom * np.log1p(z * z / freedom)), z)) * (8 * freedom + 1) / (8 * freedom + 3)
-    return p_below(z)
+    return p_below(z, max(1, freedom) if scatter > USUAL_SCATTER else math.inf)

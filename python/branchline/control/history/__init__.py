@@ -1,1 +1,1 @@
-"""History of file reads: daily Parquet files listed in the database, and the rows not yet written."""
+"""History of file reads: daily Parquet files that the database lists, and pending rows in the database."""

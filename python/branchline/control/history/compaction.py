@@ -1,4 +1,4 @@
-"""Rows that wait become files of their day, and small files become larger ones."""
+"""Move pending rows from the database to history files, and merge a day's small history files into larger files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from branchline.base.limits import HISTORY_FILE_ROWS_MAX, HISTORY_FILES_JOINED, HISTORY_FILES_LATE, HISTORY_GROUP_ROWS
 from branchline.control.history.parquet_folder import HistoryFolder
 from branchline.control.history.rows import JOB, as_written_now, table_of
 from branchline.control.room_errors import DatabaseError
 
+if TYPE_CHECKING:
+    import pyarrow
+
 
 @dataclass(frozen=True)
 class HistoryFile:
-    """A listed file. ``level`` is 0 for one of rows that waited, and grows by one with each joining; ``first_batch`` is
-    the least number of a batch in it: files of a day have the rows of one run of batches each.
+    """A history file that the database lists. The file has a contiguous range of a day's batches.
+
+    ``level`` is the number of merges: 0 for a file with formerly pending rows, and one more after each merge.
+    ``first_batch`` is the ID of the file's first batch.
     """
 
     name: str
@@ -38,13 +43,13 @@ class _Waiting:
 
 
 class StoppedError(Exception):
-    """The control room is being closed; what was begun is as if it had not."""
+    """The merge was interrupted because the control room is closing. The history has not changed."""
 
 
 def write_waiting(folder: HistoryFolder) -> int:
-    """Writes rows of the day that has waited longest as one file; the number of rows, 0 if none wait.
+    """Write pending rows to a new file: about one row group, from the day of the oldest pending batch.
 
-    Raises DatabaseError, StorageError.
+    Returns the number of written rows; 0 if no rows are pending. Raises DatabaseError, StorageError.
     """
     import pyarrow
 
@@ -66,14 +71,16 @@ def write_waiting(folder: HistoryFolder) -> int:
         )
         gone = connection.executemany("DELETE FROM pending WHERE id = ?", [(one.number,) for one in waiting])
         if gone.rowcount != len(waiting):
-            raise DatabaseError(f"rows of {day} were taken from the database twice", path=str(folder.database.path))
+            what = f"pending rows of {day} were removed from the database by another thread or process"
+            raise DatabaseError(what, path=str(folder.database.path))
     return rows
 
 
 def join_files(folder: HistoryFolder, today: str, check_stop: Callable[[], None]) -> int:
-    """Joins some neighbouring files into one; the number of them, 0 if there is nothing to do.
+    """Merge one series of consecutive files. Return the number of merged files; 0 if there is nothing to merge.
 
-    ``check_stop`` is called now and then and may raise. Raises DatabaseError, StorageError.
+    ``check_stop`` is called before each row group, and stops the merge by raising an exception. Raises DatabaseError,
+    StorageError.
     """
     with folder.held():
         with folder.database.reading() as connection:
@@ -91,7 +98,8 @@ def join_files(folder: HistoryFolder, today: str, check_stop: Callable[[], None]
     names = [(one.name,) for one in together]
     with folder.listing(name) as connection:
         if rows != sum(one.rows for one in together):
-            what = f"files of {day} have {rows} rows, not those that are listed"
+            listed = sum(one.rows for one in together)
+            what = f"history files of {day} have {rows} rows, but the database lists {listed}"
             raise DatabaseError(what, path=str(folder.path(together[0].name).parent))
         list_file(connection, folder, HistoryFile(name, day, level, together[0].first_batch, rows))
         connection.executemany(
@@ -105,19 +113,19 @@ def join_files(folder: HistoryFolder, today: str, check_stop: Callable[[], None]
 
 
 def listed_files(connection: sqlite3.Connection) -> list[HistoryFile]:
-    """The files that count, in the order of their rows."""
+    """Return the history files that the database lists, sorted by day and first batch."""
     query = "SELECT name, day, level, first_batch, rows FROM history_files ORDER BY day, first_batch"
     return [HistoryFile(*row) for row in connection.execute(query)]
 
 
 def unlist(connection: sqlite3.Connection, names: Sequence[str]) -> None:
-    """Files that no longer count."""
+    """Remove files from the database's list. The files are then no longer part of the history."""
     connection.executemany("DELETE FROM history_jobs WHERE name = ?", [(one,) for one in names])
     connection.executemany("DELETE FROM history_files WHERE name = ?", [(one,) for one in names])
 
 
 def list_file(connection: sqlite3.Connection, folder: HistoryFolder, file: HistoryFile) -> None:
-    """A file that counts from now on."""
+    """Add a file to the database's list. The file is then part of the history."""
     size_bytes = folder.path(file.name).stat().st_size
     connection.execute(
         "INSERT INTO history_files VALUES (?, ?, ?, ?, ?, ?)",
@@ -126,7 +134,7 @@ def list_file(connection: sqlite3.Connection, folder: HistoryFolder, file: Histo
 
 
 def _longest_waiting(connection: sqlite3.Connection) -> Iterator[_Waiting]:
-    """Batches of one day, the first ones, with the rows of one group."""
+    """Yield pending batches from the day of the oldest batch, until the batches fill a row group."""
     found = connection.execute("SELECT day FROM pending ORDER BY id LIMIT 1").fetchone()
     query = (
         "SELECT pending.id, job_id, job, pending.made, rows, content FROM pending JOIN jobs ON jobs.id = job_id"
@@ -142,7 +150,7 @@ def _longest_waiting(connection: sqlite3.Connection) -> Iterator[_Waiting]:
 
 
 def _to_join(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
-    """Neighbours of a day that fit into a file: many of one level, or what is left of a day that is over."""
+    """Return consecutive files to merge: HISTORY_FILES_JOINED files of one level, or a past day's remaining files."""
     for day in sorted({one.day for one in files}):
         run: list[HistoryFile] = []
         level: list[HistoryFile] = []
@@ -158,11 +166,14 @@ def _to_join(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
     return []
 
 
-def _row_groups(folder: HistoryFolder, files: Sequence[HistoryFile]) -> Iterator[Any]:
-    """The rows of files in groups of the usual size: rows of a job stay in the order in which they came."""
+def _row_groups(folder: HistoryFolder, files: Sequence[HistoryFile]) -> Iterator[pyarrow.Table]:
+    """Yield the rows of files in row groups of at least HISTORY_GROUP_ROWS rows. The last group may be smaller.
+
+    The rows of each job keep their order.
+    """
     import pyarrow
 
-    tables: list[Any] = []
+    tables: list[pyarrow.Table] = []
     rows = 0
     for one in files:
         with folder.opened(one.name) as file:
@@ -176,8 +187,8 @@ def _row_groups(folder: HistoryFolder, files: Sequence[HistoryFile]) -> Iterator
         yield _by_job(pyarrow.concat_tables(tables))
 
 
-def _by_job(table: Any) -> Any:
-    """Rows sorted by job, those of a job in their order, so that few groups have to be read for a job."""
+def _by_job(table: pyarrow.Table) -> pyarrow.Table:
+    """Return the rows sorted by job, so that a query for one job reads few row groups. The sort is stable."""
     import pyarrow.compute
 
     return table.take(pyarrow.compute.sort_indices(table, [(JOB, "ascending")]))

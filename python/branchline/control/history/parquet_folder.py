@@ -1,7 +1,8 @@
-"""The folder of Parquet files. Those that the database lists count; all others are remains of a kill.
+"""The folder with the history's Parquet files. Files that the database does not list are left over from a crash.
 
-A file gets its name when it is whole and on the disk, then a transaction lists it and removes what it replaces: rows
-that waited, or files that it joins. So each row is there once at every moment, wherever a process is killed.
+A complete file is synced to the disk and renamed to its final name. One transaction then adds the file to the
+database's list and removes the pending rows or the smaller files that the new file replaces. Each row of the history
+therefore exists exactly once, even after a crash.
 """
 
 from __future__ import annotations
@@ -14,43 +15,55 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from branchline.base.whole_files import failed_writing, whole_file
 from branchline.control.database import Database
 from branchline.control.history.rows import repeated_columns, row_schema
 from branchline.control.room_errors import DatabaseError
 
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _OURS = re.compile(r"(\.writing-)?[0-9a-f]{32}\.parquet")
 
 
 class HistoryFolder:
-    """The files of the history. Threads may use it at the same time."""
+    """The Parquet files of the history. Thread-safe."""
 
     def __init__(self, database: Database, folder: Path) -> None:
-        """Removes files that the database does not list. Raises DatabaseError if it cannot be read."""
+        """Open the folder and remove files that the database does not list. Raises DatabaseError."""
         self.database = database
         self._folder = folder
         self._lock = threading.Lock()
         self._readers = 0
         self._gone: list[str] = []
-        self._remove_unlisted()
+        with database.reading() as connection:
+            listed = {name for (name,) in connection.execute("SELECT name FROM history_files")}
+        for path in folder.glob("date=*/*.parquet") if folder.is_dir() else ():
+            name = f"{path.parent.name}/{path.name}"
+            if _OURS.fullmatch(path.name) and name not in listed:
+                self.remove([name])
+        for path in folder.glob("date=*/.writing-*.parquet") if folder.is_dir() else ():
+            if _OURS.fullmatch(path.name):
+                self.remove([f"{path.parent.name}/{path.name}"])
 
     def path(self, name: str) -> Path:
-        """Where a listed file is."""
+        """Return the path of the history file ``name``."""
         return self._folder / name
 
     @contextmanager
-    def new_file(self, day: str) -> Iterator[tuple[str, Any]]:
-        """The name of a new file of a day, and the writer of its rows. It is on the disk afterwards, and not listed.
+    def new_file(self, day: str) -> Iterator[tuple[str, pyarrow.parquet.ParquetWriter]]:
+        """Yield the name of a new file for a day's rows, and a writer.
 
-        Raises StorageError.
+        On exit, the file is synced to the disk. The caller adds the file to the database's list. Raises StorageError.
         """
         import pyarrow.parquet
 
         if not _DAY.fullmatch(day):
-            raise ValueError(f"{day!r:.40} is no day")
+            raise ValueError(f"invalid day {day!r:.40}; expected YYYY-MM-DD")
         name = f"date={day}/{uuid.uuid4().hex}.parquet"
         path = self._folder / name
         is_new_folder = not path.parent.exists()
@@ -66,7 +79,7 @@ class HistoryFolder:
 
     @contextmanager
     def listing(self, name: str) -> Iterator[sqlite3.Connection]:
-        """The transaction that lists a new file; if it fails, the file is removed. Raises DatabaseError."""
+        """Open the transaction that lists a new file. A failed transaction removes the file. Raises DatabaseError."""
         try:
             with self.database.writing() as connection:
                 yield connection
@@ -79,7 +92,10 @@ class HistoryFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """While inside no file is removed: first hold, then ask which are listed."""
+        """Delay the removal of files until exit.
+
+        Enter this context before querying the database's list of files, so that all listed files exist.
+        """
         with self._lock:
             self._readers += 1
         try:
@@ -90,39 +106,28 @@ class HistoryFolder:
             self.remove([])
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes files that are no longer listed, as soon as nobody reads any."""
+        """Remove files that the database no longer lists, as soon as no reader is inside ``held()``."""
         with self._lock:
             self._gone += names
             if self._readers:
                 return
             gone, self._gone = self._gone, []
         for name in gone:
-            # What cannot be removed now is at the next start.
+            # The next start of the control room retries the removal.
             with suppress(OSError):
                 (self._folder / name).unlink()
 
-    def opened(self, name: str, **options: Any) -> Any:
-        """A listed file. Raises DatabaseError if it is gone or damaged."""
+    def opened(self, name: str) -> pyarrow.parquet.ParquetFile:
+        """Open the history file ``name``. Raises DatabaseError if the file is missing or damaged."""
         import pyarrow
         import pyarrow.parquet
 
         path = self._folder / name
         try:
-            return pyarrow.parquet.ParquetFile(path, **options)
+            return pyarrow.parquet.ParquetFile(path)
         except (OSError, pyarrow.ArrowException) as error:
-            what = f"{path}, a file of the history, cannot be read: {error}"
-            raise DatabaseError(what, path=str(path), hint="bring it back from a copy") from error
-
-    def _remove_unlisted(self) -> None:
-        with self.database.reading() as connection:
-            listed = {name for (name,) in connection.execute("SELECT name FROM history_files")}
-        for path in self._folder.glob("date=*/*.parquet") if self._folder.is_dir() else ():
-            name = f"{path.parent.name}/{path.name}"
-            if _OURS.fullmatch(path.name) and name not in listed:
-                self.remove([name])
-        for path in self._folder.glob("date=*/.writing-*.parquet") if self._folder.is_dir() else ():
-            if _OURS.fullmatch(path.name):
-                self.remove([f"{path.parent.name}/{path.name}"])
+            what = f"cannot read the history file {path}: {error}"
+            raise DatabaseError(what, path=str(path), hint="restore it from a backup") from error
 
 
 def _to_disk(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Queries on the rows of files: sums over a period by common properties, and the files that a job read."""
+"""Query the history of file reads: sums over a period, grouped by site, host and so on, and the files of a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
 from branchline.base.limits import FILES_PAGE_MAX, HISTORY_GROUP_ROWS, HISTORY_THREADS_MAX
 from branchline.base.plain import from_plain
@@ -21,15 +21,19 @@ from branchline.control.reports.readings import FileGroup, Period
 from branchline.errors import OptionError
 from branchline.records.sensors.record import FileRecord
 
-#: What rows may be grouped by.
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
+#: Columns by which queries can group file reads.
 KEYS = ("site", "storage_element", "host", "store", "codec")
-# Summed columns.
+# Columns that queries add up.
 _SUMS = (
     "events", "bytes_read", "bytes_asked", "cached_bytes", "read_calls", "late_reads", "fetch_s", "open_s", "wall_s",
     "decompress_s", "decode_s",
 )  # fmt: skip
 _FAILED = "replicas_failed"
-# Rows of a range of days that are not in history files yet.
+# Query for the pending rows of a range of days.
 _PENDING_ROWS = (
     "SELECT content, job, pending.made FROM pending JOIN jobs ON jobs.id = job_id WHERE day >= ? AND day <= ?"
     " ORDER BY pending.id"
@@ -37,37 +41,39 @@ _PENDING_ROWS = (
 
 
 def file_groups(folder: HistoryFolder, by: Sequence[str], period: Period) -> list[FileGroup]:
-    """The groups of a period, the one with most bytes first. Raises OptionError, DatabaseError."""
+    """Return sums over the file reads of a period, grouped by the columns ``by``, largest number of bytes first.
+
+    Raises OptionError for an unknown column or an invalid period, and DatabaseError.
+    """
     unknown = set(by) - set(KEYS)
     if unknown or not by:
-        raise OptionError(f"files cannot be grouped by {sorted(unknown)!r:.80}", hint=f"by {', '.join(KEYS)}")
+        raise OptionError(f"cannot group files by {sorted(unknown)!r:.80}", hint=f"group by any of {', '.join(KEYS)}")
     begin, end = bounds(period)
     threads = min(HISTORY_THREADS_MAX, os.cpu_count() or 1)
     with folder.held():
         with folder.database.reading() as connection:
-            files = [one for one in listed_files(connection) if _touches(one.day, begin, end)]
-            partial = [
-                _sum_rows(table, by, begin, end)
-                for table in _pending_tables(
-                    connection.execute(_PENDING_ROWS, (begin.date().isoformat(), end.date().isoformat()))
-                )
-            ]
-        shares = [_Share(one, first, threads) for one in files for first in range(threads) if _has_share(one, first)]
+            first_day, last_day = begin.date().isoformat(), end.date().isoformat()
+            files = [one for one in listed_files(connection) if first_day <= one.day <= last_day]
+            pending = connection.execute(_PENDING_ROWS, (first_day, last_day))
+            partial = [_sum_rows(table, by, begin, end) for table in _pending_tables(pending)]
+        # Do not split files with at most one row group between threads.
+        shares = [
+            _Share(one, first, threads)
+            for one in files
+            for first in range(threads)
+            if first == 0 or one.rows > HISTORY_GROUP_ROWS
+        ]
         with ThreadPoolExecutor(threads) as pool:
             for tables in pool.map(lambda share: _sum_share(folder, share, by, begin, end), shares):
                 partial += tables
     return _merge_sums(partial, by)
 
 
-def _touches(day: str, begin: datetime, end: datetime) -> bool:
-    return begin.date().isoformat() <= day <= end.date().isoformat()
-
-
-def _pending_tables(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
-    """Tables of rows that wait, of the usual size."""
+def _pending_tables(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[pyarrow.Table]:
+    """Yield pending rows in tables of about HISTORY_GROUP_ROWS rows each."""
     import pyarrow
 
-    tables: list[Any] = []
+    tables: list[pyarrow.Table] = []
     for row in rows:
         tables.append(table_of(*row))
         if sum(len(one) for one in tables) >= HISTORY_GROUP_ROWS:
@@ -79,19 +85,16 @@ def _pending_tables(rows: Iterator[tuple[bytes, str, str]]) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class _Share:
-    """Every ``stride``-th group of rows of a file, from ``first`` on."""
+    """The part of a file for one thread: every ``stride``-th row group, starting at row group ``first``."""
 
     file: HistoryFile
     first: int
     stride: int
 
 
-def _has_share(file: HistoryFile, first: int) -> bool:
-    """Whether a file may have so many groups: none has more than twice the rows of a usual one."""
-    return first == 0 or file.rows > HISTORY_GROUP_ROWS
-
-
-def _sum_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime) -> list[Any]:
+def _sum_share(
+    folder: HistoryFolder, share: _Share, by: Sequence[str], begin: datetime, end: datetime
+) -> list[pyarrow.Table]:
     wanted = [*by, MADE, _FAILED, *_SUMS]
     found = []
     with folder.opened(share.file.name) as file:
@@ -102,8 +105,8 @@ def _sum_share(folder: HistoryFolder, share: _Share, by: Sequence[str], begin: d
     return found
 
 
-def _sum_rows(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> Any:
-    """Sums of rows of a period."""
+def _sum_rows(table: pyarrow.Table, by: Sequence[str], begin: datetime, end: datetime) -> pyarrow.Table:
+    """Return sums over the rows of a table that were reported between ``begin`` and ``end``."""
     import pyarrow.compute as compute
 
     made = table.column(MADE)
@@ -116,8 +119,8 @@ def _sum_rows(table: Any, by: Sequence[str], begin: datetime, end: datetime) -> 
     return table.group_by(list(by), use_threads=False).aggregate([*sums, ([], "count_all")])
 
 
-def _merge_sums(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
-    """The sums of all parts."""
+def _merge_sums(partial: Sequence[pyarrow.Table], by: Sequence[str]) -> list[FileGroup]:
+    """Merge the partial sums of each group into one FileGroup."""
     import pyarrow
 
     if not partial:
@@ -128,14 +131,14 @@ def _merge_sums(partial: Sequence[Any], by: Sequence[str]) -> list[FileGroup]:
     groups = []
     for row in found.to_pylist():
         values = {name: row[f"{name}_sum_sum"] for name in names} | {name: row[name] for name in by}
-        # What earlier versions did not write has its default.
+        # Columns that an earlier version did not write are null. Use the field's default for them.
         known = {name: value for name, value in values.items() if value is not None}
         groups.append(from_plain(FileGroup, {**known, "files": row["count_all_sum"]}))
     return sorted(groups, key=lambda one: (-one.bytes_read, one.site, one.storage_element, one.host))
 
 
 def files_page(folder: HistoryFolder, job: str, first: int, count: int) -> FilesPage:
-    """Some rows of a job. Raises DatabaseError."""
+    """Return up to ``count`` of the files that a job has read, starting at index ``first``. Raises DatabaseError."""
     first, count = max(0, first), max(0, min(count, FILES_PAGE_MAX))
     with folder.held():
         with folder.database.reading() as connection:
@@ -151,7 +154,11 @@ def files_page(folder: HistoryFolder, job: str, first: int, count: int) -> Files
 
 @dataclass(frozen=True)
 class _Part:
-    """Rows of the job from ``skip`` on, ``count`` of them: in a listed file, or ``content`` that waits."""
+    """The requested rows of a job that are in one history file or in one batch of pending rows.
+
+    ``name`` is the name of the history file. If ``name`` is empty, ``content`` has the pending rows. The part skips the
+    job's first ``skip`` rows and has the next ``count`` rows.
+    """
 
     name: str
     content: bytes
@@ -160,7 +167,7 @@ class _Part:
 
 
 def _locate_parts(connection: sqlite3.Connection, job: str, first: int, count: int) -> tuple[list[_Part], int]:
-    """Where the rows are, and how many rows the job has in all."""
+    """Return the parts with the requested rows, and the job's total number of rows."""
     found = connection.execute("SELECT id FROM jobs WHERE job = ?", (job,)).fetchone()
     if found is None:
         return [], 0
@@ -174,19 +181,16 @@ def _locate_parts(connection: sqlite3.Connection, job: str, first: int, count: i
     for _, _, there, name, waiting in rows.fetchall():
         skip, stop = max(0, first - begin), min(there, first + count - begin)
         if skip < stop:
-            content = b"" if name else _pending_content(connection, waiting)
-            parts.append(_Part(name, content, skip, stop - skip))
+            content = b""
+            if not name:
+                [content] = connection.execute("SELECT content FROM pending WHERE id = ?", (waiting,)).fetchone()
+            parts.append(_Part(name, bytes(content), skip, stop - skip))
         begin += there
     return parts, begin
 
 
-def _pending_content(connection: sqlite3.Connection, waiting: int) -> bytes:
-    [content] = connection.execute("SELECT content FROM pending WHERE id = ?", (waiting,)).fetchone()
-    return bytes(content)
-
-
 def _read_part(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRecord]:
-    """Rows of the job in a file; only groups that have some are read."""
+    """Read the requested rows of a job from a history file. Skips row groups without rows of the job."""
     import pyarrow.compute
 
     files: list[FileRecord] = []
@@ -194,7 +198,8 @@ def _read_part(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRec
     with folder.opened(part.name) as file:
         column = file.schema_arrow.get_field_index(JOB)
         for index in range(file.num_row_groups):
-            if not _may_contain_job(file.metadata.row_group(index).column(column).statistics, job):
+            known = file.metadata.row_group(index).column(column).statistics
+            if known is not None and known.has_min_max and not known.min <= job <= known.max:
                 continue
             jobs = file.read_row_group(index, columns=[JOB]).column(0)
             there = pyarrow.compute.indices_nonzero(pyarrow.compute.equal(jobs, job))
@@ -205,7 +210,3 @@ def _read_part(folder: HistoryFolder, part: _Part, job: str) -> Sequence[FileRec
             if len(files) == part.count:
                 break
     return files
-
-
-def _may_contain_job(statistics: Any, job: str) -> bool:
-    return statistics is None or not statistics.has_min_max or statistics.min <= job <= statistics.max

@@ -1,4 +1,4 @@
-"""Rows of files as the control room keeps them: first as compressed columns in the database, then in Parquet files."""
+"""Storage formats of file records: compressed columns in the database for pending records, then Parquet files."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from branchline.base.limits import FILE_REMARKS_MAX, LOCATION_LENGTH_MAX, NAME_LENGTH_MAX
 from branchline.base.plain import field_types, from_plain
 from branchline.base.texts import printable
 from branchline.records.sensors.record import FileRecord
 
-#: Columns beside those of a FileRecord: the job, and when it made the batch with this row.
+if TYPE_CHECKING:
+    import pyarrow
+
+#: Columns that are not fields of FileRecord: the job, and the time at which the job created the batch.
 JOB, MADE = "job", "made"
 _LOCATIONS = {"path", "replica", "remarks", "replicas_failed"}
 
 
 def packed_rows(files: Sequence[FileRecord]) -> bytes:
-    """Records as they wait in the database, with texts that fit."""
-    columns = {name: _fitting(name, [getattr(one, name) for one in files]) for name in _names()}
+    """Serialize records for the database. Truncates strings and replaces unprintable characters."""
+    columns = {name: _fitting(name, files) for name in _names()}
     return zlib.compress(json.dumps(columns, separators=(",", ":")).encode(errors="surrogatepass"), 1)
 
 
 def unpacked_rows(content: bytes) -> list[FileRecord]:
-    """The records of ``packed_rows``."""
+    """Deserialize the result of ``packed_rows``."""
     columns = _unpacked_columns(content)
     return [
         from_plain(FileRecord, dict(zip(columns, values, strict=True)))
@@ -36,8 +39,8 @@ def unpacked_rows(content: bytes) -> list[FileRecord]:
     ]
 
 
-def table_of(content: bytes, job: str, made: str) -> Any:
-    """The rows of ``packed_rows`` as an Arrow table with job and time."""
+def table_of(content: bytes, job: str, made: str) -> pyarrow.Table:
+    """Convert the result of ``packed_rows`` to an Arrow table with the additional columns JOB and MADE."""
     import pyarrow
 
     columns = _unpacked_columns(content)
@@ -52,13 +55,13 @@ def table_of(content: bytes, job: str, made: str) -> Any:
     return pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
-def records_of(table: Any) -> list[FileRecord]:
-    """The records in an Arrow table; what earlier versions did not write has its default."""
+def records_of(table: pyarrow.Table) -> list[FileRecord]:
+    """Convert an Arrow table to records. Null columns, which an earlier version did not write, get field defaults."""
     return [from_plain(FileRecord, row) for row in table.to_pylist()]
 
 
-def row_schema() -> Any:
-    """The columns of a Parquet file."""
+def row_schema() -> pyarrow.Schema:
+    """Return the schema of the Parquet files."""
     import pyarrow
 
     texts = pyarrow.string()
@@ -68,12 +71,15 @@ def row_schema() -> Any:
 
 
 def repeated_columns() -> list[str]:
-    """Columns whose few texts are in many rows: Parquet stores each text once."""
+    """Return the names of the columns with few distinct values. Dictionary encoding compresses these columns."""
     return [JOB, *(name for name, kind in _kinds().items() if kind is str and name not in _LOCATIONS)]
 
 
-def as_written_now(table: Any, names: Sequence[str] = ()) -> Any:
-    """Rows that another version may have written, with columns of this one: those named, or all."""
+def as_written_now(table: pyarrow.Table, names: Sequence[str] = ()) -> pyarrow.Table:
+    """Convert rows from any version of Branchline to the current schema. Missing columns become null.
+
+    The result has the columns ``names``, or all columns if ``names`` is empty.
+    """
     import pyarrow
 
     schema = row_schema()
@@ -93,29 +99,30 @@ def _names() -> list[str]:
 
 @cache
 def _kinds() -> dict[str, type]:
-    """The kind of each column: text, whole number, number or list of texts."""
+    """Return the type of each column: str, int, float, or list (a list of strings)."""
     hints = field_types(FileRecord)
     return {name: _kind(hints[name]) for name in _names()}
 
 
-def _kind(hint: Any) -> type:
+def _kind(hint: object) -> type:
     if typing.get_origin(hint) is list:
         return list
     [kind] = [one for one in typing.get_args(hint) or (hint,) if one is not type(None)]
     return typing.cast(type, kind)
 
 
-def _unpacked_columns(content: bytes) -> Mapping[str, list[Any]]:
-    columns: dict[str, list[Any]] = json.loads(zlib.decompress(content))
+def _unpacked_columns(content: bytes) -> Mapping[str, list[object]]:
+    columns: dict[str, list[object]] = json.loads(zlib.decompress(content))
     return columns
 
 
-def _fitting(name: str, values: list[Any]) -> list[Any]:
-    """A column whose texts are printable and not too long. The same text is looked at once."""
+def _fitting(name: str, files: Sequence[FileRecord]) -> Sequence[object]:
+    """Return a column with truncated and printable strings."""
     kind = _kinds()[name]
     length_max = LOCATION_LENGTH_MAX if name in _LOCATIONS else NAME_LENGTH_MAX
     if kind is str:
-        return _cut(values, length_max)
+        return _cut((getattr(one, name) for one in files), length_max)
+    values = [getattr(one, name) for one in files]
     if kind is list:
         return [_cut(one[:FILE_REMARKS_MAX], length_max) if one else one for one in values]
     return values

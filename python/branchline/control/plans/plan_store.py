@@ -1,4 +1,4 @@
-"""Plans in the database: as they are now with their next due time, and what came of each due time."""
+"""Store plans in the database: the current plans, their next due times, and the outcomes of past due times."""
 
 from __future__ import annotations
 
@@ -14,22 +14,16 @@ from branchline.control.plans.plan import Plan
 from branchline.control.registry.revisions import PLAN, keep_change
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
 
-#: A due time has at most one row, and so at most one train.
-TABLES = """
-CREATE TABLE IF NOT EXISTS plans (
-    address TEXT PRIMARY KEY, revision INTEGER NOT NULL, content TEXT NOT NULL, due TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS plan_runs (
-    number INTEGER PRIMARY KEY, plan TEXT NOT NULL, due TEXT NOT NULL, at TEXT NOT NULL, train INTEGER NOT NULL,
-    why TEXT NOT NULL);
-CREATE UNIQUE INDEX IF NOT EXISTS plan_runs_once ON plan_runs (plan, due) WHERE due != '';
-CREATE INDEX IF NOT EXISTS plan_runs_of ON plan_runs (plan, number);
-"""
 _COLUMNS = "address, revision, content, due"
 
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """A plan, the number of its last change, and when it is due next (ISO 8601, UTC; empty without a schedule)."""
+    """A stored plan.
+
+    ``revision`` is the number of the plan's last change. ``due`` is the next due time (ISO 8601, UTC); it is empty if
+    the plan is paused or has no schedule.
+    """
 
     plan: Plan
     revision: int
@@ -38,8 +32,10 @@ class KeptPlan:
 
 @dataclass(frozen=True)
 class PlanRun:
-    """What came of a due time (``due``), or of a train that was full (it is empty): the number of the train, 0 for
-    none, and why. Times are ISO 8601, UTC.
+    """The outcome of a due time or of a full train. Times are ISO 8601, UTC.
+
+    ``due`` is the due time; it is empty for a full train. ``train`` is the number of the ordered train; 0 if no train
+    was ordered. ``why`` is the reason for the outcome.
     """
 
     due: str
@@ -49,22 +45,22 @@ class PlanRun:
 
 
 def found(connection: sqlite3.Connection, address: str) -> KeptPlan:
-    """A plan. Raises NoSuchEntryError."""
-    query = f"SELECT {_COLUMNS} FROM plans WHERE address = ?"  # noqa: S608 - columns are ours
+    """Return the plan with this address. Raises NoSuchEntryError."""
+    query = f"SELECT {_COLUMNS} FROM plans WHERE address = ?"  # noqa: S608 - constant
     row = connection.execute(query, (address,)).fetchone()
     if row is None:
-        raise NoSuchEntryError(f"there is no plan {address!r:.160}")
+        raise NoSuchEntryError(f"no plan {address!r:.160}")
     return _kept(row)
 
 
 def all_plans(connection: sqlite3.Connection) -> list[KeptPlan]:
-    """All plans, by address."""
-    query = f"SELECT {_COLUMNS} FROM plans ORDER BY address"  # noqa: S608 - columns are ours
+    """Return all plans, sorted by address."""
+    query = f"SELECT {_COLUMNS} FROM plans ORDER BY address"  # noqa: S608 - constant
     return [_kept(row) for row in connection.execute(query)]
 
 
 def runs(connection: sqlite3.Connection, address: str, count: int) -> list[PlanRun]:
-    """What came of a plan the last times, the newest first."""
+    """Return a plan's last ``count`` outcomes, newest first."""
     query = "SELECT due, at, train, why FROM plan_runs WHERE plan = ? ORDER BY number DESC LIMIT ?"
     return [
         PlanRun(str(due), str(at), int(train), str(why))
@@ -73,17 +69,19 @@ def runs(connection: sqlite3.Connection, address: str, count: int) -> list[PlanR
 
 
 def save(connection: sqlite3.Connection, plan: Plan, who: str, revision: int, now: datetime) -> int:
-    """Writes a plan in the place of a revision of it (0: there is none), and gives the new one. A due time that is
-    there stays, unless the schedule changes. Raises ConflictError.
+    """Create a plan (``revision`` 0), or replace the plan's current revision ``revision``. Return the new revision.
+
+    The next due time is kept, unless the schedule changes or the plan is paused or resumed. Raises ConflictError if
+    ``revision`` is not the current revision, if the name of a new plan exists, or if there are too many plans.
     """
     before = next((one for one in all_plans(connection) if one.plan.address == plan.address), None)
     if (0 if before is None else before.revision) != revision:
         if before is not None and not revision:
-            raise ConflictError(f"there is a plan {plan.address} already", hint="give it another name")
-        raise ConflictError(f"plan {plan.address} was changed by somebody else meanwhile", hint="look at it again")
+            raise ConflictError(f"plan {plan.address} already exists", hint="choose another name")
+        raise ConflictError(f"plan {plan.address} was changed by another person", hint="reload it and try again")
     [count] = connection.execute("SELECT count(*) FROM plans").fetchone()
     if before is None and count >= PLANS_MAX:
-        raise ConflictError(f"there are {PLANS_MAX} plans, and not more", hint="remove one that makes no trains")
+        raise ConflictError(f"there are already {PLANS_MAX} plans, the maximum", hint="remove an unused plan")
     if before is not None and before.plan == plan:
         return revision
     after = _text(plan)
@@ -99,13 +97,16 @@ def save(connection: sqlite3.Connection, plan: Plan, who: str, revision: int, no
 
 
 def remove(connection: sqlite3.Connection, address: str, who: str) -> None:
-    """Removes a plan; its trains, its changes and what came of it stay. Raises NoSuchEntryError."""
+    """Remove a plan, but keep its trains, changes and outcomes. Raises NoSuchEntryError."""
     keep_change(connection, who, PLAN, address, _text(found(connection, address).plan), None)
     connection.execute("DELETE FROM plans WHERE address = ?", (address,))
 
 
 def next_due(connection: sqlite3.Connection, plan: Plan, now: datetime) -> str:
-    """The next due time that was not used: a clock that was set back brings none twice. Empty if there is none."""
+    """Return a plan's next due time; empty if the plan is paused or has no schedule.
+
+    Skips due times that already have an outcome, which can happen after the clock was set back.
+    """
     if plan.schedule is None or plan.is_paused:
         return ""
     due = plan.schedule.due_after(now)
@@ -116,14 +117,14 @@ def next_due(connection: sqlite3.Connection, plan: Plan, now: datetime) -> str:
 
 
 def check_unchanged(connection: sqlite3.Connection, kept: KeptPlan) -> None:
-    """Raises ConflictError if a plan, or its due time, is not as it was when it was looked at."""
+    """Raise ConflictError if the plan or its due time has changed since ``kept`` was read."""
     query = "SELECT revision, due FROM plans WHERE address = ?"
     if connection.execute(query, (kept.plan.address,)).fetchone() != (kept.revision, kept.due):
-        raise ConflictError(f"plan {kept.plan.address} was changed meanwhile")
+        raise ConflictError(f"plan {kept.plan.address} has changed", hint="reload it and try again")
 
 
 def note_run(connection: sqlite3.Connection, kept: KeptPlan, run: PlanRun, now: datetime) -> None:
-    """Uses up the due time of a run, which has then come to what the run says, and sets the next one."""
+    """Store the outcome of a due time or full train, and set the plan's next due time."""
     connection.execute(
         "INSERT INTO plan_runs (plan, due, at, train, why) VALUES (?, ?, ?, ?, ?)",
         (kept.plan.address, run.due, run.at, run.train, run.why),

@@ -1,6 +1,6 @@
-"""Which wagons wait for the next train of a plan, which do not and why, and what is missing until it is full.
+"""Find the wagons that wait for a plan's next train, why other wagons do not wait, and what would fill the train.
 
-Plans poll this often, so enabled wagons, their keys and their forecasts are cached.
+Plans poll these functions often, so enabled wagons, their trial keys and their forecasts are cached.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from branchline.control.plans.plan import Fullness, Plan
 from branchline.control.registry.entries import Activation
 from branchline.control.registry.registry import Grid, Registry
 from branchline.control.registry.revisions import ACTIVATION
-from branchline.control.trains.train import ENDS, FINISHED, RUNNING, STARTING, last_ride
+from branchline.control.trains.train import ENDS, STARTING, last_ride
 from branchline.control.trains.train import WAITING as FOR_APPROVAL
 from branchline.control.trials.trial import DONE, WARNED, Needs, TrialOutcome, needs_of, together
 from branchline.control.trials.trials import Trials
 from branchline.errors import BranchlineError
+from branchline.records.sensors.record import FINISHED, RUNNING
 
-# How a wagon stands for a plan; of one that was tried and did not pass the state of its trial.
+# States of a wagon in a plan. A wagon whose last trial failed or has not ended has the state of the trial instead.
 WAITS, RODE, NOT_TRIED, CHANGED = "waits", "rode unchanged", "not tried", "changed since its trial"
 # States of a train that has not ended.
 _UNDER_WAY = (FOR_APPROVAL, STARTING, RUNNING)
@@ -34,8 +35,12 @@ _UNDER_WAY = (FOR_APPROVAL, STARTING, RUNNING)
 
 @dataclass(frozen=True)
 class PlanWagon:
-    """A wagon that is enabled on the dataset of a plan. ``since`` is when it began to wait (ISO 8601, UTC), ``train``
-    the one in which it rode as it is now, 0 if none. ``seconds`` and ``memory_bytes`` are its forecast alone.
+    """A wagon that is enabled on a plan's dataset.
+
+    - ``since``: time at which the wagon started to wait (ISO 8601, UTC); empty if the wagon does not wait.
+    - ``trial``: number of the wagon's last trial; or 0.
+    - ``train``: number of the last train with the wagon's current version; or 0.
+    - ``seconds``, ``memory_bytes``: forecast for the wagon alone.
     """
 
     wagon: str
@@ -48,10 +53,15 @@ class PlanWagon:
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """The wagons of a plan, those that wait for longest first. ``full`` says why the train is full, empty if it is not;
-    ``missing`` what would fill it, any one of which is enough. ``seconds`` and ``memory_bytes`` are the forecast of
-    those that wait, together. ``more`` is how many wait beyond what fits into a train.
+class WaitingWagons:
+    """The wagons of a plan.
+
+    - ``wagons``: all wagons, sorted by decreasing waiting time.
+    - ``count``: number of waiting wagons.
+    - ``seconds``, ``memory_bytes``: forecast for a train with the waiting wagons.
+    - ``full``: the reason why the train is full; empty if the train is not full.
+    - ``missing``: alternatives that would make the train full.
+    - ``more``: number of waiting wagons above the maximum number of wagons in a train.
     """
 
     wagons: list[PlanWagon] = field(default_factory=list)
@@ -64,15 +74,16 @@ class Waiting:
 
     @property
     def riders(self) -> list[str]:
-        """The addresses of those that ride in a train that is made now."""
+        """The addresses of the wagons that a train ordered now would contain."""
         return [one.wagon for one in self.wagons if one.state == WAITS][:TRAIN_WAGONS_MAX]
 
 
 def counted_states(plan: Plan) -> tuple[str, ...]:
-    """In which state a train counts as the ride of a wagon, so that it does not ride again unchanged.
+    """Return the states of a train after which an unchanged wagon does not wait for another train.
 
-    After a train that failed a wagon rides again at the next due time. A train that is made when it is full would be
-    full again at once: there an operator runs what is missing, or the wagon is changed.
+    In a plan with a schedule, the wagons of a failed train wait for the next train. In a plan that orders trains when
+    full, these wagons do not wait, because the next train would be full immediately. An operator has to rerun the
+    failed train or change its wagons.
     """
     if plan.full is not None:
         return (*_UNDER_WAY, *ENDS)
@@ -81,9 +92,10 @@ def counted_states(plan: Plan) -> tuple[str, ...]:
 
 def waiting(
     connection: sqlite3.Connection, plan: Plan, keys: Mapping[str, str], needs: TrialNeeds, now: datetime
-) -> Waiting:
-    """What waits at a time, of the wagons in ``keys``: those that are enabled, with the keys that trials of them have
-    now (empty where there can be none).
+) -> WaitingWagons:
+    """Return the states of a plan's wagons, and whether a train with the waiting wagons is full.
+
+    ``keys`` has the trial keys of the enabled wagons' current versions, by address; a broken wagon has an empty key.
     """
     found = [_plan_wagon(connection, plan, wagon, key, needs) for wagon, key in keys.items()]
     found.sort(key=lambda one: (one.state != WAITS, one.since, one.wagon))
@@ -94,7 +106,7 @@ def waiting(
     if plan.full is not None:
         reached, missing = _fullness(plan.full, riders, forecast, now)
         full = f"full: {reached[0]}" if reached and riders else ""
-    return Waiting(
+    return WaitingWagons(
         found, len(wait), forecast.seconds, forecast.memory_bytes, full, missing, max(0, len(wait) - TRAIN_WAGONS_MAX)
     )
 
@@ -116,7 +128,10 @@ def _plan_wagon(connection: sqlite3.Connection, plan: Plan, wagon: str, key: str
 
 
 def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -> str:
-    """When a wagon had passed as it is now, and was enabled. A trial that somebody repeats changes nothing."""
+    """Return the time from which a wagon's current version was enabled and had passed its trial.
+
+    Repeated trials do not change this time.
+    """
     query = "SELECT min(ended) FROM trials WHERE wagon = ? AND dataset = ? AND key = ? AND state IN (?, ?)"
     [passed] = connection.execute(query, (wagon, dataset, key, DONE, WARNED)).fetchone()
     query = (
@@ -128,7 +143,7 @@ def _since(connection: sqlite3.Connection, wagon: str, dataset: str, key: str) -
 
 
 def _fullness(full: Fullness, riders: Sequence[PlanWagon], needs: Needs, now: datetime) -> tuple[list[str], list[str]]:
-    """What of the limits is reached, and what is missing to each of the others, in words."""
+    """Return descriptions of the reached limits, and of what is missing to reach each other limit."""
     waits_s = max([(now - datetime.fromisoformat(one.since)).total_seconds() for one in riders if one.since], default=0)
     reached, missing = [], []
     if full.wagons:
@@ -159,9 +174,7 @@ def _fullness(full: Fullness, riders: Sequence[PlanWagon], needs: Needs, now: da
 
 
 class EnabledWagons:
-    """The wagons of plans as the registry has them now. Keys are made from the sources of wagons, so they are
-    remembered until something in the registry changes.
-    """
+    """The enabled wagons of plans. Caches the wagons' trial keys until the registry changes."""
 
     def __init__(self, database: Database, registry: Registry, trials: Trials) -> None:
         self._database = database
@@ -173,8 +186,15 @@ class EnabledWagons:
         self._keys: dict[tuple[str, str], str] = {}
 
     def of(self, plan: Plan) -> dict[str, str]:
-        """The wagons of a plan, with the keys that trials of them have now; empty where there can be none."""
-        grid, keys = self._now()
+        """Return the current trial keys of a plan's wagons, by address. A removed or broken wagon has an empty key."""
+        with self._database.reading() as connection:
+            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM changes").fetchone()
+        with self._lock:
+            if last != self._last:
+                # Drop the keys of the previous registry state. A concurrent change has a higher number, so the next
+                # call detects the change.
+                self._grid, self._keys, self._last = self._registry.grid(), {}, last
+            grid, keys = self._grid, self._keys
         wagons = [one.address for one in grid.wagons if not plan.group or one.group == plan.group]
         found = {}
         for wagon in wagons:
@@ -182,31 +202,21 @@ class EnabledWagons:
             if pair not in grid.enabled:
                 continue
             if pair not in keys:
-                # One that was removed or broken meanwhile has none, which the registry says where it is looked at.
+                # A wagon that was concurrently removed or broken has no key. The registry page shows the error.
                 with suppress(BranchlineError):
                     keys[pair] = self._trials.key_of(*pair)
             found[wagon] = keys.get(pair, "")
         return found
 
-    def _now(self) -> tuple[Grid, dict[tuple[str, str], str]]:
-        """The registry, and the keys that were made since its last change; those of an earlier one are not used."""
-        with self._database.reading() as connection:
-            [last] = connection.execute("SELECT ifnull(max(number), 0) FROM changes").fetchone()
-        with self._lock:
-            if last != self._last:
-                # What changes meanwhile has a later number, and is looked up again.
-                self._grid, self._keys, self._last = self._registry.grid(), {}, last
-            return self._grid, self._keys
-
 
 class TrialNeeds:
-    """What trials that have ended found. Their outcomes have profiles, which take long to read."""
+    """A cache of forecast resource needs, because trial outcomes contain profiles and are slow to parse."""
 
     def __init__(self) -> None:
         self._known: dict[int, Needs] = {}
 
     def of(self, connection: sqlite3.Connection, trial: int) -> Needs:
-        """What the wagon of a trial that has ended will take."""
+        """Return the forecast resource needs of the wagon in a finished trial."""
         found = self._known.get(trial)
         if found is None:
             row = connection.execute("SELECT outcome FROM trials WHERE number = ?", (trial,)).fetchone()

@@ -1,1 +1,1 @@
-"""Registry: wagons, datasets, which wagon runs on which dataset, and every change to them."""
+"""The registry: wagons, datasets, which wagons run on which datasets, and the change history."""

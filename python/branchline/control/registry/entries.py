@@ -1,4 +1,4 @@
-"""Wagons and datasets as people register them, and what of them is refused."""
+"""Wagons and datasets as users register them, and the checks of their fields."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from branchline.base.limits import DATASET_LINES_MAX, DESCRIPTION_LENGTH_MAX, LO
 from branchline.errors import OptionError
 from branchline.trains.wagons.parameters import Value
 
-# Names become parts of addresses, paths and modules of Python.
+# Names become parts of URLs, paths and Python modules.
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def checked_name(what: str, name: str) -> str:
-    """The name. Raises OptionError unless it is a letter and up to 63 letters, digits, ``_`` and ``-``."""
+    """Return ``name`` if it is valid: a letter, then up to 63 letters, digits, ``_`` and ``-``.
+
+    Raises OptionError for an invalid name. ``what`` describes the name in the error message.
+    """
     if not _NAME.fullmatch(name):
-        hint = "a letter, then up to 63 letters, digits, _ and -"
+        hint = "use a letter, then up to 63 letters, digits, _ and -"
         raise OptionError(f"{what} cannot be {name!r:.80}", hint=hint)
     return name
 
 
 @dataclass(frozen=True)
 class WagonSource:
-    """The file that a wagon is defined in: its hash, under which the server keeps its content, and its name ``path``.
-    Of a file that comes from git also the address of the repository and the commit (40 hexadecimal digits).
+    """The file that defines a wagon.
+
+    ``sha256`` identifies the content of the file on the server, and ``path`` is the file's name. A file from git also
+    has the URL of the repository and the commit (40 hexadecimal digits).
     """
 
     sha256: str
@@ -35,9 +40,9 @@ class WagonSource:
     commit: str = ""
 
     def check(self) -> None:
-        """Raises OptionError for a hash or a commit that is none."""
+        """Raise OptionError if the hash or the commit is invalid."""
         if not _SHA256.fullmatch(self.sha256):
-            raise OptionError(f"{self.sha256!r:.80} is no SHA-256 of a file")
+            raise OptionError(f"{self.sha256!r:.80} is not the SHA-256 of a file")
         if bool(self.repository) != bool(self.commit) or (self.commit and not _COMMIT.fullmatch(self.commit)):
             raise OptionError("a source in git needs a repository and a commit of 40 hexadecimal digits")
         _check_texts("path", [self.path, self.repository], LOCATION_LENGTH_MAX)
@@ -45,11 +50,13 @@ class WagonSource:
 
 @dataclass(frozen=True)
 class WagonEntry:
-    """A wagon that is registered; ``owner/name`` is its address.
+    """A registered wagon.
 
-    ``wagon_class`` is its class in ``source``, ``values`` its parameters where they are not the default. ``requires``
-    has the addresses of the wagons whose outputs it takes. A variant names in ``variant_of`` the wagon that it differs
-    from in ``values`` only: source, class and requirements are those of that wagon.
+    ``wagon_class`` is the name of the wagon's class in ``source``. ``values`` are the parameters that differ from their
+    defaults. ``requires`` lists the addresses of the wagons whose outputs this wagon uses.
+
+    A variant has only its own ``values``. Its source, class and requirements are those of the base wagon, whose address
+    is ``variant_of``.
     """
 
     owner: str
@@ -64,20 +71,21 @@ class WagonEntry:
 
     @property
     def address(self) -> str:
-        """Its owner and name, by which others refer to it."""
+        """The unique name ``owner/name``."""
         return f"{self.owner}/{self.name}"
 
     def check(self) -> None:
-        """Raises OptionError for what is wrong by itself, whatever else is registered."""
+        """Raise OptionError if a field is invalid. Does not check references to other entries."""
         checked_name("the owner of a wagon", self.owner)
         checked_name("the name of a wagon", self.name)
         if self.group:
             checked_name("a group", self.group)
         _check_texts("description", [self.description], DESCRIPTION_LENGTH_MAX)
         if len(self.requires) > REQUIRED_WAGONS_MAX or len(set(self.requires)) < len(self.requires):
-            raise OptionError(f"a wagon requires up to {REQUIRED_WAGONS_MAX} other wagons, each once")
+            raise OptionError(f"a wagon can require up to {REQUIRED_WAGONS_MAX} other wagons, each only once")
         if self.variant_of and (self.source is not None or self.wagon_class or self.requires):
-            raise OptionError("a variant has values of its own alone; the rest is that of the wagon it is a variant of")
+            what = f"{self.address} is a variant and cannot have its own source, class or requirements"
+            raise OptionError(what, hint="give only values")
         if self.variant_of == self.address:
             raise OptionError(f"{self.address} cannot be a variant of itself")
         if not self.variant_of:
@@ -88,7 +96,7 @@ class WagonEntry:
 
 @dataclass(frozen=True)
 class MergeGroup:
-    """Files of a dataset whose results are merged into an output of their own, as those of a run period."""
+    """Files of a dataset that get a merged output of their own, for example the files of one run period."""
 
     name: str
     files: list[str] = field(default_factory=list)
@@ -96,11 +104,12 @@ class MergeGroup:
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """A dataset that is registered; ``owner/name`` is its address.
+    """A registered dataset.
 
-    ``files`` are lines as the command line takes them: files, patterns, folders, lists. ``short`` are those that wagons
-    are tested on; without any a sample of ``files`` is taken. ``companions`` are files beside each file. ``runs`` says
-    which periods or samples it has, in words.
+    - ``files``: files, patterns, folders and lists of files, as on the command line.
+    - ``short``: the files on which trials of wagons run; if empty, trials run on a sample of ``files``.
+    - ``companions``: additional files next to each file, such as friend trees.
+    - ``runs``: description of the dataset's run periods or samples.
     """
 
     owner: str
@@ -116,11 +125,11 @@ class DatasetEntry:
 
     @property
     def address(self) -> str:
-        """Its owner and name, by which others refer to it."""
+        """The unique name ``owner/name``."""
         return f"{self.owner}/{self.name}"
 
     def check(self) -> None:
-        """Raises OptionError for what is wrong by itself."""
+        """Raise OptionError if a field is invalid."""
         checked_name("the owner of a dataset", self.owner)
         checked_name("the name of a dataset", self.name)
         if self.group:
@@ -133,28 +142,28 @@ class DatasetEntry:
         for one in self.merge_groups:
             checked_name("a merge group", one.name)
         if len({one.name for one in self.merge_groups}) < len(self.merge_groups):
-            raise OptionError(f"two merge groups of {self.address} have one name")
+            raise OptionError(f"two merge groups of {self.address} have the same name")
         if len(lines) > DATASET_LINES_MAX:
             what = f"{self.address} has {len(lines)} lines, more than {DATASET_LINES_MAX}"
             raise OptionError(what, hint="name a list of files instead")
         _check_texts("line", lines, LOCATION_LENGTH_MAX)
-        # They become words of a command, where they would be options.
+        # The lines become command-line arguments, so a line that begins with "-" would be parsed as an option.
         options = [one for one in lines if one.startswith("-") and one not in self.runs]
         if options:
             raise OptionError(
                 f"{options[0]!r:.160} begins with a hyphen",
-                hint="name files from the root of the file system, or by a URL",
+                hint="use an absolute path or a URL",
             )
         located = [*self.files, *self.short, *(line for one in self.merge_groups for line in one.files)]
         relative = [one for one in located if not one.startswith("/") and "://" not in one]
         if relative:
             what = f"{relative[0]!r:.160} is a relative path"
-            raise OptionError(what, hint="name files from the root of the file system, or by a URL")
+            raise OptionError(what, hint="use an absolute path or a URL")
 
 
 @dataclass(frozen=True)
 class Activation:
-    """Whether a wagon runs over a dataset."""
+    """Whether a wagon is enabled on a dataset."""
 
     wagon: str
     dataset: str
@@ -162,7 +171,7 @@ class Activation:
 
     @property
     def address(self) -> str:
-        """The wagon and the dataset."""
+        """The unique name ``wagon on dataset``."""
         return f"{self.wagon} on {self.dataset}"
 
 

@@ -1,4 +1,4 @@
-"""Files of wagons from git: one file of one commit, fetched by git itself into a folder that is gone afterwards."""
+"""Fetch wagon files from git repositories: one file of one commit, with the git program and a temporary folder."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ from branchline.base.texts import printable
 from branchline.control.room_errors import ConflictError, RefusedError
 from branchline.errors import OptionError
 
-# Names of branches, tags and commits as git allows them, without those that could be an option or a range.
+# Names of branches, tags and commits. Excludes names that git could parse as an option or a range.
 _REF = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_+./-]{0,198}[A-Za-z0-9_+-])?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-# `git@host:path`, as services show it.
+# SSH addresses of the form `git@host:path`, which hosting services show.
 _SSH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*@[A-Za-z0-9][A-Za-z0-9.-]*:[^-].*")
 
 
 @dataclass(frozen=True)
 class GitPlace:
-    """A file in a repository: ``ref`` is a branch, a tag, a commit of 40 hexadecimal digits, or HEAD, the default
-    branch.
-    """
+    """A file in a repository. ``ref`` is a branch, a tag, a commit (40 hexadecimal digits) or HEAD (default branch)."""
 
     repository: str
     path: str
     ref: str = "HEAD"
 
     def check(self) -> None:
-        """Raises OptionError for what cannot be, or could be taken for something else by git."""
+        """Raise OptionError if a field is invalid, or if git could parse a field as an option or a pattern."""
         path = PurePosixPath(self.path)
         is_inside = self.path and not path.is_absolute() and ".." not in path.parts and self.path.isprintable()
         if (
@@ -49,26 +47,29 @@ class GitPlace:
             or self.path.startswith(("-", ":"))
         ):
             raise OptionError(
-                f"{self.path!r:.200} is no Python file in a repository", hint="write it like wagons/muons.py"
+                f"{self.path!r:.200} is not a Python file in a repository", hint="write it like wagons/muons.py"
             )
         if not _REF.fullmatch(self.ref) or ".." in self.ref or "//" in self.ref or self.ref.endswith(".lock"):
-            raise OptionError(f"{self.ref!r:.200} is no branch, tag or commit")
+            raise OptionError(f"{self.ref!r:.200} is not a branch, tag or commit")
         if not self.repository.isprintable() or len(self.repository) > LOCATION_LENGTH_MAX:
-            raise OptionError(f"{self.repository!r:.200} is no address of a repository")
+            raise OptionError(f"{self.repository!r:.200} is not the URL of a repository")
 
 
 @dataclass(frozen=True)
 class GitFile:
-    """A file as it is in a commit of 40 hexadecimal digits."""
+    """A file's content in a commit (``commit`` has 40 hexadecimal digits)."""
 
     commit: str
     content: bytes
 
 
 class GitSources:
-    """Fetches files. Somebody alone may take them from anywhere, with their own keys and settings of git. With
-    ``hosts`` it serves others: from these hosts alone, by https, with no settings and no keys, or it would reach for
-    them what they cannot.
+    """Fetches files from git repositories.
+
+    If ``hosts`` is None, the control room has a single user. Files may then come from any repository, and git uses this
+    user's configuration and keys. Otherwise, the control room is shared. Files then come only from ``hosts``, over
+    https, and git has no configuration and no keys, so that users cannot reach repositories to which only the server
+    has access.
     """
 
     def __init__(self, hosts: Sequence[str] | None = None) -> None:
@@ -77,17 +78,19 @@ class GitSources:
 
     @property
     def refused(self) -> str:
-        """Why nothing is fetched here; empty if something may be."""
-        return "" if self._hosts is None or self._hosts else "this control room takes no sources from git"
+        """The reason why fetching from git is disabled; empty if fetching is enabled."""
+        return "" if self._hosts is None or self._hosts else "this control room does not allow sources from git"
 
     def fetch(self, place: GitPlace) -> GitFile:
-        """The file. Raises OptionError for what is not there or cannot be, RefusedError for a host that is not allowed,
-        ConflictError where too many are fetched at once; a repeat may help then.
+        """Fetch a file.
+
+        Raises OptionError if ``place`` is invalid or the file does not exist, and RefusedError if the host is not
+        allowed. Raises ConflictError if too many fetches are running; a retry may then succeed.
         """
         place.check()
         self._check_repository(place.repository)
         if not self._turns.acquire(timeout=GIT_WAIT_S):
-            raise ConflictError("others fetch from git now", hint="try again", retry=True)
+            raise ConflictError("too many users are fetching from git now", hint="try again", retry=True)
         try:
             with tempfile.TemporaryDirectory(prefix="branchline-git-") as folder:
                 return _Repository(Path(folder), place, is_alone=self._hosts is None).file()
@@ -96,7 +99,8 @@ class GitSources:
 
     def _check_repository(self, address: str) -> None:
         if self.refused:
-            raise RefusedError(self.refused, hint="upload the file; whoever runs the server names hosts with --git")
+            hint = "upload the file; the administrator of the server can allow hosts with --git"
+            raise RefusedError(self.refused, hint=hint)
         if self._hosts is None:
             is_file = address.startswith(("/", "file:///"))
             if is_file or _SSH.fullmatch(address) or (address.startswith("ssh://") and _is_plain(address)):
@@ -105,14 +109,15 @@ class GitSources:
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
         if not is_safe or parts.username is not None:
             hint = "write it like https://git.example.org/group/repository.git, without a name or a password"
-            raise OptionError(f"{_without_secrets(address)!r:.200} is no address of a repository", hint=hint)
+            raise OptionError(f"{_without_secrets(address)!r:.200} is not the URL of a repository", hint=hint)
         if self._hosts is not None and parts.netloc.lower() not in self._hosts:
             hosts = ", ".join(self._hosts)
-            raise RefusedError(f"sources come from {hosts}, and not from {parts.netloc!r:.200}", hint="upload the file")
+            what = f"sources from {parts.netloc!r:.200} are not allowed"
+            raise RefusedError(what, hint=f"upload the file, or use a repository at {hosts}")
 
 
 def _is_plain(address: str) -> bool:
-    """Whether an address has a host that is none of git's options, no password, and nothing behind the path."""
+    """Whether a URL has no password, query or fragment, and a host name that git cannot parse as an option."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
@@ -127,24 +132,29 @@ def _without_secrets(address: str) -> str:
 
 
 class _Repository:
-    """An empty repository, into which a commit and one file of it are fetched."""
+    """A temporary repository into which git fetches one commit and one file of the commit."""
 
     def __init__(self, folder: Path, place: GitPlace, *, is_alone: bool) -> None:
         self._folder = folder
         self._place = place
-        self._environment = _own_environment() if is_alone else _bare_environment(folder)
+        if is_alone:
+            own = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -o BatchMode=yes", "LC_ALL": "C"}
+            self._environment = {**os.environ, **own}
+        else:
+            self._environment = _bare_environment(folder)
         program = shutil.which("git")
         if program is None:
             raise OptionError("git is not installed on the machine of the control room", hint="upload the file")
         prlimit = shutil.which("prlimit")
-        # A repository of any size must not fill the disk.
+        # Limit the size of the files that git writes, so that a large repository cannot fill the disk.
         self._git = [*([prlimit, f"--fsize={GIT_DISK_BYTES}"] if prlimit else []), program]
 
     def file(self) -> GitFile:
-        """The file of the commit."""
+        """Fetch the commit and return the requested file."""
         place = self._place
         self._call("init", "--quiet", "--bare", ".")
-        # Of a server that can, only what is asked for comes: the commit, its folders, and then the one file.
+        # Configure a partial clone. Servers with support for partial clones send only the commit, its directory
+        # trees and, on demand, the requested file.
         for name, value in {
             "url": place.repository,
             "promisor": "true",
@@ -154,21 +164,21 @@ class _Repository:
         self._call("fetch", "--quiet", "--depth=1", "--no-tags", "--filter=blob:none", "origin", place.ref)
         commit = self._call("rev-parse", "--verify", "FETCH_HEAD^{commit}").decode().strip()
         if not _COMMIT.fullmatch(commit):
-            raise OptionError(f"{place.repository} has commits of another kind than SHA-1", hint="upload the file")
+            raise OptionError(f"{place.repository} has commits with hashes other than SHA-1", hint="upload the file")
         if _COMMIT.fullmatch(place.ref) and commit != place.ref:
-            raise OptionError(f"{place.repository} gave commit {commit} for {place.ref}")
+            raise OptionError(f"{place.repository} returned commit {commit} for {place.ref}")
         listed = self._call("ls-tree", "-z", commit, "--", place.path).decode(errors="replace").rstrip("\0")
         mode, kind, rest = [*listed.split(" ", 2), "", "", ""][:3]
         blob = rest.partition("\t")[0]
         if kind != "blob" or mode not in ("100644", "100755"):
-            what = f"{place.path} is no file" if listed else f"there is no {place.path}"
+            what = f"{place.path} is not a file" if listed else f"there is no {place.path}"
             raise OptionError(f"{what} in {place.repository} at {place.ref} ({commit[:12]})")
         if int(self._call("cat-file", "-s", blob)) > GIT_FILE_MAX_BYTES:
             raise OptionError(f"{place.path} has more than {GIT_FILE_MAX_BYTES} bytes")
         return GitFile(commit, self._call("cat-file", "blob", blob))
 
     def _call(self, *words: str) -> bytes:
-        """What a command of git prints. Raises OptionError with what it complains about."""
+        """Run a git command and return its output. Raise OptionError with git's error message if it fails."""
         safe = [
             "-c",
             "http.followRedirects=false",
@@ -191,16 +201,23 @@ class _Repository:
             try:
                 printed, said = process.communicate(timeout=GIT_WAIT_S)
             except subprocess.TimeoutExpired:
-                what = f"{_host_of(self._place.repository)} did not give the sources within {GIT_WAIT_S:.0f} s"
+                repository = self._place.repository
+                host = urlsplit(repository).hostname or repository.partition(":")[0]
+                what = f"{host} did not send the sources within {GIT_WAIT_S:.0f} s"
                 raise OptionError(what, retry=True) from None
         if process.returncode != 0:
-            raise OptionError(f"git cannot take {self._place.path} from {self._place.repository}: {_complaint(said)}")
+            # Take the lines with git's prefix "fatal: " or "error: " and remove the prefix, or else take the last two
+            # lines.
+            lines = [line.strip() for line in printable(said.decode(errors="replace")).splitlines() if line.strip()]
+            found = [line.partition(": ")[2] for line in lines if line.startswith(("fatal: ", "error: "))]
+            why = _without_secrets("; ".join(dict.fromkeys(found or lines[-2:])))[:500] or "git gave no reason"
+            raise OptionError(f"git cannot fetch {self._place.path} from {self._place.repository}: {why}")
         return printed
 
 
 @contextmanager
 def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Ends git with the programs that it has started, which do the transfer."""
+    """At the end of the block, kill git and the child processes with which git transfers data."""
     try:
         yield
     finally:
@@ -212,12 +229,8 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
                 stream.close()
 
 
-def _own_environment() -> dict[str, str]:
-    return {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -o BatchMode=yes", "LC_ALL": "C"}
-
-
 def _bare_environment(folder: Path) -> dict[str, str]:
-    """Nothing of the user of the server: no settings, no keys, no other protocols than for the web."""
+    """Return an environment in which git uses only http and https, without the server user's configuration and keys."""
     kept = {name: os.environ[name] for name in ("PATH", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in os.environ}
     return {
         **kept,
@@ -228,14 +241,3 @@ def _bare_environment(folder: Path) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ALLOW_PROTOCOL": "https:http",
     }
-
-
-def _host_of(repository: str) -> str:
-    return urlsplit(repository).hostname or repository.partition(":")[0]
-
-
-def _complaint(said: bytes) -> str:
-    """The last lines of what git says, without its own words for an error."""
-    lines = [line.strip() for line in printable(said.decode(errors="replace")).splitlines() if line.strip()]
-    found = [line.partition(": ")[2] for line in lines if line.startswith(("fatal: ", "error: "))]
-    return _without_secrets("; ".join(dict.fromkeys(found or lines[-2:])))[:500] or "it does not say why"

@@ -1,4 +1,4 @@
-"""The registry: wagons, datasets and activations as they are now, and every change of them.
+"""The registry: the current wagons, datasets and activations, and all their changes.
 
 Uploaded wagon files are stored by their hash and never deleted, so that every registered version stays readable.
 """
@@ -36,23 +36,15 @@ from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError, WagonError
 from branchline.trains.wagons.parameters import Value
 
-#: ``changes`` has every state that an entry ever had; ``entries`` has those of now.
-TABLES = """
-CREATE TABLE IF NOT EXISTS entries (
-    subject TEXT NOT NULL, address TEXT NOT NULL, revision INTEGER NOT NULL, content TEXT NOT NULL,
-    PRIMARY KEY (subject, address)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS changes (
-    number INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, subject TEXT NOT NULL, address TEXT NOT NULL,
-    action TEXT NOT NULL, before TEXT, after TEXT);
-CREATE INDEX IF NOT EXISTS changes_of ON changes (subject, address, number);
-"""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
 class WholeWagon:
-    """A wagon with all that its class and the wagon that it is a variant of say. ``revision`` is the number of its last
-    change; ``values`` are those of all parameters that are not the default.
+    """A wagon with its class. A variant has the source, class and requirements of its base wagon.
+
+    ``revision`` is the number of the wagon's last change. ``values`` are the parameter values that differ from the
+    class's defaults; for a variant, they include the values of the base wagon.
     """
 
     entry: WagonEntry
@@ -66,7 +58,7 @@ class WholeWagon:
 
 @dataclass(frozen=True)
 class Grid:
-    """Wagons by datasets: ``enabled`` has the pairs (wagon, dataset) of addresses that run."""
+    """A table of wagons and datasets. ``enabled`` has the addresses of all enabled pairs (wagon, dataset)."""
 
     wagons: list[WagonEntry] = field(default_factory=list)
     datasets: list[DatasetEntry] = field(default_factory=list)
@@ -74,8 +66,11 @@ class Grid:
 
 
 class Registry:
-    """Every method that changes something takes the person who does it. They raise RefusedError without the right,
-    NoSuchEntryError for what is not there, OptionError for what is wrong, ConflictError where somebody else was faster.
+    """Stores wagons, datasets and activations.
+
+    Methods that change an entry take the person who makes the change as ``who``. They raise RefusedError if the person
+    may not make the change, NoSuchEntryError for an unknown address, OptionError for an invalid entry, and
+    ConflictError if another person has changed the entry.
     """
 
     def __init__(self, database: Database, sources: SourceStore) -> None:
@@ -83,22 +78,25 @@ class Registry:
         self._sources = sources
 
     def wagons(self) -> list[WagonEntry]:
-        """All wagons, by address."""
+        """Return all wagons, sorted by address."""
         return [from_plain(WagonEntry, one) for _, one in self._all(WAGON)]
 
     def datasets(self) -> list[DatasetEntry]:
-        """All datasets, by address."""
+        """Return all datasets, sorted by address."""
         return [from_plain(DatasetEntry, one) for _, one in self._all(DATASET)]
 
     def wagon(self, address: str) -> WholeWagon:
-        """A wagon with all that it has from its class and from the wagon that it is a variant of."""
+        """Return a wagon with its class. A variant also has the values of its base wagon."""
         with self._database.reading() as connection:
             revision, entry = self._wagon(connection, address)
             base = entry if not entry.variant_of else self._wagon(connection, entry.variant_of)[1]
         return self._whole(entry, base, revision)
 
     def with_required(self, addresses: Iterable[str]) -> list[WholeWagon]:
-        """Wagons, each once and behind those that it requires."""
+        """Return wagons and all their direct and indirect requirements.
+
+        Each wagon occurs once and follows the wagons that it requires.
+        """
         chain: dict[str, WholeWagon] = {}
 
         def place(address: str) -> None:
@@ -113,13 +111,13 @@ class Registry:
         return list(chain.values())
 
     def dataset(self, address: str) -> tuple[DatasetEntry, int]:
-        """A dataset and its revision."""
+        """Return a dataset and its revision."""
         with self._database.reading() as connection:
             revision, content = _found(connection, DATASET, address)
         return from_plain(DatasetEntry, content), revision
 
     def grid(self, group: str = "") -> Grid:
-        """All wagons (those of a group, if one is named), all datasets, and what runs on what."""
+        """Return the wagons of ``group``, or all wagons, with all datasets and the enabled pairs."""
         with self._database.reading() as connection:
             rows = list(connection.execute("SELECT subject, content FROM entries ORDER BY subject, address"))
         plain: dict[str, list[Mapping[str, object]]] = {WAGON: [], DATASET: [], ACTIVATION: []}
@@ -134,7 +132,7 @@ class Registry:
         )
 
     def save_wagon(self, entry: WagonEntry, who: Person, revision: int = 0) -> int:
-        """Creates a wagon (``revision`` 0), or changes that revision of it; gives the new one."""
+        """Create a wagon (``revision`` 0), or replace its current revision ``revision``. Return the new revision."""
         who.check_owns(entry.owner)
         entry.check()
         with self._database.writing() as connection:
@@ -142,9 +140,9 @@ class Registry:
             if entry.variant_of:
                 base = self._wagon(connection, entry.variant_of)[1]
                 if base.variant_of:
-                    raise OptionError(f"{entry.variant_of} is a variant itself", hint=f"name {base.variant_of}")
+                    raise OptionError(f"{entry.variant_of} is itself a variant", hint=f"name {base.variant_of}")
                 if _variants(connection, entry.address):
-                    raise OptionError(f"{entry.address} has variants, so it cannot become one")
+                    raise OptionError(f"{entry.address} has variants, so it cannot become a variant")
             whole = self._whole(entry, base, revision)
             for address in whole.requires:
                 self._wagon(connection, address)
@@ -154,30 +152,33 @@ class Registry:
             return _write(connection, who, WAGON, entry.address, to_plain(entry), revision)
 
     def save_dataset(self, entry: DatasetEntry, who: Person, revision: int = 0) -> int:
-        """Creates a dataset (``revision`` 0), or changes that revision of it; gives the new one."""
+        """Create a dataset (``revision`` 0), or replace its current revision ``revision``. Return the new revision."""
         who.check_owns(entry.owner)
         entry.check()
         with self._database.writing() as connection:
             return _write(connection, who, DATASET, entry.address, to_plain(entry), revision)
 
     def remove_wagon(self, address: str, who: Person) -> None:
-        """Removes a wagon that no other one needs, and disables it everywhere. Its history stays."""
+        """Remove a wagon and disable it on all datasets. The wagon's history remains.
+
+        Raises OptionError if another wagon requires this wagon or is a variant of this wagon.
+        """
         with self._database.writing() as connection:
             who.check_owns(self._wagon(connection, address)[1].owner)
             needed_by = [one.address for one in _wagons(connection) if address in (*one.requires, one.variant_of)]
             if needed_by:
-                raise OptionError(f"{address} is needed by {', '.join(sorted(needed_by))}")
+                raise OptionError(f"{address} is used by {', '.join(sorted(needed_by))}")
             self._remove(connection, who, WAGON, address)
 
     def remove_dataset(self, address: str, who: Person) -> None:
-        """Removes a dataset and disables all on it. Its history stays."""
+        """Remove a dataset and disable all wagons on the dataset. The dataset's history remains."""
         with self._database.writing() as connection:
             entry: DatasetEntry = from_plain(DatasetEntry, _found(connection, DATASET, address)[1])
             who.check_owns(entry.owner)
             self._remove(connection, who, DATASET, address)
 
     def enable(self, wagons: Sequence[str], dataset: str, who: Person, *, is_enabled: bool = True) -> int:
-        """Enables or disables wagons on a dataset; gives how many changed. All of them or none."""
+        """Enable or disable wagons on a dataset, in one transaction. Return the number of changed activations."""
         changed = 0
         with self._database.writing() as connection:
             _found(connection, DATASET, dataset)
@@ -187,14 +188,12 @@ class Registry:
         return changed
 
     def enable_group(self, group: str, dataset: str, who: Person, *, is_enabled: bool = True) -> int:
-        """The same for all wagons of a group that this person may change."""
+        """Enable or disable the wagons of a group, if this person may change them. Return the number of changes."""
         wagons = [one.address for one in self.wagons() if one.group == group and who.owns(one.owner)]
         return self.enable(wagons, dataset, who, is_enabled=is_enabled)
 
     def copy_activations(self, source: str, target: str, who: Person) -> int:
-        """Enables on a dataset what this person has enabled on another one, and disables the rest; gives how many
-        changed.
-        """
+        """Copy the activations of a person's wagons from one dataset to another. Return the number of changes."""
         enabled = self.grid().enabled
         own = [one.address for one in self.wagons() if who.owns(one.owner)]
         on = [one for one in own if (one, source) in enabled]
@@ -202,22 +201,31 @@ class Registry:
         return self.enable(on, target, who) + self.enable(off, target, who, is_enabled=False)
 
     def changes(self, subject: str = "", address: str = "", *, before: int = 0, count: int = 50) -> list[Change]:
-        """The last changes, the newest first: of all, of wagons, or of one; ``before`` a number for older ones."""
+        """Return the latest changes, newest first.
+
+        An empty ``subject`` or ``address`` selects all changes. If ``before`` is not 0, only changes with a smaller
+        number are returned.
+        """
         conditions = {"subject = ?": subject, "address = ?": address, "number < ?": before}
         given = {one: value for one, value in conditions.items() if value}
         where = f"WHERE {' AND '.join(given)}" if given else ""
-        query = f"SELECT * FROM changes {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - conditions are ours
+        query = f"SELECT * FROM changes {where} ORDER BY number DESC LIMIT ?"  # noqa: S608 - conditions are constant
         with self._database.reading() as connection:
             rows = list(connection.execute(query, (*given.values(), count)))
-        return [self._change(row) for row in rows]
+        changes = []
+        for number, at, who, kind, changed, action, *contents in rows:
+            old, new = (None if one is None else json.loads(str(one)) for one in contents)
+            fields = self._compared(old or {}, new or {}, _sha256(old), _sha256(new))
+            changes.append(Change(number, str(at), str(who), str(kind), str(changed), str(action), fields))
+        return changes
 
     def compare(self, first: str, second: str) -> list[FieldChange]:
-        """What differs between two wagons: parameters, source line by line."""
+        """Return the differences between two wagons, including parameters and source lines."""
         left, right = self.wagon(first), self.wagon(second)
         return self._compared(_described(left), _described(right), left.source_sha256, right.source_sha256)
 
     def compare_moments(self, subject: str, address: str, first: str, second: str) -> list[FieldChange]:
-        """What differs in an entry between two moments (ISO 8601, UTC)."""
+        """Return how an entry differs between two times (ISO 8601, UTC)."""
         before, after = self._at(subject, address, first), self._at(subject, address, second)
         return self._compared(before or {}, after or {}, _sha256(before), _sha256(after))
 
@@ -231,7 +239,7 @@ class Registry:
         return revision, from_plain(WagonEntry, content)
 
     def _whole(self, entry: WagonEntry, base: WagonEntry, revision: int) -> WholeWagon:
-        """Raises OptionError where values do not fit the class."""
+        """Return a wagon with its class. Raises OptionError if the wagon's values do not match the class."""
         assert base.source is not None
         classes = {one.name: one for one in self._sources.classes(base.source.sha256, base.source.path)}
         if base.wagon_class not in classes:
@@ -249,7 +257,7 @@ class Registry:
         while waiting:
             address = waiting.pop()
             if address == whole.entry.address:
-                raise OptionError(f"{address} would require itself, by way of others")
+                raise OptionError(f"{address} would require itself through other wagons")
             if address not in seen:
                 seen.add(address)
                 one = known[address]
@@ -262,13 +270,6 @@ class Registry:
                 _activate(connection, who, replace(one, is_enabled=False))
         revision, _ = _found(connection, subject, address)
         _write(connection, who, subject, address, None, revision)
-
-    def _change(self, row: Sequence[object]) -> Change:
-        number, at, who, subject, address, action, before, after = row
-        plain = [None if one is None else json.loads(str(one)) for one in (before, after)]
-        fields = self._compared(plain[0] or {}, plain[1] or {}, _sha256(plain[0]), _sha256(plain[1]))
-        assert isinstance(number, int)
-        return Change(number, str(at), str(who), str(subject), str(address), str(action), fields)
 
     def _compared(
         self, before: Mapping[str, object], after: Mapping[str, object], first_sha256: str, second_sha256: str
@@ -291,7 +292,7 @@ def _found(connection: sqlite3.Connection, subject: str, address: str) -> tuple[
     query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
     row = connection.execute(query, (subject, address)).fetchone()
     if row is None:
-        raise NoSuchEntryError(f"there is no {subject} {address!r:.160}")
+        raise NoSuchEntryError(f"unknown {subject} {address!r:.160}")
     return int(row[0]), json.loads(row[1])
 
 
@@ -309,7 +310,7 @@ def _variants(connection: sqlite3.Connection, address: str) -> list[WagonEntry]:
 
 
 def _activate(connection: sqlite3.Connection, who: Person, wanted: Activation) -> int:
-    """1 if that changed anything, else 0."""
+    """Store an activation. Return 1 if the activation changed, else 0."""
     query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
     row = connection.execute(query, (ACTIVATION, wanted.address)).fetchone()
     is_enabled = row is not None and from_plain(Activation, json.loads(row[1])).is_enabled
@@ -328,16 +329,18 @@ def _write(
     content: Mapping[str, object] | None,
     revision: int,
 ) -> int:
-    """Writes an entry in the place of a revision of it (0: there is none), or removes it; gives the new revision.
+    """Create, replace or remove an entry. Return the new revision.
 
-    Raises ConflictError if there is another one.
+    ``revision`` is the expected current revision, or 0 to create the entry. If ``content`` is None, the entry is
+    removed. Raises ConflictError if the current revision is different.
     """
     query = "SELECT revision, content FROM entries WHERE subject = ? AND address = ?"
     row = connection.execute(query, (subject, address)).fetchone()
     if (0 if row is None else int(row[0])) != revision:
         if not revision:
-            raise ConflictError(f"there is a {subject} {address} already")
-        raise ConflictError(f"{subject} {address} was changed by somebody else meanwhile", hint="look at it again")
+            raise ConflictError(f"{subject} {address} already exists")
+        what = f"{subject} {address} was changed by another user in the meantime"
+        raise ConflictError(what, hint="reload it and repeat the change")
     before = None if row is None else str(row[1])
     after = None if content is None else json.dumps(content, sort_keys=True)
     if before == after:
@@ -363,23 +366,25 @@ def _described(whole: WholeWagon) -> Mapping[str, object]:
 
 
 class SourceStore:
-    """A folder of files, each under the SHA-256 of its content. None is ever changed or removed."""
+    """A folder of files that are named after the SHA-256 of their content. Files are never changed or removed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Whoever looks at the grid needs that of all wagons, and parsing a large file takes a second.
+        # Cache of parsed wagon files. The grid needs the classes of all wagons, and parsing a large file takes a
+        # second.
         self._parsed: dict[tuple[str, str], list[WagonClass]] = {}
         self._turn = threading.Lock()
         self._compared = lru_cache(SOURCES_REMEMBERED_MAX // 5)(self._compare)
 
     def keep(self, content: bytes, path: str = "wagons.py") -> str:
-        """Keeps a file of wagons and gives its hash. Raises WagonError if it is none, StorageError if it cannot be
-        written.
+        """Store a wagon file and return its SHA-256.
+
+        Raises WagonError for an invalid wagon file, and StorageError if the file cannot be written.
         """
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise WagonError(f"{path} is no text in UTF-8: {error}", path=path) from None
+            raise WagonError(f"{path} is not UTF-8 text: {error}", path=path) from None
         sha256 = hashlib.sha256(content).hexdigest()
         target = self.path(sha256)
         if not target.exists():
@@ -388,7 +393,10 @@ class SourceStore:
         return sha256
 
     def text(self, sha256: str) -> str:
-        """The text of a file. Raises NoSuchEntryError if it was never kept, WagonError if it was changed since."""
+        """Return a file's text.
+
+        Raises NoSuchEntryError for an unknown hash, and WagonError if the content has changed.
+        """
         try:
             content = self.path(sha256).read_bytes()
         except FileNotFoundError:
@@ -398,12 +406,15 @@ class SourceStore:
         return content.decode("utf-8")
 
     def classes(self, sha256: str, path: str) -> list[WagonClass]:
-        """The wagons in a file, whose name its author gave as ``path``. Raises what ``text`` raises."""
+        """Return the wagon classes in a file.
+
+        ``path`` is the author's name of the file. Raises the errors of ``text``.
+        """
         found = self._parsed.get((sha256, path))
         return list(found or self._remember(sha256, path, wagon_classes(self.text(sha256), path)))
 
     def difference(self, name: str, first: str, second: str) -> FieldChange | None:
-        """The lines in which two files differ. Raises what ``text`` raises."""
+        """Return the lines in which two files differ; None for identical files. Raises the errors of ``text``."""
         found = self._compared(first, second)
         return None if found is None else replace(found, name=name)
 
@@ -418,7 +429,11 @@ class SourceStore:
         return line_difference("", self.text(first), self.text(second))
 
     def path(self, sha256: str) -> Path:
-        """Where a file is. Raises NoSuchEntryError for what is no hash: it comes from outside, and becomes a path."""
+        """Return a file's path.
+
+        Raises NoSuchEntryError if ``sha256`` is not a SHA-256, because the value may come from a request and must not
+        name files outside of the folder.
+        """
         if not _SHA256.fullmatch(sha256):
             raise _not_kept(sha256)
         return self._folder / sha256[:2] / f"{sha256}.py"

@@ -1,4 +1,4 @@
-"""The history of wagons, datasets, activations, measures and plans: who changed what, when, and the difference."""
+"""The change log of wagons, datasets, activations, measures and plans: author, time and diff of each change."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from datetime import UTC, datetime
 
 from branchline.base.limits import DIFFERENCE_LINES_MAX
 
-# What is changed, and how.
+# Kinds of entries and kinds of changes in the change log.
 WAGON, DATASET, ACTIVATION, MEASURE, PLAN = "wagon", "dataset", "activation", "measure", "plan"
 CREATED, CHANGED, REMOVED = "created", "changed", "removed"
 
-#: An entry as plain data; None where there is none.
+#: An entry as JSON-compatible data.
 Plain = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class FieldChange:
-    """A field that differs, with both values as texts; empty where there is none. ``lines`` is the difference of a long
-    text, line by line as ``diff -u`` has it.
+    """A field that differs between two versions, with both values as strings. An absent value is an empty string.
+
+    ``lines`` is the difference between two long texts, in the format of ``diff -u``.
     """
 
     name: str
@@ -34,8 +35,10 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class Change:
-    """One change: of which wagon, dataset, activation, measure or plan (``subject``, ``address``), who did it, when
-    (ISO 8601, UTC), and what differs. ``number`` grows with every change.
+    """One change of an entry. The person ``who`` made the change at the time ``at`` (ISO 8601, UTC).
+
+    ``subject`` is the kind of the entry, such as "wagon" or "dataset", and ``address`` is its unique name. ``fields``
+    are the fields that differ. ``number`` increases with every change.
     """
 
     number: int
@@ -50,7 +53,10 @@ class Change:
 def keep_change(
     connection: sqlite3.Connection, who: str, subject: str, address: str, before: str | None, after: str | None
 ) -> int:
-    """Keeps a change inside of a transaction, and gives its number. ``before`` and ``after`` are JSON; None is none."""
+    """Store a change within the current transaction and return its number.
+
+    ``before`` and ``after`` are the entry as JSON. ``before`` is None for a new entry, ``after`` for a removed entry.
+    """
     action = REMOVED if after is None else CREATED if before is None else CHANGED
     at = datetime.now(UTC).isoformat(timespec="microseconds")
     made = connection.execute(
@@ -61,7 +67,10 @@ def keep_change(
 
 
 def differences(before: Plain | None, after: Plain | None) -> list[FieldChange]:
-    """The fields that differ, those inside of others by their path as ``values.pt_min``."""
+    """Return the fields that differ between two versions of an entry. None stands for an absent entry.
+
+    Nested fields have paths such as ``values.pt_min``.
+    """
     first, second = _flat(before or {}), _flat(after or {})
     names = [*first, *(name for name in second if name not in first)]
     return [
@@ -72,7 +81,7 @@ def differences(before: Plain | None, after: Plain | None) -> list[FieldChange]:
 
 
 def line_difference(name: str, before: str, after: str) -> FieldChange | None:
-    """The lines in which two texts differ; None if they are the same."""
+    """Return the lines in which two texts differ; None for identical texts."""
     if before == after:
         return None
     lines = _different(before.splitlines(), after.splitlines())
@@ -83,8 +92,10 @@ def line_difference(name: str, before: str, after: str) -> FieldChange | None:
 
 
 def _different(first: list[str], second: list[str]) -> list[str]:
-    """As ``diff -u`` has it. What is the same at both ends is left out first: the time of difflib grows with the square
-    of what it gets, or faster.
+    """Return the difference between two lists of lines, in the format of ``diff -u``.
+
+    Common lines at the beginning and at the end are removed first, because the run time of difflib grows at least
+    quadratically with the number of lines.
     """
     head = _same_count(first, second)
     tail = _same_count(
@@ -93,19 +104,19 @@ def _different(first: list[str], second: list[str]) -> list[str]:
     begin = max(0, head - 3)
     left, right = (one[begin : len(one) - max(0, tail - 3)] for one in (first, second))
     if max(len(left), len(right)) > DIFFERENCE_LINES_MAX:
-        return [f"... {len(first)} and {len(second)} lines, of which too many differ to be compared one by one"]
+        return [f"... {len(first)} and {len(second)} lines; too many differ to show them"]
     lines = difflib.unified_diff(left, right, "before", "after", lineterm="", n=3)
     return [_moved(line, begin) if line.startswith("@@ -") else line for line in lines]
 
 
 def _same_count(first: list[str], second: list[str]) -> int:
-    """How many lines are the same from the beginning."""
+    """Return the number of equal lines at the beginning of two lists."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _moved(line: str, lines: int) -> str:
-    """The head of a part, whose numbers are that much larger. Lines of the texts begin with a sign of their own."""
+    """Return a diff hunk header with its line numbers increased by ``lines``."""
     return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + lines}", line)
 
 

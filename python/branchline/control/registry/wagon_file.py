@@ -1,4 +1,4 @@
-"""The file of wagons of a train, written from the registry: it is what anybody can run by hand, too."""
+"""Write a train's wagon file from the registry. Users can also run the wagon file themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from branchline.control.registry.registry import WholeWagon
 from branchline.errors import OptionError
 from branchline.trains.wagons.known_changes import ATTRIBUTE
 
-#: The name of the file in its folder; the sources of the wagons are modules next to it.
+#: Name of a train's wagon file. The wagons' sources are in packages next to this file.
 WAGONS_FILE = "wagons.py"
 
 
@@ -23,9 +23,11 @@ def compose(
     by_dataset: bool = False,
     changers: Mapping[str, str] | None = None,
 ) -> Path:
-    """Writes the file, and the sources (``texts``, one for each wagon) next to it. With ``by_dataset`` their results
-    are kept apart by dataset. ``changers`` says by address what is known of wagons that change the results of others.
-    Raises OptionError for wagons that cannot be in one train, StorageError.
+    """Write a train's wagon file, with the wagons' sources next to the file. Return the wagon file's path.
+
+    ``texts`` has the source text of each wagon. With ``by_dataset``, results are separate for each dataset.
+    ``changers`` maps the addresses of wagons that may change the results of other wagons to descriptions of these
+    changes. Raises OptionError if the wagons cannot be in one train, and StorageError.
     """
     names = names_in_train(wagons)
     for wagon, text in zip(wagons, texts, strict=True):
@@ -38,8 +40,10 @@ def compose(
 
 
 def names_in_train(wagons: Sequence[WholeWagon]) -> list[str]:
-    """The name of each wagon in the train, by which others require it: its own, or with the owner where two have the
-    same. Raises OptionError for wagons that cannot be in one train.
+    """Return each wagon's name in the train. Other wagons use this name in their requirements.
+
+    A wagon keeps its own name, unless several wagons share the name. The owner is then appended. Raises OptionError if
+    the wagons cannot be in one train.
     """
     own = [one.entry.name for one in wagons]
     required = {address for one in wagons for address in one.requires}
@@ -58,7 +62,7 @@ def names_in_train(wagons: Sequence[WholeWagon]) -> list[str]:
 def _text(wagons: Sequence[WholeWagon], names: Sequence[str], changers: Mapping[str, str], *, by_dataset: bool) -> str:
     lines = ['"""The wagons of a train, written by Branchline."""', ""]
     lines += [f"import {module}" for module in sorted({_module(one) for one in wagons})]
-    lines += ["", "", "def _named(name, wagon, changes=None):", "    # Also where the class allows no changes."]
+    lines += ["", "", "def _named(name, wagon, changes=None):", "    # Works for frozen classes, too."]
     lines += ['    object.__setattr__(wagon, "name", name)']
     if changers:
         lines += ["    if changes:", f'        object.__setattr__(wagon, "{ATTRIBUTE}", changes)']
@@ -66,7 +70,7 @@ def _text(wagons: Sequence[WholeWagon], names: Sequence[str], changers: Mapping[
         lines += ["    # Merge groups are datasets.", '    object.__setattr__(wagon, "by_dataset", True)']
     lines += ["    return wagon", "", "", "wagons = ["]
     for one, name in zip(wagons, names, strict=True):
-        # Values are plain data, whose repr is Python.
+        # Values are JSON-compatible data, so their repr is valid Python.
         values = ", ".join(f"{key}={value!r}" for key, value in one.values.items())
         known = f", {changers[one.entry.address]!a}" if one.entry.address in changers else ""
         made = f"{_module(one)}.{one.wagon_class.name}({values})"
@@ -75,6 +79,9 @@ def _text(wagons: Sequence[WholeWagon], names: Sequence[str], changers: Mapping[
 
 
 def _module(wagon: WholeWagon) -> str:
-    """A module with the name of the author's file, which errors show, in a package of the hash of its content."""
+    """Return the module name of a wagon's source: a package name with the source's hash, then the author's file name.
+
+    Error messages contain the module name, so the author should recognize the file name.
+    """
     stem = re.sub(r"\W", "_", Path(wagon.source_path).stem)
     return f"source_{wagon.source_sha256[:16]}.{stem if stem.isidentifier() and stem.isascii() else 'wagons'}"

@@ -1,4 +1,4 @@
-"""The wagons in a Python file, found without running it: their classes, parameters, branches and what they require."""
+"""Find the wagons in a Python file without running the file: classes, parameters, branches and required wagons."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from dataclasses import dataclass, field
 
 from branchline.base.limits import SOURCE_PARTS_MAX, WAGON_CLASSES_MAX, WAGON_SOURCE_MAX_BYTES
 from branchline.errors import OptionError, WagonError
-from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, Parameter, Value
+from branchline.trains.wagons.parameters import KINDS, SIMPLE_KINDS, Value, WagonParameter
 
 _NAMES_MAX = 20 * SOURCE_PARTS_MAX
 
 
 @dataclass(frozen=True)
 class WagonClass:
-    """A class with ``process(events)``. ``branches`` is None where the class names none as a plain list."""
+    """A class with a method ``process(events)``.
+
+    ``branches`` is None unless the class lists its branches as literals. ``line`` is the class's line in the file.
+    """
 
     name: str
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: list[WagonParameter] = field(default_factory=list)
     branches: list[str] | None = None
     requires: list[str] = field(default_factory=list)
     description: str = ""
     line: int = 0
 
     def checked(self, given: dict[str, object]) -> dict[str, Value]:
-        """Values of parameters, each of its type; those that are not given are not in it. Raises OptionError."""
+        """Return the values ``given``, each converted to its parameter's type.
+
+        Raises OptionError for an unknown parameter, an invalid value, or a missing value without a default.
+        """
         known = {one.name: one for one in self.parameters}
         for name in given:
             if name not in known:
@@ -38,10 +44,10 @@ class WagonClass:
 
 
 def wagon_classes(source: str, path: str = "wagons.py") -> list[WagonClass]:
-    """The wagons that a file defines, in its order.
+    """Return the wagons that a file defines, in file order.
 
-    Parameters are the arguments of ``__init__``, or the fields of a dataclass, with a type or a plain default.
-    Raises WagonError, with the line, for a file that is no Python, too long, or has no wagon.
+    Parameters are the arguments of ``__init__``, or the fields of a dataclass. Each needs a type or a literal default.
+    Raises WagonError if the file is not valid Python, is too long, or contains no wagon.
     """
     if len(source.encode(errors="surrogatepass")) > WAGON_SOURCE_MAX_BYTES:
         raise WagonError(f"{path} is longer than {WAGON_SOURCE_MAX_BYTES} bytes", path=path)
@@ -58,11 +64,14 @@ def wagon_classes(source: str, path: str = "wagons.py") -> list[WagonClass]:
 
 
 def _found(tree: ast.Module, path: str) -> list[WagonClass]:
-    """The wagons; WagonError for what would take minutes to look through."""
+    """Return the wagons that a module defines.
+
+    Raises WagonError if the module defines no wagon, or is so large that the search would take minutes.
+    """
     classes = {one.name: one for one in tree.body if isinstance(one, ast.ClassDef)}
     _check_count(len(classes), "classes", SOURCE_PARTS_MAX, path)
     bases = {
-        name: [base for base in dict.fromkeys(_plain_names(one.bases)) if base in classes]
+        name: list(dict.fromkeys(base.id for base in one.bases if isinstance(base, ast.Name) and base.id in classes))
         for name, one in classes.items()
     }
     lineages = {name: [classes[one] for one in _lineage(name, bases)] for name in classes if not name.startswith("_")}
@@ -70,7 +79,7 @@ def _found(tree: ast.Module, path: str) -> list[WagonClass]:
         _check_count(sum(len(one.body) for one in lineage), f"statements in {name}", SOURCE_PARTS_MAX, path)
     lineages = {name: one for name, one in lineages.items() if _has_process(one)}
     if not lineages:
-        raise WagonError(f"{path} holds no wagon", path=path, hint="a wagon is a class with process(self, events)")
+        raise WagonError(f"{path} contains no wagon", path=path, hint="a wagon is a class with process(self, events)")
     _check_count(len(lineages), "wagons", WAGON_CLASSES_MAX, path)
     found: list[WagonClass] = []
     names = 0
@@ -81,17 +90,16 @@ def _found(tree: ast.Module, path: str) -> list[WagonClass]:
     return found
 
 
-def _plain_names(nodes: Sequence[ast.expr]) -> list[str]:
-    return [one.id for one in nodes if isinstance(one, ast.Name)]
-
-
 def _check_count(count: int, what: str, count_max: int, path: str) -> None:
     if count > count_max:
-        raise WagonError(f"{path} holds {count} {what}, more than {count_max}", path=path)
+        raise WagonError(f"{path} has {count} {what}, more than {count_max}", path=path)
 
 
 def _lineage(name: str, bases: dict[str, list[str]]) -> dict[str, None]:
-    """A class and those of its file that it is made from, itself first, by their names."""
+    """Return the names of a class and of its direct and indirect base classes in the same file.
+
+    The names are dictionary keys, which are ordered and unique.
+    """
     lineage: dict[str, None] = {}
     waiting = deque([name])
     while waiting:
@@ -131,11 +139,11 @@ def _wagon(one: ast.ClassDef, lineage: Sequence[ast.ClassDef], path: str) -> Wag
     )
 
 
-def _of_arguments(made: ast.FunctionDef, name: str, path: str) -> list[Parameter]:
+def _of_arguments(made: ast.FunctionDef, name: str, path: str) -> list[WagonParameter]:
     arguments = made.args
     if arguments.vararg or arguments.kwarg:
-        what = f"{path}, line {made.lineno}: the parameters of {name} are not named one by one"
-        raise WagonError(what, path=path, hint="name each one in __init__, with a type")
+        what = f"{path}, line {made.lineno}: the __init__ of {name} has * or ** parameters"
+        raise WagonError(what, path=path, hint="name each parameter, with a type")
     count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
     _check_count(count - 1, f"parameters of {name}", SOURCE_PARTS_MAX, path)
     plain = [*arguments.posonlyargs, *arguments.args][1:]
@@ -144,8 +152,8 @@ def _of_arguments(made: ast.FunctionDef, name: str, path: str) -> list[Parameter
     return [_parameter(one.arg, one.annotation, default, one.lineno, path) for one, default in pairs]
 
 
-def _of_fields(lineage: Sequence[ast.ClassDef], path: str) -> list[Parameter]:
-    found: dict[str, Parameter] = {}
+def _of_fields(lineage: Sequence[ast.ClassDef], path: str) -> list[WagonParameter]:
+    found: dict[str, WagonParameter] = {}
     for one in reversed(lineage):
         for part in one.body:
             if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
@@ -157,17 +165,20 @@ def _of_fields(lineage: Sequence[ast.ClassDef], path: str) -> list[Parameter]:
     return list(found.values())
 
 
-def _parameter(name: str, annotation: ast.expr | None, default: ast.expr | None, line: int, path: str) -> Parameter:
-    """Raises WagonError where its type is not known, or its default is not of that type."""
+def _parameter(
+    name: str, annotation: ast.expr | None, default: ast.expr | None, line: int, path: str
+) -> WagonParameter:
+    """Return a parameter. Raises WagonError for an unsupported type, or a default of a different type."""
     value = None if default is None else _constant(default)
     kind = _kind_of(annotation, value)
     where = f"{path}, line {line}: parameter {name}"
     if kind is None:
-        raise WagonError(f"{where} has no type that is known here", path=path, hint=f"types are {_listed(list(KINDS))}")
+        hint = f"annotate it with one of: {_listed(list(KINDS))}"
+        raise WagonError(f"{where} has no supported type", path=path, hint=hint)
     if default is not None and value is None:
-        raise WagonError(f"{where} has a default that is no plain value: {ast.unparse(default):.60}", path=path)
+        raise WagonError(f"{where} has a default that is not a literal: {ast.unparse(default):.60}", path=path)
     try:
-        return Parameter(name, kind, None if value is None else Parameter(name, kind).checked(value))
+        return WagonParameter(name, kind, None if value is None else WagonParameter(name, kind).checked(value))
     except OptionError as error:
         raise WagonError(f"{where}: {error}", path=path) from None
 
@@ -185,7 +196,7 @@ def _kind_of(annotation: ast.expr | None, value: object) -> str | None:
 
 
 def _written(annotation: ast.expr) -> str:
-    """A type as it is written, as far as it can be one of KINDS or a ClassVar."""
+    """Return a type annotation as a string. Returns "" for annotations that are neither in KINDS nor ClassVar."""
     if isinstance(annotation, ast.Constant):
         return annotation.value if isinstance(annotation.value, str) else ""
     if isinstance(annotation, ast.Subscript):
@@ -198,11 +209,11 @@ def _written(annotation: ast.expr) -> str:
 
 
 def _constant(node: ast.expr) -> object:
-    """A plain value that stands in the source; None for anything else."""
+    """Return the value of a literal; None for other expressions."""
     try:
         value: object = ast.literal_eval(node)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        # A dataclass has lists by field(default_factory=lambda: [...]).
+        # Dataclasses write the default of a list as field(default_factory=lambda: [...]).
         return _made_by_factory(node)
     return list(value) if isinstance(value, tuple) else value
 
@@ -221,7 +232,7 @@ def _made_by_factory(node: ast.expr) -> object:
 
 
 def _names(lineage: Sequence[ast.ClassDef], attribute: str, path: str) -> list[str] | None:
-    """The list of names that a class has as an attribute; None where it is not a plain list."""
+    """Return the list of names that a class attribute contains; None if the attribute is missing or not a literal."""
     for one in lineage:
         for part in one.body:
             targets = part.targets if isinstance(part, ast.Assign) else []
@@ -236,7 +247,7 @@ def _names(lineage: Sequence[ast.ClassDef], attribute: str, path: str) -> list[s
                 return None
             if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
                 raise WagonError(
-                    f"{path}, line {part.lineno}: {attribute} of {one.name} is no list of names", path=path
+                    f"{path}, line {part.lineno}: {attribute} of {one.name} is not a list of names", path=path
                 )
             return found
     return None

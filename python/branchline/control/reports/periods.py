@@ -1,10 +1,11 @@
-"""Sums over periods, and the number of jobs that read at a place in a period.
+"""Split periods into hours, days and months, and count the jobs that read at a site or storage element in a period.
 
-Sums are kept by hour, day and month, so that a period of years adds few rows.
+Sums are stored by hour, day and month, so that a sum over several years adds few rows.
 
-Jobs are counted without reading their rows. A job's span at a place is from the first to the last hour in which it read
-there. ``place_jobs`` counts, for each hour, the spans that began in it and those that ended in it so far. The jobs of a
-period are the spans that began before its end, minus those that ended before its begin: two sums.
+Jobs are counted without reading their rows. A job's span at a site or storage element lasts from the first to the last
+hour in which the job read at that location. The table ``place_jobs`` has the numbers of spans that began and ended in
+each hour. The number of jobs in a period is the number of spans that began before the end of the period, minus the
+number of spans that ended before its start.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from branchline.control.reports.readings import Period
 from branchline.errors import OptionError
 from branchline.records.sensors.record import SiteReading
 
-#: Sizes of buckets, as the column ``size`` of the tables has them.
+#: Sizes of time buckets: the values of the column ``size`` in the database.
 MONTH, DAY, HOUR = "month", "day", "hour"
 _SIZES = (MONTH, DAY, HOUR)
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LAST = datetime(9999, 12, 31, 23, tzinfo=UTC)
-#: Nearness that counts as local.
+#: Values of the column ``nearness`` that count as local reads.
 LOCAL = ("host", "site")
-#: Stands for all sites, elements or distances; names are printable, so none is this.
+#: Wildcard for all sites, storage elements or distances. Not a valid name, because names are printable.
 ALL = "\0"
-#: Distances, in the table and in addresses of pages.
+#: Distances between workers and storage elements, as in the database and in URLs.
 NEAR, FAR = "local", "remote"
 _ADD_PLACE_JOBS = (
     "INSERT INTO place_jobs VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (size, begin, site, element, distance)"
@@ -39,7 +40,7 @@ _ADD_PLACE_JOBS = (
 
 @dataclass(frozen=True)
 class BucketRange:
-    """Buckets of one size from ``begin`` to before ``end``, as the tables write times."""
+    """Time buckets of one size, from ``begin`` (inclusive) to ``end`` (exclusive), in the database's time format."""
 
     size: str
     begin: str
@@ -47,26 +48,32 @@ class BucketRange:
 
 
 def buckets_of(moment: str) -> list[tuple[str, str]]:
-    """The buckets of a time: size and first moment of each."""
+    """Return the hour, day and month that contain a time, each with its bucket size and start."""
     at = datetime.fromisoformat(moment)
     return [(size, text_of(_bucket_begin(size, at))) for size in _SIZES]
 
 
 def ranges(period: Period) -> list[BucketRange]:
-    """Buckets that are the hours of a period, none twice: those that begin in it. Raises OptionError."""
+    """Return the largest buckets that exactly cover the hours that begin in a period.
+
+    Raises OptionError for an invalid time.
+    """
     begin, end = bounds(period)
     return [BucketRange(size, text_of(one), text_of(other)) for size, one, other in _split(_SIZES, begin, end)]
 
 
 def bounds(period: Period) -> tuple[datetime, datetime]:
-    """The first hour of a period, and the first one after it. Raises OptionError for what is no time."""
+    """Return the first hour that begins in a period, and the first hour that begins after the period.
+
+    Raises OptionError for an invalid time.
+    """
     since = _moment(period.since, "since") if period.since else _FIRST
     until = _moment(period.until, "until") if period.until else _LAST
     return _next_bucket(HOUR, since), _next_bucket(HOUR, until)
 
 
 def text_of(moment: datetime) -> str:
-    """A time as the tables have it."""
+    """Return the hour of a time in the time format of the database."""
     return f"{moment.year:04}-{moment:%m-%dT%H}:00:00+00:00"
 
 
@@ -84,7 +91,7 @@ def _split(sizes: tuple[str, ...], begin: datetime, end: datetime) -> Iterator[t
 
 
 def _bucket_begin(size: str, moment: datetime) -> datetime:
-    """The first moment of the bucket that has a moment."""
+    """Return the start of the bucket that contains a time."""
     hour = moment.replace(minute=0, second=0, microsecond=0)
     if size == HOUR:
         return hour
@@ -92,7 +99,7 @@ def _bucket_begin(size: str, moment: datetime) -> datetime:
 
 
 def _next_bucket(size: str, moment: datetime) -> datetime:
-    """The first bucket that begins at a moment or after it."""
+    """Return the start of the first bucket that begins at or after a time."""
     begin = _bucket_begin(size, moment)
     if begin == moment:
         return begin
@@ -104,18 +111,18 @@ def _next_bucket(size: str, moment: datetime) -> datetime:
 
 
 def _moment(text: str, what: str) -> datetime:
-    # A year or a month is its beginning.
+    # A year or a month means the start of the year or month.
     whole = text + {4: "-01-01", 7: "-01"}.get(len(text), "")
     try:
         moment = datetime.fromisoformat(whole)
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         hint = "write it like 2026-03-01 or 2026-03-01T12:00"
-        raise OptionError(f"{what} is {text!r:.40}, which is no time", hint=hint) from None
+        raise OptionError(f"{what} is not a valid time: {text!r:.40}", hint=hint) from None
 
 
 class ReadPlace(NamedTuple):
-    """Where jobs read: at a site, from a storage element, near or far; ``ALL`` stands for all of them."""
+    """A site, a storage element, and the distance between them (local or remote). Each can be ``ALL``."""
 
     site: str = ALL
     element: str = ALL
@@ -123,7 +130,7 @@ class ReadPlace(NamedTuple):
 
     @classmethod
     def of(cls, site: str | None, element: str | None, is_local: bool | None) -> ReadPlace:
-        """A place; None stands for all."""
+        """Return a place. An argument of None means ``ALL``."""
         distance = ALL if is_local is None else NEAR if is_local else FAR
         return cls(ALL if site is None else site, ALL if element is None else element, distance)
 
@@ -142,7 +149,7 @@ class _Span(NamedTuple):
 
 
 def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: Iterable[SiteReading]) -> None:
-    """Counts a job at all places where it read in an hour."""
+    """Count a job at all sites and storage elements where the job read in an hour."""
     query = "SELECT site, element, is_local, first, last FROM job_places WHERE job_id = ?"
     known = {
         (site, element, bool(is_local)): _Read(site, element, bool(is_local), first, last)
@@ -182,7 +189,7 @@ def note_places(connection: sqlite3.Connection, job_id: int, hour: str, sites: I
 
 
 def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[ReadPlace, int]:
-    """The number of jobs at each place in a period."""
+    """Return the number of jobs that read at each place in a period."""
     counts: dict[ReadPlace, int] = {}
     for place, began in _spans_before(connection, "began", period.until):
         counts[place] = counts.get(place, 0) + began
@@ -195,7 +202,7 @@ def jobs_at(connection: sqlite3.Connection, period: Period) -> dict[ReadPlace, i
 def _spans_before(
     connection: sqlite3.Connection, column: Literal["began", "ended"], until: str
 ) -> Iterator[tuple[ReadPlace, int]]:
-    """How many spans began, or ended, before a time."""
+    """Yield the number of spans at each place that began or ended (``column``) before the time ``until``."""
     query = (
         f"SELECT site, element, distance, sum({column}) FROM place_jobs WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
         " GROUP BY site, element, distance"
@@ -206,7 +213,7 @@ def _spans_before(
 
 
 def _spans(reads: Iterable[_Read]) -> dict[ReadPlace, _Span]:
-    """The spans of a job at each place that a table shows."""
+    """Return a job's span at each place for which job counts are kept."""
     spans: dict[ReadPlace, _Span] = {}
     for one in reads:
         for place in (

@@ -1,4 +1,4 @@
-"""What was read where: sites by storage elements, storage elements over time, and costs by user and wagon."""
+"""Data classes for sums of reads, by site, storage element, time or file group, and for costs of users and wagons."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Period:
-    """From ``since`` to before ``until`` (ISO 8601, UTC); an empty text is no bound."""
+    """The time from ``since`` (inclusive) to ``until`` (exclusive), in ISO 8601, UTC. An empty string sets no bound."""
 
     since: str = ""
     until: str = ""
 
 
 @dataclass(frozen=True)
-class Reads:
-    """Reads of some jobs. ``wall_s`` is the time of the files in their workers, ``fetch_s`` thread time inside read
-    calls, ``failures`` counts failed replicas.
+class ReadTotals:
+    """Sums of reads.
+
+    ``wall_s`` is the time that workers spent on the files. ``fetch_s`` is the thread time spent in read calls.
+    ``failures`` is the number of failed replicas.
     """
 
     jobs: int = 0
@@ -28,51 +30,57 @@ class Reads:
 
     @property
     def bytes_per_s(self) -> float | None:
-        """Bytes by the time of the files in their workers, the speed of figure 5; None without time."""
+        """Bytes per second of worker time; None if ``wall_s`` is 0."""
         return self.bytes_read / self.wall_s if self.wall_s > 0 else None
 
 
 @dataclass(frozen=True)
-class SiteRow:
-    """The workers at a site. ``efficiency`` is the part of their time in which they waited neither for data nor for
-    work, of ended jobs; None if there are none. ``elements`` has the storage elements that they read from.
+class SiteReadings:
+    """Reads by the workers at a site.
+
+    - ``every``, ``local``, ``remote``: all reads, local reads and remote reads.
+    - ``elements``: reads by storage element.
+    - ``efficiency``: fraction of the worker time of ended jobs that was not spent waiting for data or work; None if no
+      job has ended.
     """
 
     site: str
     jobs: int = 0
     efficiency: float | None = None
-    every: Reads = Reads()
-    local: Reads = Reads()
-    remote: Reads = Reads()
-    elements: dict[str, Reads] = field(default_factory=dict)
+    every: ReadTotals = ReadTotals()
+    local: ReadTotals = ReadTotals()
+    remote: ReadTotals = ReadTotals()
+    elements: dict[str, ReadTotals] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SiteElementTable:
-    """Sites by storage elements, those with most bytes first. ``total`` is over all sites.
+    """Reads by site and storage element, both sorted by decreasing number of bytes. ``total`` has all sites together.
 
-    Its form is that of figure 5 of L Betev et al., "Performance optimisations for distributed analysis in ALICE"
-    (2014).
+    The layout follows figure 5 of L Betev et al., "Performance optimisations for distributed analysis in ALICE" (2014).
     """
 
     elements: list[str] = field(default_factory=list)
-    rows: list[SiteRow] = field(default_factory=list)
-    total: SiteRow = SiteRow("all sites")
+    rows: list[SiteReadings] = field(default_factory=list)
+    total: SiteReadings = SiteReadings("all sites")
 
 
 @dataclass(frozen=True)
 class ElementHour:
-    """Reads from a storage element in an hour, or a day of 24 ``hours``, which began at ``begin`` (ISO 8601, UTC)."""
+    """Reads from a storage element in an hour or a day.
+
+    ``begin`` is the start of the hour or day (ISO 8601, UTC). ``hours`` is 1 or 24.
+    """
 
     element: str
     begin: str
-    reads: Reads = Reads()
+    reads: ReadTotals = ReadTotals()
     hours: int = 1
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a user, a wagon or a storage element cost in a period; ``name`` is whose cost it is."""
+    """The resources that a user or a wagon (``name``) used in a period."""
 
     name: str
     jobs: int = 0
@@ -85,8 +93,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Readings of files that have something in common: what they were not grouped by is empty. ``failures`` counts
-    failed replicas; times are seconds, ``wall_s`` in workers and the others sums over threads.
+    """Sums over file reads, grouped by some of the string fields. The remaining string fields are empty.
+
+    ``failures`` is the number of failed replicas. ``wall_s`` is worker time; the other times in seconds are sums over
+    threads.
     """
 
     site: str = ""

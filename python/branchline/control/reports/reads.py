@@ -1,13 +1,13 @@
-"""Sums of what was read, by site, storage element, hour, user and wagon, from the database."""
+"""Query sums of reads by site, storage element, hour and day, and the costs of users and wagons."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from branchline.control.reports.periods import DAY, LOCAL, ReadPlace, bounds, jobs_at, ranges, text_of
-from branchline.control.reports.readings import Cost, ElementHour, Period, Reads, SiteElementTable, SiteRow
+from branchline.control.reports.readings import Cost, ElementHour, Period, ReadTotals, SiteElementTable, SiteReadings
 
 _SUMS = "sum(files), sum(bytes_read), sum(failures), sum(wall_s), sum(fetch_s)"
 
@@ -24,8 +24,12 @@ class _Cell(NamedTuple):
 
 
 def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTable:
-    """Sites by storage elements in a period."""
-    cells = _cells(connection, period)
+    """Return the reads of a period by site and storage element."""
+    query = (
+        f"SELECT site, element, nearness, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
+        " GROUP BY site, element, nearness"
+    )
+    cells = [_Cell(*row) for one in ranges(period) for row in connection.execute(query, (one.size, one.begin, one.end))]
     jobs = jobs_at(connection, period)
     times = {
         site: (wall_s, waiting_s)
@@ -43,36 +47,28 @@ def site_table(connection: sqlite3.Connection, period: Period) -> SiteElementTab
     return SiteElementTable(elements, rows, _site_row(None, cells, every, jobs, elements))
 
 
-def _cells(connection: sqlite3.Connection, period: Period) -> list[_Cell]:
-    query = (
-        f"SELECT site, element, nearness, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608
-        " GROUP BY site, element, nearness"
-    )
-    return [_Cell(*row) for one in ranges(period) for row in connection.execute(query, (one.size, one.begin, one.end))]
-
-
 def element_hours(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
-    """Reads by storage element and hour, in the order of the hours."""
+    """Return reads by storage element and hour, sorted by hour."""
     rows = connection.execute(
         "SELECT hour, element, files, bytes_read, failures, wall_s, fetch_s FROM element_hours"
         " WHERE hour >= ? AND hour < ? ORDER BY hour, element",
         _hours(period),
     )
-    return [ElementHour(element, hour, Reads(0, *sums)) for hour, element, *sums in rows]
+    return [ElementHour(element, hour, ReadTotals(0, *sums)) for hour, element, *sums in rows]
 
 
 def element_days(connection: sqlite3.Connection, period: Period) -> list[ElementHour]:
-    """Reads by storage element and day, in the order of the days: those that begin in the period."""
+    """Return reads by storage element and day, sorted by day, for the days that begin in the period."""
     rows = connection.execute(
-        f"SELECT begin, element, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608 - ours
+        f"SELECT begin, element, {_SUMS} FROM sums WHERE size = ? AND begin >= ? AND begin < ?"  # noqa: S608 - constant
         " GROUP BY begin, element ORDER BY begin, element",
         (DAY, *_hours(period)),
     )
-    return [ElementHour(element, begin, Reads(0, *sums), 24) for begin, element, *sums in rows]
+    return [ElementHour(element, begin, ReadTotals(0, *sums), 24) for begin, element, *sums in rows]
 
 
 def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
-    """What users cost: of jobs that began in the period; the most CPU time first."""
+    """Return the costs of users for jobs that started in the period, sorted by decreasing CPU time."""
     begin, end = _hours(period)
     kept = connection.execute(
         "SELECT user, count(*), sum(events), sum(bytes_read), total(cpu_s), sum(seconds) FROM jobs"
@@ -86,23 +82,22 @@ def user_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
     )
     costs: dict[str, Cost] = {}
     for one in (Cost(*row) for row in (*kept, *forgotten)):
-        costs[one.name] = _sum_of(costs[one.name], one) if one.name in costs else one
+        if one.name in costs:
+            other = costs[one.name]
+            one = Cost(
+                one.name,
+                other.jobs + one.jobs,
+                other.events + one.events,
+                other.bytes_read + one.bytes_read,
+                other.cpu_s + one.cpu_s,
+                other.wall_s + one.wall_s,
+            )
+        costs[one.name] = one
     return sorted(costs.values(), key=lambda one: (-one.cpu_s, one.name))
 
 
-def _sum_of(one: Cost, other: Cost) -> Cost:
-    return Cost(
-        one.name,
-        one.jobs + other.jobs,
-        one.events + other.events,
-        one.bytes_read + other.bytes_read,
-        one.cpu_s + other.cpu_s,
-        one.wall_s + other.wall_s,
-    )
-
-
 def wagon_costs(connection: sqlite3.Connection, period: Period) -> list[Cost]:
-    """What wagons cost, in jobs that ended in the period; the most CPU time first."""
+    """Return the costs of wagons in jobs that ended in the period, sorted by decreasing CPU time."""
     rows = connection.execute(
         "SELECT wagon, sum(jobs), sum(events), 0, sum(cpu_s) AS cpu, sum(seconds), sum(output_bytes) FROM wagon_hours"
         " WHERE hour >= ? AND hour < ? GROUP BY wagon HAVING sum(jobs) > 0 ORDER BY cpu DESC, wagon",
@@ -122,19 +117,25 @@ def _site_row(
     times: tuple[float, float] | None,
     jobs: Mapping[ReadPlace, int],
     elements: Sequence[str],
-) -> SiteRow:
+) -> SiteReadings:
     local = [one for one in cells if one.nearness in LOCAL]
     remote = [one for one in cells if one.nearness not in LOCAL]
     by_element = {one: [cell for cell in cells if cell.element == one] for one in elements}
 
-    def added(of: Sequence[_Cell], element: str | None = None, is_local: bool | None = None) -> Reads:
-        return _added(of, jobs.get(ReadPlace.of(site, element, is_local), 0))
+    def added(of: Sequence[_Cell], element: str | None = None, is_local: bool | None = None) -> ReadTotals:
+        sums: Iterator[tuple[int, int, int, float, float]] = (one[3:] for one in of)
+        totals = [sum(column) for column in zip(*sums, strict=True)] or [0, 0, 0, 0.0, 0.0]
+        jobs_there = jobs.get(ReadPlace.of(site, element, is_local), 0)
+        return ReadTotals(
+            jobs_there, int(totals[0]), int(totals[1]), int(totals[2]), float(totals[3]), float(totals[4])
+        )
 
     every = added(cells)
-    return SiteRow(
+    wall_s, waiting_s = times or (0.0, 0.0)
+    return SiteReadings(
         "all sites" if site is None else site,
         every.jobs,
-        _efficiency(*times) if times else None,
+        max(0.0, wall_s - waiting_s) / wall_s if wall_s > 0 else None,
         every,
         added(local, None, True),
         added(remote, None, False),
@@ -142,18 +143,8 @@ def _site_row(
     )
 
 
-def _efficiency(wall_s: float, waiting_s: float) -> float | None:
-    return max(0.0, wall_s - waiting_s) / wall_s if wall_s > 0 else None
-
-
-def _added(cells: Iterable[_Cell], jobs: int) -> Reads:
-    sums: Iterator[tuple[int, int, int, float, float]] = (one[3:] for one in cells)
-    totals = [sum(column) for column in zip(*sums, strict=True)] or [0, 0, 0, 0.0, 0.0]
-    return Reads(jobs, int(totals[0]), int(totals[1]), int(totals[2]), float(totals[3]), float(totals[4]))
-
-
 def _most_read(cells: Sequence[_Cell], key: Callable[[_Cell], str]) -> list[str]:
-    """The different values of a key, the one with most bytes first."""
+    """Return the distinct values of ``key`` over all cells, sorted by decreasing number of bytes read."""
     size_bytes: dict[str, int] = {}
     for one in cells:
         size_bytes[key(one)] = size_bytes.get(key(one), 0) + one.bytes_read

@@ -1,1 +1,1 @@
-"""The sandbox for users' code: its rules and limits, and calls to processes of the owner."""
+"""The sandbox for user code, with its rules and limits, and calls to processes that run as a train's owner."""

@@ -1,4 +1,4 @@
-"""How a control room runs code of users: as oneself, in a sandbox, or not at all."""
+"""Rules for running user code in a control room: as the server's user, in a sandbox, or not at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from branchline.errors import OptionError
 
 @dataclass(frozen=True)
 class CodeRunning:
-    """Without ``sandbox`` code runs as the user of this process. In it, it reads only files below ``data``.
-    ``no_trials`` and ``no_trains`` say why none may run; they are empty where they may. Where a control room
-    ``is_shared``, trains here are in the sandbox, within ``train_limits``, and go to batch systems by ``submit_as``.
+    """How trials and trains run.
+
+    - ``sandbox``: the sandbox for user code; None to run user code as the user of this process.
+    - ``data``: folders whose files code in the sandbox can read.
+    - ``no_trials``, ``no_trains``: reasons why trials or trains are disabled; empty if they are enabled.
+    - ``is_shared``: whether the control room has several users. Trains on this machine then run in the sandbox.
+    - ``train_limits``: limits on trains in the sandbox.
+    - ``submit_as``: how a shared control room submits trains to batch systems as their owners; None if it cannot.
     """
 
     sandbox: Sandbox | None = None
@@ -34,20 +39,21 @@ class CodeRunning:
         train_limits: TrainLimits | None = None,
         submit_as: SubmitAs | None = None,
     ) -> CodeRunning:
-        """For code of others: in the sandbox of this machine, if there is one, on files below some folders. Raises
-        OptionError if something ``secret``, as the folder of the server, could be read there.
+        """Return the rules of a shared control room. If this machine has no sandbox, trials are disabled.
+
+        Raises OptionError if user code could read one of the ``secret`` folders, such as the server's folder.
         """
         readable = [one.resolve() for one in (*data, *system_folders())]
         for path in (one.resolve() for one in secret):
             for folder in readable:
                 if path.is_relative_to(folder) or folder.is_relative_to(path):
-                    what = f"code of others could read {path}, since it may read {folder}"
-                    raise OptionError(what, hint="keep both apart, and name with --data folders of data alone")
+                    what = f"user code could read {path}, because it may read {folder}"
+                    raise OptionError(what, hint="move one of them, and name only folders of data with --data")
         limits = train_limits or TrainLimits()
         limits.check()
         found = Sandbox.find()
         placed = tuple(one.resolve() for one in data)
         if isinstance(found, Sandbox):
             return cls(found, placed, is_shared=True, train_limits=limits, submit_as=submit_as)
-        no_trials = f"this shared control room runs no code here, since it has no sandbox: {found}"
+        no_trials = f"this shared control room cannot run code on this machine without a sandbox: {found}"
         return cls(None, (), no_trials, is_shared=True, submit_as=submit_as)

@@ -1,7 +1,7 @@
-"""Calls of the process that runs as a Unix user: separate environment, bounded time, bounded answer.
+"""Call a process that runs as another Unix user, with a clean environment, a timeout and an answer of limited size.
 
-The server and the process exchange JSON through pipes. Both use the same installation of Branchline, and each call
-starts a new process, so the messages need no version.
+The server and the process exchange JSON through pipes. Server and process use the same installation of Branchline, and
+each call starts a new process, so the messages need no version number.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from branchline.base.environment import SITE_CONFIG
 from branchline.base.plain import check_types, from_plain, to_plain
 from branchline.base.processes import own_python, package_folder
 from branchline.base.texts import printable
@@ -27,18 +28,20 @@ from branchline.control.sandbox.sandbox import OWNER_ANSWER_MAX_BYTES, OWNER_CAL
 from branchline.errors import BatchError, OptionError
 from branchline.records.sensors.status import TrainStatus
 
-# Placeholder for the user name in commands and folders.
+# Placeholder for the user name in the options --submit-as and --submit-in.
 _USER = "{user}"
 _SAID_MAX_BYTES = 2000
 _MODULE = "branchline.control.trains.owner_process"
-#: What commands of batch systems find their configuration by. Nothing else of the server's environment goes over.
-_PASSED = ("SLURM_CONF", "CONDOR_CONFIG", "BRANCHLINE_SITE_CONFIG", "TZ")
+#: Environment variables of the server that the called process gets, because batch system commands need them.
+_PASSED = ("SLURM_CONF", "CONDOR_CONFIG", SITE_CONFIG, "TZ")
 
 
 @dataclass(frozen=True)
 class SubmitAs:
-    """How to become a Unix user: the words of a command with ``{user}``, and the folder in which trains of a user are;
-    ``~`` is their home.
+    """How to run a command as a Unix user.
+
+    ``words`` is the command prefix, in which ``{user}`` stands for the user name. ``folder`` is the folder for the
+    user's trains; the path can contain ``{user}`` or begin with ``~/``.
     """
 
     words: tuple[str, ...]
@@ -46,41 +49,46 @@ class SubmitAs:
 
     @classmethod
     def of(cls, command: str, folder: str = "") -> SubmitAs:
-        """Of options. Raises OptionError for what cannot be."""
+        """Parse the options --submit-as and --submit-in. Raises OptionError if an option is invalid."""
         try:
             words = tuple(shlex.split(command))
         except ValueError as error:
-            raise OptionError(f"--submit-as is no command: {error}") from None
-        hint = "as 'sudo -n -u {user} --'"
+            raise OptionError(f"--submit-as is not a valid command: {error}") from None
+        hint = "write it like 'sudo -n -u {user} --'"
         if not words or not any(_USER in one for one in words):
-            raise OptionError("--submit-as has no {user}", hint=hint)
+            raise OptionError("--submit-as does not contain {user}", hint=hint)
         if shutil.which(words[0]) is None:
-            raise OptionError(f"there is no {words[0]} here", hint=hint)
+            raise OptionError(f"the command {words[0]} in --submit-as was not found", hint=hint)
         folder = folder or cls.folder
         if not folder.startswith(("/", "~/")) or ".." in Path(folder).parts:
-            raise OptionError(f"--submit-in {folder!r:.200} is no folder", hint="as /scratch/{user}, or ~/trains")
+            what = f"--submit-in {folder!r:.200} is not a valid folder"
+            raise OptionError(what, hint="write it like /scratch/{user} or ~/trains")
         if folder.startswith("/") and _USER not in folder:
-            raise OptionError(f"--submit-in {folder!r:.200} is one for all", hint="as /scratch/{user}")
+            what = f"--submit-in {folder!r:.200} is the same folder for all users"
+            raise OptionError(what, hint="write it like /scratch/{user}")
         return cls(words, folder)
 
     def folder_of(self, user: pwd.struct_passwd) -> Path:
-        """Where the trains of a user are."""
+        """Return the folder for a user's trains."""
         text = self.folder.replace(_USER, user.pw_name)
         return Path(user.pw_dir, text[2:]) if text.startswith("~/") else Path(text)
 
     def command(self, user: pwd.struct_passwd, action: str, folder: Path) -> list[str]:
-        """The words by which the user does an action in a folder."""
+        """Return the command line that runs an action in a train's folder as the user."""
         path = os.environ.get("PATH", os.defpath)
         variables = [f"PATH={path}", f"HOME={user.pw_dir}", f"USER={user.pw_name}", f"LOGNAME={user.pw_name}"]
         variables += ["LANG=C.UTF-8", f"PYTHONPATH={package_folder().parent}"]
         variables += [f"{name}={os.environ[name]}" for name in _PASSED if name in os.environ]
         become = [one.replace(_USER, user.pw_name) for one in self.words]
-        # Packages in the home of the user are not for a process of which the server asks something.
+        # -s: do not load packages from the user's home, because the server relies on this process.
         python = [*own_python(), "-s", "-m", _MODULE]
         return [*become, shutil.which("env") or "env", "-i", *variables, *python, action, str(user.pw_uid), str(folder)]
 
     def ask(self, user: pwd.struct_passwd, action: str, folder: Path) -> OwnerAnswer:
-        """What the process answers. Raises BatchError, also for what it says went wrong."""
+        """Run an action as the user and return the answer.
+
+        Raises BatchError if the action fails or reports an error.
+        """
         with self._running(user, action, folder, OWNER_CALL_S) as output:
             content = output.all(OWNER_ANSWER_MAX_BYTES)
             said = output.said()
@@ -89,14 +97,15 @@ class SubmitAs:
         except ValueError as error:
             why = f"its answer cannot be read: {printable(str(error))}" if content else "it wrote nothing"
             what = f"the process of {user.pw_name} did not answer: {said or why}"
-            raise BatchError(what, hint="whoever runs the server looks at --submit-as", retry=True) from None
+            hint = "the administrator of the server should check --submit-as"
+            raise BatchError(what, hint=hint, retry=True) from None
         if answer.error:
             raise BatchError(printable(answer.error[:_SAID_MAX_BYTES]))
         return answer
 
     @contextmanager
     def results(self, user: pwd.struct_passwd, folder: Path) -> Iterator[BoundedOutput]:
-        """The stream of the files of a train's results."""
+        """Yield a stream with the train's result files."""
         with self._running(user, "take", folder, TAKEN_S) as output:
             yield output
 
@@ -104,7 +113,7 @@ class SubmitAs:
     def _running(self, user: pwd.struct_passwd, action: str, folder: Path, wait_s: float) -> Iterator[BoundedOutput]:
         with tempfile.TemporaryFile() as errors:
             try:
-                process = subprocess.Popen(  # noqa: S603 - the words are of who runs the server, and ours
+                process = subprocess.Popen(  # noqa: S603 - words of the administrator and of this module
                     self.command(user, action, folder),
                     cwd="/",
                     env=become_environment(),
@@ -118,7 +127,8 @@ class SubmitAs:
             assert process.stdout is not None
             with process.stdout:
                 yield BoundedOutput(process.stdout.fileno(), time.monotonic() + wait_s, errors.fileno())
-            # One of another user cannot be ended by this one; it ends by itself, as nobody reads what it writes.
+            # The server has no permission to kill another user's process, but the process ends because its output pipe
+            # is closed.
             with suppress(PermissionError):
                 process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -126,13 +136,16 @@ class SubmitAs:
 
 
 def become_environment() -> dict[str, str]:
-    """That of the command which becomes a user: nothing that could be a secret of the server."""
+    """Return the environment of the command that switches to the user. Contains no secrets of the server."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8"}
 
 
 @dataclass
 class BoundedOutput:
-    """What a process of another user writes: read until a moment, and never more than is asked for."""
+    """The output of another user's process, read until the deadline ``end_s`` (monotonic clock).
+
+    A read never returns more bytes than requested.
+    """
 
     descriptor: int
     end_s: float
@@ -140,7 +153,7 @@ class BoundedOutput:
     _kept: bytes = b""
 
     def read(self, count: int, /) -> bytes:
-        """Some bytes; none at the end. Raises BatchError when it takes too long."""
+        """Return up to ``count`` bytes; empty at the end of the output. Raises BatchError after the deadline."""
         if self._kept:
             piece, self._kept = self._kept[:count], self._kept[count:]
             return piece
@@ -150,7 +163,10 @@ class BoundedOutput:
         return os.read(self.descriptor, count)
 
     def readline(self, limit: int, /) -> bytes:
-        """A line with its end; as much of it as there is, and at most so many bytes."""
+        """Return the next line with its newline.
+
+        A longer line is cut after ``limit`` bytes. The last line of the output may lack a newline.
+        """
         line = b""
         while b"\n" not in line and len(line) < limit and (piece := self.read(limit - len(line))):
             line += piece
@@ -159,7 +175,7 @@ class BoundedOutput:
         return head + end
 
     def all(self, bytes_max: int) -> bytes:
-        """All that it writes. Raises BatchError for more than so many bytes."""
+        """Return the whole output. Raises BatchError if the output exceeds ``bytes_max`` bytes."""
         pieces, total = [], 0
         while piece := self.read(TAKEN_PIECE_BYTES):
             pieces.append(piece)
@@ -169,7 +185,7 @@ class BoundedOutput:
         return b"".join(pieces)
 
     def said(self) -> str:
-        """The end of what it wrote to its terminal."""
+        """Return the end of the process's standard error output."""
         size = os.fstat(self.errors).st_size
         text = os.pread(self.errors, _SAID_MAX_BYTES, max(0, size - _SAID_MAX_BYTES))
         return printable(text.decode(errors="replace")).strip()
@@ -177,18 +193,18 @@ class BoundedOutput:
 
 @dataclass(frozen=True)
 class StartRequest:
-    """The sources of a train by their names in its folder, and the words of its command."""
+    """A request to start a train: the source files, by name in the train's folder, and the words of the command."""
 
     sources: dict[str, str]
     command: list[str]
 
     def as_json(self) -> bytes:
-        """As it is sent."""
+        """Serialize this request to JSON."""
         return json.dumps(to_plain(self)).encode()
 
     @classmethod
     def from_json(cls, content: bytes) -> StartRequest:
-        """Raises ValueError for anything else."""
+        """Parse a request from JSON. Raises ValueError for an invalid request."""
         request: StartRequest = from_plain(cls, json.loads(content))
         check_types(request)
         return request
@@ -196,8 +212,9 @@ class StartRequest:
 
 @dataclass(frozen=True)
 class OwnerAnswer:
-    """How a train stands, as its owner sees it, or a sentence on why something cannot be done (``error``). Of a train
-    that has not begun all are empty.
+    """A train's state from the owner's process, or the reason why the action failed (``error``).
+
+    All fields have their defaults if the train has not started.
     """
 
     status: TrainStatus | None = None
@@ -207,20 +224,21 @@ class OwnerAnswer:
     error: str = field(default="", kw_only=True)
 
     def as_json(self) -> str:
-        """As it is sent."""
+        """Serialize this answer to JSON."""
         return json.dumps(to_plain(self))
 
     @classmethod
     def from_json(cls, content: bytes) -> OwnerAnswer:
-        """Raises ValueError for anything else, which says what of it cannot be read: the process is another user's,
-        who may have it say what they like.
+        """Parse an answer. The answer is untrusted, because another user controls the process.
+
+        Raises a ValueError that names the wrong part if the answer is invalid.
         """
         try:
             plain = json.loads(content)
         except (ValueError, RecursionError):
-            raise ValueError("it is no JSON") from None
+            raise ValueError("it is not JSON") from None
         if not isinstance(plain, dict):
-            raise ValueError("it is no object of JSON")
+            raise ValueError("it is not a JSON object")
         status = plain.pop("status", None)
         try:
             found = None if status is None else TrainStatus.from_dict(status)

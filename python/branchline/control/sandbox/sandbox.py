@@ -1,8 +1,8 @@
-"""The sandbox of user code on a shared server: a read-only file system, no network, and limits.
+"""The sandbox for user code on a shared server: a read-only file system, no network, and resource limits.
 
-Bubblewrap builds it from kernel namespaces, without privileges where the kernel allows that. The sandbox itself is
-probed, not the version of a program. Operators can set the limits of trains. User code can only read data below the
-data folders of the control room.
+The program bubblewrap builds the sandbox from kernel namespaces, without privileges where the kernel allows this. A
+probe checks that the sandbox works on this machine. Operators can set the limits of trains. User code can only read
+data below the control room's data folders.
 """
 
 from __future__ import annotations
@@ -23,58 +23,60 @@ from branchline.base.limits import (
     TRIAL_MEMORY_MAX_BYTES,
     TRIAL_SPACE_BYTES,
     TRIAL_TASKS_MAX,
-    parse_bytes,
 )
 from branchline.base.processes import package_folder
+from branchline.base.quantities import MIB, parse_bytes
 from branchline.errors import OptionError
 from branchline.reading.locations import BETWEEN_REPLICAS, split_location
 
-# A train in the sandbox: what all its processes take together, for how long, and what it may write.
+# Default limits of a train in the sandbox: total memory and number of all processes, hours, and size of the results.
 SANDBOX_MEMORY = "64 GiB"
 SANDBOX_MEMORY_BYTES = parse_bytes(SANDBOX_MEMORY)
 SANDBOX_TASKS = 2000
 SANDBOX_HOURS = 24.0
 SANDBOX_SPACE = "100 GiB"
 SANDBOX_RESULTS_BYTES = parse_bytes(SANDBOX_SPACE)
-# CPU time of one of its processes: as if it had 8 threads all the time.
+# Number of threads for which the CPU time limit of one process suffices, if all threads are busy for the allowed hours.
 SANDBOX_THREADS_OF_PROCESS = 8
-# How often it is looked at, and its folder, of which each file is asked.
+# Interval between checks of a train's processes, and between checks of its folder, which examine every file.
 SANDBOX_LOOK_S, SANDBOX_FOLDER_LOOK_S = 0.5, 5.0
-# A train that is cancelled keeps what is done, and writes that within this time.
+# Time limit for a cancelled train to write the results of its finished sub-jobs.
 SANDBOX_END_S = 30.0
-# Files in the folder of a train: tables have pieces for each sub-job while they are written.
+# Maximum number of files in a train's folder. A table that is being written has one file for each sub-job.
 WRITTEN_FILES_MAX = 200_000
-# Results are taken over whole: so many files and bytes, and each name with so many characters, within this time.
+# Limits for copying a train's results: number of files, total bytes, characters in a file name, seconds, and bytes
+# per read.
 TAKEN_FILES_MAX = 20_000
 TAKEN_BYTES_MAX = SANDBOX_RESULTS_BYTES
 TAKEN_NAME_MAX = 1000
 TAKEN_S = 1800.0
-TAKEN_PIECE_BYTES = 2**20
-# Calls of a process of another user. It may ask a batch system twice, which has a minute for each answer.
+TAKEN_PIECE_BYTES = MIB
+# Timeout for a call to another user's process. The process may query a batch system twice, with up to a minute for each
+# query.
 OWNER_CALL_S = 180.0
-OWNER_ANSWER_MAX_BYTES = 32 * 2**20
-# What is sent to it: the sources of all wagons of a train.
-OWNER_REQUEST_MAX_BYTES = 512 * 2**20
-# Trains of other users that are looked at once: one whose process hangs must not keep others waiting.
+OWNER_ANSWER_MAX_BYTES = 32 * MIB
+# Maximum size of a request to start a train. The request contains the sources of all wagons.
+OWNER_REQUEST_MAX_BYTES = 512 * MIB
+# Number of concurrent checks of other users' trains, so that one hanging process does not block the other checks.
 OWNER_LOOKS_AT_ONCE = 8
-# Who runs a train again waits so long for a look at it, in which its results may be taken over.
+# Time limit for the rerun of a train to wait for a running check of the train, which may be copying results.
 TRAIN_IN_HAND_S = 10.0
-# What Python and its packages need of the system.
+# System paths that Python and Python packages need.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How commands are started in a sandbox: with these programs."""
+    """Builds command lines that run in a sandbox. ``bwrap`` and ``prlimit`` are the paths of these programs."""
 
     bwrap: str
     prlimit: str
-    #: That of these programs: code in the sandbox can read it, so that it has nothing of the server's.
+    #: Environment of bwrap and prlimit. User code can read it in /proc, so it has no variables of the server.
     environment: ClassVar[dict[str, str]] = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
     @classmethod
     def find(cls) -> Sandbox | str:
-        """The sandbox of this machine, or a sentence that says why there is none."""
+        """Return the sandbox of this machine, or a sentence that says why the sandbox does not work."""
         programs = {name: shutil.which(name) for name in ("bwrap", "prlimit")}
         for name, path in programs.items():
             if path is None:
@@ -96,10 +98,12 @@ class Sandbox:
         written: tuple[Path, Path] | None = None,
         limits: SandboxLimits | None = None,
     ) -> list[str]:
-        """A command that runs in the sandbox, in ``folder``. It may read the system, Python with its packages and
-        ``readable``, and write to a temporary folder of its own, which is bounded and gone afterwards. ``written`` is a
-        folder that it may write to, and where it finds that, which must be there. All else that it writes is on no
-        disk: whoever has written a folder can fill it with links, pipes and a million of files.
+        """Return a command line that runs ``command`` in the sandbox, in ``folder``.
+
+        The command can read the system, Python with its packages, and the paths ``readable``. It can write to temporary
+        folders of limited size, which are removed at the end. These folders are in memory and not on disk, because user
+        code could fill a disk with links, pipes and millions of files. ``written`` is an additional writable folder,
+        as a pair of its paths outside and inside the sandbox; the folder must exist.
         """
         limits = limits or SandboxLimits()
         bound = [str(one) for one in (*system_folders(), *readable)]
@@ -128,14 +132,19 @@ class Sandbox:
 
 
 def system_folders() -> list[Path]:
-    """What every sandbox may read: the system, and Python with its packages."""
+    """Return the paths that are readable in every sandbox: the system, and Python with its packages."""
     return [Path(one) for one in (*_SYSTEM, sys.prefix, sys.base_prefix, package_folder()) if Path(one).exists()]
 
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """What a process in a sandbox may take: address space and CPU time of each, processes and threads, the largest file
-    that it writes, and the temporary files of all, which are in memory. Those of a trial are the usual ones.
+    """Limits in a sandbox. The defaults are the limits of a trial.
+
+    - ``memory_bytes``: maximum address space of each process.
+    - ``cpu_s``: maximum CPU time of each process, in seconds.
+    - ``tasks``: maximum number of processes and threads.
+    - ``file_bytes``: maximum size of a file.
+    - ``temporary_bytes``: maximum size of each temporary folder, which is in memory.
     """
 
     memory_bytes: int = TRIAL_MEMORY_MAX_BYTES
@@ -147,9 +156,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class TrainLimits:
-    """What all processes of a train in the sandbox may take together: memory, their number, hours, and the bytes of
-    its results.
-    """
+    """Limits of a train in the sandbox: total memory and number of processes, run time, and size of the results."""
 
     memory_bytes: int = SANDBOX_MEMORY_BYTES
     tasks: int = SANDBOX_TASKS
@@ -157,20 +164,22 @@ class TrainLimits:
     results_bytes: int = SANDBOX_RESULTS_BYTES
 
     def check(self) -> None:
-        """Raises OptionError for what no train could run with."""
+        """Raise OptionError unless all limits are positive."""
         if min(self.memory_bytes, self.tasks, self.hours, self.results_bytes) <= 0:
-            raise OptionError("a train needs some memory, processes, time and space")
+            raise OptionError("the limits of a train on memory, processes, hours and results must be positive")
 
     def of_processes(self) -> SandboxLimits:
-        """Those that the kernel has for each process."""
+        """Return the limits that the kernel enforces for each process of the train."""
         cpu_s = int(3600 * self.hours * SANDBOX_THREADS_OF_PROCESS)
         return SandboxLimits(self.memory_bytes, max(cpu_s, 1), self.tasks, self.results_bytes, TRIAL_SPACE_BYTES)
 
 
 def on_data(files: Sequence[str], data: Sequence[Path], network_hint: str) -> list[str]:
-    """Lines of a dataset that lead to no link outside of ``data``, which is all that the sandbox has. Lists and
-    patterns are read in there: what the server may read or ask besides is nothing for others, not even whether it is
-    there. Raises OptionError for data elsewhere, with ``network_hint`` for those at a server: there is no network.
+    """Return the lines of a dataset with symbolic links resolved.
+
+    Raises OptionError for a path outside of the folders ``data``, because the sandbox can read only these folders.
+    Raises OptionError with ``network_hint`` for a URL, because the sandbox has no network. Patterns and lists of files
+    are not expanded, because user code must not learn which other files the server can read; the sandbox expands them.
     """
     return [
         BETWEEN_REPLICAS.join(
@@ -181,14 +190,14 @@ def on_data(files: Sequence[str], data: Sequence[Path], network_hint: str) -> li
 
 
 def _placed(shown: str, path: str, tree: str | None, data: Sequence[Path], network_hint: str) -> str:
-    """A location without links."""
+    """Return the location of a file with symbolic links resolved. ``shown`` is the location in error messages."""
     if "://" in path or "::" in path:
-        raise OptionError(f"{shown!r:.200} is at a server, and the sandbox has no network", hint=network_hint)
+        raise OptionError(f"{shown!r:.200} is a remote file, and the sandbox has no network", hint=network_hint)
     place = os.path.realpath(path)
     if not os.path.isabs(path) or not any(Path(place).is_relative_to(one) for one in data):
         where = ", ".join(map(str, data)) or "none"
-        what = f"{shown!r:.200} is not in a folder of data that code of wagons may read here: {where}"
-        raise OptionError(what, hint="whoever runs the server names such folders with --data")
-    # A slash at the end says that it is a folder.
+        what = f"{shown!r:.200} is not in a data folder that wagons may read here: {where}"
+        raise OptionError(what, hint="the administrator of the server can add folders with --data")
+    # realpath removes the trailing slash. Restore the slash, because it marks a folder.
     place = f"{place}/" if path.endswith("/") else place
     return f"{place}:{tree}" if tree else place

@@ -1,4 +1,4 @@
-"""What a trial that runs is watched for, the pipe by which its outcome comes, and its end."""
+"""Watch the processes of a running trial: limit and end them, and receive the outcome through a pipe."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from types import TracebackType
 
 import psutil
 
+from branchline.base.environment import TRIAL
 from branchline.base.limits import TRIAL_MEMORY_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_TASKS_MAX, TRIAL_WATCH_S
 from branchline.base.quantities import count, size
 
-#: A variable of the environment by which all processes of a trial are found, also those that left its group.
-TRIAL_MARK = "BRANCHLINE_TRIAL"
-# How often processes are looked for, and for how long: those that were found may have started others meanwhile.
+#: Environment variable that marks all processes of a trial, including processes that left the trial's process group.
+TRIAL_MARK = TRIAL
+# Maximum number of rounds that search for and kill marked processes, and the wait after each round in seconds. Several
+# rounds are needed, because a process may start new processes before it is killed.
 _ENDINGS_MAX, _END_WAIT_S = 20, 0.1
 
 
 @dataclass
 class OutcomePipe:
-    """A pipe into which a process writes its outcome. Code of users can write to it, too: what comes is bounded, read
-    without waiting, and nothing but bytes. A file could be a link to another one, or a pipe without an end.
+    """A pipe into which a process writes its outcome.
+
+    User code can also write to the pipe. The content is therefore untrusted, limited in size, and read without
+    blocking. A file would be less safe, because user code could replace a file by a link or by a pipe that never ends.
     """
 
     content: bytearray = field(default_factory=bytearray)
@@ -42,27 +46,28 @@ class OutcomePipe:
         os.close(self.reading)
 
     def close_writing(self) -> None:
-        """Leaves the end for writing to the process that was started."""
+        """Close the write end in this process. Only the started process then holds the write end."""
         if self.writing >= 0:
             os.close(self.writing)
             self.writing = -1
 
     @property
     def is_too_long(self) -> bool:
-        """Whether more has come than an outcome has."""
+        """Whether the content exceeds the maximum length of an outcome."""
         return len(self.content) > TRIAL_OUTCOME_MAX_BYTES
 
     def read(self) -> None:
-        """Takes what is there by now."""
+        """Read the available bytes and append them to ``content``."""
         with suppress(BlockingIOError):
             while not self.is_too_long and (piece := os.read(self.reading, 2**16)):
                 self.content += piece
 
 
 @dataclass
-class Watch:
-    """What a process and all that it has started take together: limits of the kernel are for each of them alone. 0 is
-    the limit of a trial.
+class ProcessWatch:
+    """Limits on the total memory and number of a process's descendants. The kernel can only limit each process alone.
+
+    A limit of 0 means the limit of a trial.
     """
 
     process: int
@@ -71,7 +76,11 @@ class Watch:
     _looked_s: float = float("-inf")
 
     def excess(self) -> str:
-        """What is too much, as a sentence begins; empty if nothing is, or if it is too early to look again."""
+        """Return which limit is exceeded, as the beginning of a sentence.
+
+        Returns an empty string if no limit is exceeded, or if the last check was less than ``TRIAL_WATCH_S`` seconds
+        ago.
+        """
         if time.monotonic() - self._looked_s < TRIAL_WATCH_S:
             return ""
         self._looked_s = time.monotonic()
@@ -86,11 +95,14 @@ class Watch:
                 with suppress(psutil.Error):
                     found = one.memory_info()
                     memory_bytes += found.rss - found.shared
-        return f"it took more than {size(memory_max)} of memory" if memory_bytes > memory_max else ""
+        return f"it used more than {size(memory_max)} of memory" if memory_bytes > memory_max else ""
 
 
 def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
-    """Ends the process with all that it started. Those of a sandbox end with its first process."""
+    """Kill a process and all its descendants.
+
+    Descendants in a sandbox end together with the sandbox's first process.
+    """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -105,7 +117,7 @@ def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
 
 
 def _marked(mark: str) -> Iterator[psutil.Process]:
-    """The processes of a trial that still run."""
+    """Yield the running processes whose variable TRIAL_MARK is ``mark``."""
     for one in psutil.process_iter():
         with suppress(psutil.Error):
             if one.status() != psutil.STATUS_ZOMBIE and one.environ().get(TRIAL_MARK) == mark:

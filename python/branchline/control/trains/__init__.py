@@ -1,1 +1,1 @@
-"""Trains of the control room: composed of wagons that passed their trials, started and followed."""
+"""Trains of the control room: compose trains from wagons that passed their trials, start trains and monitor them."""

@@ -1,6 +1,6 @@
-"""Bundle a train for other machines: its wagons, its dataset and one command, independent of this server.
+"""Bundle a train for other machines: wagon sources, a list of the dataset's files, and one command to run the train.
 
-The files of a dataset with merge groups are listed by group.
+For a dataset with merge groups, the bundle lists the files by group.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from branchline.reading.datasets.file_lists import is_list
 from branchline.reading.locations import BETWEEN_REPLICAS, shown_command, split_location, without_secrets
 from branchline.records.sensors.record import JobRecord
 
-#: In the folder of a train: the files of each merge group.
+#: Name of the file in a train's folder that lists the dataset's files by merge group.
 GROUPS_FILE = "dataset.json"
-#: The files that are in no group.
+#: Name of the merge group for files that are in no other merge group.
 REST = "rest"
-#: In a bundle: the files of the dataset, and the script that runs the train.
+#: File names in a bundle: the list of the dataset's files, and the script that runs the train.
 DATASET_FILE, RUN_FILE = "dataset.txt", "run.sh"
-#: ZIP has no earlier time: the same train is the same file, whenever it is fetched.
+#: Modification time of all files in a bundle, the earliest in ZIP. Makes bundles of the same train identical.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _README = """{title}
 {line}
@@ -38,17 +38,17 @@ Run the same train here:
 
     sh {run}
 
-The results are in the folder `results`. They are the same, bit for bit, wherever and with how many workers it runs,
+The results are in the folder `results`. They are identical, bit for bit, on any machine and with any number of workers,
 with the same versions of these packages:
 
 {versions}
 {dataset}
-Passwords and tokens of URLs are not in these files: where there are `***`, put your own.
+These files contain no passwords and tokens of URLs: replace each `***` with your own.
 """
 
 
 def bundle(train: Train, folder: Path, record: JobRecord | None) -> bytes:
-    """A ZIP archive with one folder. Raises WagonError if the sources of the train are not there any more."""
+    """Return the bundle as a ZIP archive with one folder. Raises WagonError if the train's sources are missing."""
     name = f"train-{train.number}-{train.order.name}"
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -58,14 +58,19 @@ def bundle(train: Train, folder: Path, record: JobRecord | None) -> bytes:
 
 
 def _bundle_files(train: Train, folder: Path, record: JobRecord | None) -> dict[str, bytes]:
-    """All files by their paths in the archive."""
+    """Return the content of the bundle's files, by path in the archive."""
     words = train.command
     files = words[3 : words.index("-o")]
-    # A list takes one location in a line, without blanks and comments.
+    # File lists have one location per line, and cannot contain other lists, blanks and "#".
     is_plain = not any(is_list(split_location(one)[0]) or "#" in one or len(one.split()) > 1 for one in files)
     is_grouped = files == [str(folder / GROUPS_FILE)]
     dataset = [GROUPS_FILE] if is_grouped else [DATASET_FILE] if is_plain else files
-    command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *_result_options(train)]
+    # Keep only options that affect the results. Users of the bundle choose the place and the number of workers.
+    rest = words[words.index("-o") + 2 :]
+    options: list[str] = []
+    for option, value in zip(rest[::2], rest[1::2], strict=True):
+        options += [option, value] if option in ("--tree", "--companion", "--allow-missing") else []
+    command = ["branchline", "run", WAGONS_FILE, *dataset, "-o", "results", *options]
     found = sources_of(folder)
     found[RUN_FILE] = f'#!/bin/sh\ncd "$(dirname "$0")" && exec {shown_command(command)} "$@"\n'.encode()
     if is_plain:
@@ -79,18 +84,8 @@ def _bundle_files(train: Train, folder: Path, record: JobRecord | None) -> dict[
     return found
 
 
-def _result_options(train: Train) -> list[str]:
-    """The options that results depend on; the place and the number of workers are those of the other machine."""
-    words = train.command
-    kept = []
-    rest = words[words.index("-o") + 2 :]
-    for option, value in zip(rest[::2], rest[1::2], strict=True):
-        kept += [option, value] if option in ("--tree", "--companion", "--allow-missing") else []
-    return kept
-
-
 def sources_of(folder: Path) -> dict[str, bytes]:
-    """The wagons of the train as it was ordered. Its process could write here: only plain files of sources count."""
+    """Return the sources of a train, by path relative to its folder. Ignores links, which the train could create."""
     paths = [folder / WAGONS_FILE, *sorted(folder.glob("source_*/*.py"))[: 2 * TRAIN_WAGONS_MAX]]
     found: dict[str, bytes] = {}
     for path in paths:
@@ -99,12 +94,12 @@ def sources_of(folder: Path) -> dict[str, bytes]:
         with path.open("rb") as file:
             found[path.relative_to(folder).as_posix()] = file.read(WAGON_SOURCE_MAX_BYTES)
     if WAGONS_FILE not in found:
-        raise WagonError("the sources of this train are not there any more")
+        raise WagonError("the sources of this train are missing")
     return found
 
 
 def _versions(record: JobRecord | None) -> dict[str, str]:
-    """The packages of the run, by their names in registries."""
+    """Return the versions of the packages that a run used, by package name on PyPI."""
     if record is None:
         return {}
     versions = {"branchline": record.branchline, **record.versions}
@@ -116,7 +111,7 @@ def _readme(train: Train, record: JobRecord | None, dataset_file: str) -> str:
     python = [f"Python {record.versions['python']}"] if record is not None and "python" in record.versions else []
     lines = [*python, *(f"{name} {version}" for name, version in _versions(record).items())]
     where = (
-        f"The files of the dataset are named in `{dataset_file}`. Where they lie elsewhere, write your own places.\n"
+        f"`{dataset_file}` lists the files of the dataset. Change the paths if they are elsewhere on your machine.\n"
     )
     return _README.format(
         title=title,
@@ -128,10 +123,10 @@ def _readme(train: Train, record: JobRecord | None, dataset_file: str) -> str:
 
 
 def write_groups(entry: DatasetEntry, folder: Path) -> Path:
-    """Writes the list. The files are those of now: a pattern that matches more tomorrow has others then.
+    """Expand a dataset's patterns, and write the list of files by merge group to GROUPS_FILE. Return the file's path.
 
-    Raises OptionError for a file in two groups, or one that is none of the dataset's, DatasetError and StorageError for
-    files that cannot be listed.
+    Raises OptionError for a file that is in two groups or not in the dataset, and DatasetError or StorageError if files
+    cannot be listed.
     """
     every = {one.path: one for one in Dataset.of(entry.files, entry.tree or None).files}
     groups: dict[str, list[DataFile]] = {}
@@ -139,10 +134,10 @@ def write_groups(entry: DatasetEntry, folder: Path) -> Path:
     for group in entry.merge_groups:
         for file in Dataset.of(group.files, entry.tree or None).files:
             if file.path not in every:
-                raise OptionError(f"{file.path} of merge group {group.name} is no file of {entry.address}")
+                raise OptionError(f"{file.path} of merge group {group.name} is not in the dataset {entry.address}")
             if file.path in group_of:
                 what = f"{file.path} is in the merge groups {group_of[file.path]} and {group.name}"
-                raise OptionError(what, hint="a file counts once")
+                raise OptionError(what, hint="remove it from one of them")
             group_of[file.path] = group.name
             groups.setdefault(group.name, []).append(every[file.path])
     if rest := [file for path, file in every.items() if path not in group_of]:
@@ -154,19 +149,16 @@ def write_groups(entry: DatasetEntry, folder: Path) -> Path:
 
 
 def _file_line(file: DataFile) -> str:
-    """A file with its replicas as lists have them."""
+    """Return the line for a file and its replicas in a file list."""
     location = file.location or file.path
     return BETWEEN_REPLICAS.join([f"{location}:{file.tree}" if file.tree else location, *file.replicas])
 
 
 def groups_for_others(path: Path) -> bytes:
-    """A list that was written, without the secrets of URLs."""
+    """Return the content of a GROUPS_FILE without secrets in URLs."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    shown = {
-        name: {"files": [_line_without_secrets(line) for line in group["files"]]} for name, group in content.items()
-    }
+    shown = {}
+    for name, group in content.items():
+        replicas = [line.split(BETWEEN_REPLICAS) for line in group["files"]]
+        shown[name] = {"files": [BETWEEN_REPLICAS.join(map(without_secrets, one)) for one in replicas]}
     return json.dumps(shown, indent=1).encode()
-
-
-def _line_without_secrets(line: str) -> str:
-    return BETWEEN_REPLICAS.join(without_secrets(one) for one in line.split(BETWEEN_REPLICAS))

@@ -1,4 +1,4 @@
-"""Which way a train is run: by where it is to run, and for whom the control room is."""
+"""Choose the runner of a train, which depends on the train's place and on whether the control room is shared."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains.owner_runner import OwnerRunner
 from branchline.control.trains.runner import OwnRunner, Runner
 from branchline.control.trains.sandbox_runner import SandboxRunner
-from branchline.control.trains.train import BATCH, HERE, TrainOrder
+from branchline.control.trains.train import HERE, TrainOrder
+from branchline.jobs.batch.system import BATCH_SYSTEMS
 
-_NO_SUBMISSION = "this shared control room gives no trains to batch systems: it is served without --submit-as"
-_NO_DASK = "a shared control room runs no trains on Dask, whose workers run all code as one user"
+_NO_SUBMISSION = "this shared control room submits no trains to batch systems: it is served without --submit-as"
+_NO_DASK = "a shared control room runs no trains on Dask, because its workers run the code of all people as one user"
 
 
 class Runners:
-    """The ways of one control room. ``unix_user_of`` gives the Unix user of somebody, empty if they have none."""
+    """A control room's runners. ``unix_user_of`` returns a person's Unix user; empty for a person without Unix user."""
 
     def __init__(self, code: CodeRunning, unix_user_of: Callable[[str], str], room: Path) -> None:
         self.own = OwnRunner()
@@ -30,21 +31,24 @@ class Runners:
             self._batch = OwnerRunner(code.submit_as, unix_user_of, room)
 
     def refused(self, place: str = "") -> str:
-        """Why no trains run at a place, or at none; empty if they do."""
+        """Return the reason why trains cannot run at ``place``; empty if they can.
+
+        An empty ``place`` asks about all places: the result is empty if trains can run at any place.
+        """
         if self._code.no_trains:
             return self._code.no_trains
         if not self._code.is_shared:
             return ""
         if not place:
-            return self.refused(HERE) and self.refused(BATCH[0]) and self.refused(HERE)
+            return self.refused(HERE) and self.refused(BATCH_SYSTEMS[0]) and self.refused(HERE)
         if place == HERE:
             return self._code.no_trials
-        if place in BATCH:
+        if place in BATCH_SYSTEMS:
             return "" if self._code.submit_as is not None else _NO_SUBMISSION
         return _NO_DASK
 
     def of(self, order: TrainOrder) -> Runner:
-        """The one for a train. Raises RefusedError."""
+        """Return the runner for a train. Raises RefusedError if trains cannot run at the train's place."""
         if why := self.refused(order.place):
             hint = "order it at another place, or run it yourself: the page of each wagon has its source"
             raise RefusedError(why, hint=hint)

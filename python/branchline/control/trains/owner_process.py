@@ -1,6 +1,7 @@
-"""What the control room has done as the Unix user of a train's owner: ``python -m
-branchline.control.trains.owner_process ACTION USER_NUMBER FOLDER``. Everything goes through its pipes: the server opens
-no file of that user.
+"""Program that the server runs as the Unix user of a train's owner, to start, inspect or cancel the train.
+
+Usage: ``python -m branchline.control.trains.owner_process ACTION USER_NUMBER FOLDER``. The program communicates with
+the server through pipes, so that the server does not open any file of the Unix user.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ _PROCESS, _RESULTS = "process", "results"
 
 
 class OwnersTrain:
-    """The folder of a train below that of its user: sources, results, and what was written to the terminal."""
+    """A train in a folder of its owner's Unix user. The folder has sources, results and log."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def start(self) -> None:
-        """Writes the sources that are sent, and becomes the process of the train. Raises StorageError."""
+        """Write the sources from stdin to the folder, then replace this process by the train's process (exec).
+
+        Raises StorageError if the folder cannot be written.
+        """
         content = sys.stdin.buffer.read(OWNER_REQUEST_MAX_BYTES)
         request = StartRequest.from_json(content)
         signal.alarm(0)
@@ -44,10 +48,10 @@ class OwnersTrain:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._folder.chmod(0o700)
             if self._folder.stat().st_uid != os.getuid():
-                raise StorageError("the folder of the train belongs to somebody else", path=str(self._folder))
+                raise StorageError("the folder of the train belongs to another user", path=str(self._folder))
         for name, text in request.sources.items():
             if ".." in PurePosixPath(name).parts or name.startswith("/"):
-                raise OptionError(f"{name!r:.200} is no name of a source")
+                raise OptionError(f"invalid name of a source {name!r:.200}")
             write_whole(self._folder / name, text.encode())
         write_whole(self._folder / _PROCESS, str(os.getpid()).encode())
         command = list(request.command)
@@ -56,14 +60,14 @@ class OwnersTrain:
         command += ["--force"] if results.exists() else []
         log = os.open(self._folder / runner.LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         nothing = os.open(os.devnull, os.O_RDONLY)
-        # Nothing of the server's is open any more.
+        # Replace stdin, stdout and stderr, and close all other file descriptors that come from the server.
         for target, source in enumerate((nothing, log, log)):
             os.dup2(source, target)
         os.closerange(3, 4096)
-        os.execv(sys.executable, [*own_python(), "-s", "-m", *command])  # noqa: S606 - the command that anybody gives
+        os.execv(sys.executable, [*own_python(), "-s", "-m", *command])  # noqa: S606 - command from the server
 
     def look(self) -> OwnerAnswer:
-        """How it stands; nothing before it has begun."""
+        """Return the train's state and log; an empty answer if the train has not started."""
         results = self._results()
         if results is None:
             return OwnerAnswer()
@@ -72,7 +76,7 @@ class OwnersTrain:
         return OwnerAnswer(status, runner.log_of(self._folder), is_alive, is_resumable(results))
 
     def cancel(self) -> OwnerAnswer:
-        """Ends its process and its jobs; what is done is kept. Raises BatchError."""
+        """End the train's process and batch jobs. Results of finished sub-jobs are kept. Raises BatchError."""
         results = self._results()
         if results is None:
             return OwnerAnswer()
@@ -83,18 +87,18 @@ class OwnersTrain:
         return OwnerAnswer()
 
     def resume(self) -> OwnerAnswer:
-        """Submits what is missing. Raises BranchlineError."""
+        """Resubmit the train's missing sub-jobs. Raises BranchlineError."""
         SubmittedTrain(self._begun()).resume()
         return OwnerAnswer()
 
     def take(self) -> None:
-        """Sends the files of its results."""
+        """Write the train's result files to stdout, in the stream format of ``send_results``."""
         signal.alarm(int(TAKEN_S))
         send_results(self._begun(), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
     def _results(self) -> Path | None:
-        """The directory of its results, which the command of the last start has named."""
+        """Return the result directory of the train's last start; None if the train has not started."""
         with suppress(FileNotFoundError):
             return Path((self._folder / _RESULTS).read_text(encoding="utf-8"))
         return None
@@ -102,7 +106,7 @@ class OwnersTrain:
     def _begun(self) -> Path:
         results = self._results()
         if results is None:
-            raise StorageError("the train has no folder here", path=str(self._folder))
+            raise StorageError("the train was not started in this folder", path=str(self._folder))
         return results
 
     def _process(self) -> int:
@@ -112,23 +116,25 @@ class OwnersTrain:
 
 
 def check_user(number: int) -> None:
-    """Raises OptionError unless this process has the rights of one user, and no others: whatever the command is that
-    was to change the user.
+    """Raise OptionError unless all user and group IDs of this process belong to the user with ID ``number``.
+
+    This check verifies that the command given as --submit-as has switched to the user.
     """
     found = pwd.getpwuid(number)
     groups = {*os.getgrouplist(found.pw_name, found.pw_gid), found.pw_gid}
     has_users = {*os.getresuid()} == {number} and number != 0
     has_groups = {*os.getresgid()} <= groups and {*os.getgroups()} <= groups
     if not has_users or not has_groups:
-        what = f"--submit-as did not become {found.pw_name}: users {os.getresuid()}, groups {sorted(os.getgroups())}"
-        hint = "as sudo -n -u {user} --, or setpriv --reuid={user} --regid={user} --init-groups"
+        ids = f"users {os.getresuid()}, groups {sorted(os.getgroups())}"
+        what = f"the command of --submit-as did not switch to the user {found.pw_name}: it runs with {ids}"
+        hint = "for example, use sudo -n -u {user} --, or setpriv --reuid={user} --regid={user} --init-groups"
         raise OptionError(what, hint=hint)
 
 
 def main() -> int:
-    """Does one action; an error is written as a sentence."""
+    """Run one action. Errors become part of the answer. Actions without an answer print their errors."""
     action, number, folder = sys.argv[1:]
-    # The server may not be able to end a process of another user.
+    # End this process after a timeout, because the server may have no permission to kill another user's process.
     signal.alarm(int(OWNER_CALL_S))
     try:
         check_user(int(number))

@@ -1,7 +1,7 @@
-"""The result files of a train. Code of users wrote them, so their number, size, type and content are checked.
+"""Read, send and receive a train's result files.
 
-The server copies results from its own sandbox folder, or from the process of another user, as the same stream of files.
-Links and special files are rejected.
+User code wrote the files, so their number, size, type and content are checked. Links and special files are rejected.
+The server receives results from its own sandbox folder or from another user's process, in the same stream format.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.lock import JOBS, STATUS
 
-# Header line of a file: JSON may escape every character of its name.
+# Maximum length of the header line before a file in the stream. JSON may escape each character of the file name.
 _LINE_MAX_BYTES = 4 * TAKEN_NAME_MAX + 200
 
 
 def files_of(record: JobRecord | None) -> list[str]:
-    """The names of the files that a run wrote, relative to its directory."""
+    """Return the paths of the result files that a run's record lists, relative to the run's directory."""
     if record is None:
         return []
     tables = [name for one in record.tables for name in one.files]
@@ -39,8 +39,9 @@ def files_of(record: JobRecord | None) -> list[str]:
 
 
 def result_file(out: Path, record: JobRecord | None, name: str) -> Path | None:
-    """Where a file of the results is: only what the record lists and what lies in the directory, whatever else is
-    there; None for anything else.
+    """Return the path of the result file ``name`` of a run with output directory ``out``.
+
+    Returns None if the record does not list the file, or if the path leads out of the directory.
     """
     if name not in files_of(record):
         return None
@@ -52,20 +53,21 @@ def result_file(out: Path, record: JobRecord | None, name: str) -> Path | None:
 
 
 class Stream(Protocol):
-    """What files come from."""
+    """A readable stream of result files."""
 
     def readline(self, limit: int, /) -> bytes:
-        """A line of at most so many bytes."""
+        """Read a line of at most ``limit`` bytes."""
         ...
 
     def read(self, count: int, /) -> bytes:
-        """At most so many bytes; none at the end."""
+        """Read at most ``count`` bytes. Returns no bytes at the end of the stream."""
         ...
 
 
 def content_of(folder: Path, name: str, bytes_max: int) -> bytes:
-    """The content of a plain file below a folder in which others write. Raises OSError for a link and whatever else is
-    no plain file, ValueError for a longer one.
+    """Read a regular file from a folder to which user code can write.
+
+    Raises OSError for links and special files, and ValueError for files with more than ``bytes_max`` bytes.
     """
     with _opened(folder, name) as (file, _):
         content = file.read(bytes_max + 1)
@@ -75,7 +77,7 @@ def content_of(folder: Path, name: str, bytes_max: int) -> bytes:
 
 
 def record_of(folder: Path) -> JobRecord | None:
-    """The record of the run that writes to a folder; None if there is none whose values are what they should be."""
+    """Read the record of the run that writes to ``folder``. Returns None if the record is missing or invalid."""
     try:
         record = JobRecord.from_dict(json.loads(content_of(folder, JOB, JOB_FILE_MAX_BYTES)))
         check_types(record)
@@ -85,7 +87,7 @@ def record_of(folder: Path) -> JobRecord | None:
 
 
 def at_work_in(folder: Path) -> TrainStatus | None:
-    """What a run says while it works; None if there is nothing whose values are what they should be."""
+    """Read the state of a run in progress from its folder. Returns None if the state is missing or invalid."""
     try:
         status = TrainStatus.from_dict(json.loads(content_of(folder, STATUS, JOB_FILE_MAX_BYTES)))
         check_types(status)
@@ -95,7 +97,10 @@ def at_work_in(folder: Path) -> TrainStatus | None:
 
 
 def send_results(folder: Path, to: BinaryIO) -> None:
-    """Writes the record of a run and the files that it lists, each behind a line with its name and size."""
+    """Write the files that a run's record lists to a stream, then the record.
+
+    A header line with name and size precedes each file. The line ``{}`` marks the end of the stream.
+    """
     names = [name for name in files_of(record_of(folder)) if _is_result(name) and name != JOB]
     for name in [*names, JOB]:
         try:
@@ -108,9 +113,9 @@ def send_results(folder: Path, to: BinaryIO) -> None:
 
 
 def receive_results(source: Stream, results: Path) -> None:
-    """Takes files over into a directory, whose earlier ones they replace once all have come.
+    """Receive result files. When all files have arrived, they replace the content of the folder ``results``.
 
-    Raises StorageError for what is no result, too much or cut off, or cannot be written.
+    Raises StorageError for invalid names, too many files or bytes, a truncated stream, and failed writes.
     """
     coming = results.with_name("coming")
     with failed_writing(coming):
@@ -133,27 +138,27 @@ def _receive_all(source: Stream, coming: Path) -> None:
         name, size_bytes = announced
         left_bytes -= size_bytes
         if left_bytes < 0:
-            raise StorageError(f"its results have more than {size(TAKEN_BYTES_MAX)}, and were not taken over")
+            raise StorageError(f"the results have more than {size(TAKEN_BYTES_MAX)} and were not copied")
         path = coming / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Names that differ for the sender may be one file here.
+        # Mode "x" fails if the file exists: on a case-insensitive file system, two names can denote one file.
         with path.open("xb") as file:
             _copy(source, file, size_bytes)
-    raise StorageError(f"its results have more than {count(TAKEN_FILES_MAX)} files, and were not taken over")
+    raise StorageError(f"the results have more than {count(TAKEN_FILES_MAX)} files and were not copied")
 
 
 def _announced(line: bytes) -> tuple[str, int] | None:
-    """The name and the size of the file that follows; None at the end. Raises StorageError."""
+    """Parse a header line into file name and size; None for the end marker. Raises StorageError for invalid lines."""
     try:
         plain = json.loads(line)
     except (ValueError, RecursionError):
-        raise StorageError("its results were cut off, and were not taken over", retry=True) from None
+        raise StorageError("the results were truncated and not copied", retry=True) from None
     if plain == {}:
         return None
     name, size_bytes = (plain.get("name"), plain.get("size_bytes")) if isinstance(plain, dict) else (None, None)
     is_named = isinstance(name, str) and (name == JOB or _is_result(name))
     if not is_named or not isinstance(size_bytes, int) or isinstance(size_bytes, bool) or size_bytes < 0:
-        raise StorageError(f"{name!r:.200} is no file of results, and nothing was taken over")
+        raise StorageError(f"invalid result file {name!r:.200}; no results were copied")
     return str(name), size_bytes
 
 
@@ -162,14 +167,15 @@ def _copy(source: Stream | BinaryIO, to: BinaryIO, size_bytes: int) -> None:
     while left_bytes:
         piece = source.read(min(left_bytes, TAKEN_PIECE_BYTES))
         if not piece:
-            raise StorageError("its results were cut off, and were not taken over", retry=True)
+            raise StorageError("the results were truncated and not copied", retry=True)
         to.write(piece)
         left_bytes -= len(piece)
 
 
 def _is_result(name: str) -> bool:
-    """Whether a name can be that of a file of results: below the directory, and nothing that a run begins with. What
-    batch jobs begin with is code, as who resumes a train reads it.
+    """Whether a name is valid for a result file: a relative path, and not the name of an internal file of a run.
+
+    Batch job files are internal files, because resuming a train executes them.
     """
     parts = PurePosixPath(name).parts
     if not 0 < len(name) <= TAKEN_NAME_MAX or not name.isprintable() or name != "/".join(parts):
@@ -180,7 +186,7 @@ def _is_result(name: str) -> bool:
 
 @contextmanager
 def _opened(folder: Path, name: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A plain file below a folder, and its size; no part of its path is a link, whenever that is put there."""
+    """Open a regular file in a folder without following links and without race conditions. Yield file and size."""
     *parents, last = PurePosixPath(name).parts
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -188,12 +194,12 @@ def _opened(folder: Path, name: str) -> Iterator[tuple[BinaryIO, int]]:
             below = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place)
             os.close(place)
             place = below
-        # A pipe would be waited for when it is opened.
+        # O_NONBLOCK, because opening a named pipe would otherwise block.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with open(os.open(last, flags, dir_fd=place), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise StorageError(f"{name} is no plain file", path=str(folder))
+                raise StorageError(f"{name} is not a regular file", path=str(folder))
             yield file, status.st_size
     finally:
         os.close(place)

@@ -1,6 +1,6 @@
-"""Report trains that cannot reach the control room: it reports what it sees of them, as these trains would.
+"""Reports for trains that cannot send reports: the control room reports the trains' states and records itself.
 
-The record of a resumed train contains all its reads, so only the reads since the previous end are reported.
+A resumed train's record contains all reads of the train, so only the reads since the previous end are reported.
 """
 
 from __future__ import annotations
@@ -30,19 +30,11 @@ from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading
 from branchline.records.sensors.status import STOPPED, TrainStatus
 from branchline.records.sensors.this_process import branchline_version, host
 
-#: The job that each start of a train is. ``ends`` counts its ends and how often it was resumed; ``told`` has all reads
-#: that were taken with its ends.
-TABLES = """
-CREATE TABLE IF NOT EXISTS train_jobs (
-    train INTEGER PRIMARY KEY, identity TEXT NOT NULL, ends INTEGER NOT NULL DEFAULT 0,
-    is_over INTEGER NOT NULL DEFAULT 0, told BLOB);
-CREATE INDEX IF NOT EXISTS train_jobs_at_work ON train_jobs (is_over, train);
-"""
-#: Whose job such a train is: no account can have a name with a space, so nobody else reports it.
+#: Reporter of jobs that the control room reports itself. Not a valid account name, because it contains spaces.
 REPORTER = "the control room"
-# Source of the batches with the state of a train.
+# Source name of report batches with a train's state.
 _STATE = "state"
-# Numbers of a file that no further read of it changes.
+# Numeric fields of file records that do not accumulate over reads.
 _OF_THE_FILE = {"size_bytes", "entries", "open_s"}
 Take = Callable[[ReportBatch, str], bool]
 
@@ -56,10 +48,10 @@ class _TrainJob:
 
 
 class RoomReports:
-    """Reports of the trains of a control room. ``take`` takes a batch once, whole, and has it on the disk then.
+    """Reports a control room's trains. ``take`` stores a batch exactly once and syncs the batch to the disk.
 
-    Its methods may be called by several threads at once, for different trains. They raise DatabaseError; what they did
-    not come to do then, or when the server was killed, the same call does later, and nothing is taken twice.
+    Several threads can call the methods for different trains. A call that failed with a DatabaseError, or during which
+    the server was killed, can be repeated: the repeated call completes the report and stores nothing twice.
     """
 
     def __init__(self, database: Database, take: Take) -> None:
@@ -69,7 +61,7 @@ class RoomReports:
         self._noted: dict[int, tuple[float, TrainStatus]] = {}
 
     def begin(self, train: Train, out: Path) -> None:
-        """A train is about to be started, with results in ``out``: that is a new job."""
+        """Create a new job for a train that is about to start. ``out`` is the train's result directory."""
         earlier = self._job(train.number)
         if earlier is not None and not earlier.is_over and self._next(earlier.identity, _STATE):
             self.end(train, None, TrainStatus(status=STOPPED))
@@ -80,12 +72,15 @@ class RoomReports:
             )
 
     def resume(self, number: int) -> None:
-        """The job of a train goes on."""
+        """Mark the job of a resumed train as running again."""
         with self._database.writing() as connection:
             connection.execute("UPDATE train_jobs SET is_over = 0, ends = ends + 1 WHERE train = ?", (number,))
 
     def note(self, train: Train, status: TrainStatus) -> None:
-        """How a train stands, unless that was reported a moment ago."""
+        """Report a train's state.
+
+        Skips the report if the last report of the same phase is younger than REPORT_INTERVAL_S.
+        """
         now_s = time.monotonic()
         with self._lock:
             noted_s, noted = self._noted.get(train.number, (float("-inf"), None))
@@ -98,8 +93,9 @@ class RoomReports:
         self._send(ReportBatch(job.identity, _STATE, self._next(job.identity, _STATE), _now(), status))
 
     def end(self, train: Train, record: JobRecord | None, status: TrainStatus) -> str:
-        """A train has ended as ``status`` says, with a record if it wrote one. Gives the reason why that was not taken,
-        empty if all of it was.
+        """Report the end of a train, with its final ``status`` and its ``record``, if there is one.
+
+        Returns the reason why the record was refused; empty if the record was stored.
         """
         job = self._job(train.number)
         if job is None or job.is_over:
@@ -114,27 +110,28 @@ class RoomReports:
             full = replace(batch, files=new.files, sites=new.sites, record=replace(record, files=[]))
             refused = self._send(full)
         if record is None or refused:
-            # What was taken of the others has numbers before this one.
+            # Use another source name, because parts of the refused batch may be stored with the same batch numbers.
             self._send(replace(batch, source=f"{source}, without its record"))
-        # Only a train of a batch system goes on as the same job.
+        # Keep the reported reads only for trains on batch systems, because only these are resumed as the same job.
         self._note_end(train.number, job, reads if train.order.is_submitted else TrainReads())
         return refused
 
     def job(self, number: int) -> str:
-        """The job that a train is, or was last; empty if nothing was reported of it."""
+        """Return the ID of a train's current or last job; empty if the train was never reported."""
         query = "SELECT job FROM train_jobs JOIN jobs ON job = json_extract(identity, '$.job') WHERE train = ?"
         with self._database.reading() as connection:
             row = connection.execute(query, (number,)).fetchone()
         return "" if row is None else str(row[0])
 
     def at_work(self) -> set[int]:
-        """Numbers of the trains whose jobs have no end yet."""
+        """Return the numbers of the trains whose jobs have not ended."""
         with self._database.reading() as connection:
             return {int(number) for (number,) in connection.execute("SELECT train FROM train_jobs WHERE NOT is_over")}
 
     def _send(self, batch: ReportBatch) -> str:
-        """Takes a batch as the server takes what is sent to it: in parts that are not too large, and nothing that JSON
-        does not have. Gives the reason of a refusal.
+        """Store a batch as if a job had sent it: split the batch into parts and convert each part to JSON and back.
+
+        Returns the reason for a refusal; empty if the batch was stored.
         """
         for _, body in split(batch):
             try:
@@ -145,7 +142,7 @@ class RoomReports:
         return ""
 
     def _next(self, identity: JobIdentity, source: str) -> int:
-        """The number of the next batch of a source."""
+        """Return the next batch number of a source."""
         query = "SELECT next FROM sources JOIN jobs ON id = job_id WHERE job = ? AND source = ?"
         with self._database.reading() as connection:
             row = connection.execute(query, (identity.job, source)).fetchone()
@@ -162,15 +159,18 @@ class RoomReports:
         return _TrainJob(from_plain(JobIdentity, json.loads(identity)), int(ends), bool(is_over), reads)
 
     def _note_end(self, number: int, job: _TrainJob, told: TrainReads) -> None:
-        """The job is over, unless the train was started or resumed meanwhile."""
+        """Mark a train's job as ended, unless the train has been started or resumed meanwhile.
+
+        Also stores the reads that were reported.
+        """
         with self._lock:
             self._noted.pop(number, None)
         which = "train = ? AND json_extract(identity, '$.job') = ?"
         with self._database.writing() as connection:
             known = (number, job.identity.job)
-            connection.execute(f"UPDATE train_jobs SET told = ? WHERE {which}", (packed(to_plain(told)), *known))  # noqa: S608 - ours
+            connection.execute(f"UPDATE train_jobs SET told = ? WHERE {which}", (packed(to_plain(told)), *known))  # noqa: S608 - constant
             connection.execute(
-                f"UPDATE train_jobs SET is_over = 1, ends = ends + 1 WHERE {which} AND ends = ?",  # noqa: S608 - ours
+                f"UPDATE train_jobs SET is_over = 1, ends = ends + 1 WHERE {which} AND ends = ?",  # noqa: S608 - constant
                 (*known, job.ends),
             )
 
@@ -179,7 +179,7 @@ def _identity(train: Train, out: Path) -> JobIdentity:
     order = train.order
     try:
         site = own_spot().site
-    except BranchlineError:  # A file of sites that is wrong ends no train.
+    except BranchlineError:  # An invalid site file must not prevent the train.
         site = ""
     return JobIdentity(
         job=uuid.uuid4().hex,
@@ -198,8 +198,9 @@ def _identity(train: Train, out: Path) -> JobIdentity:
 
 
 def _trusted_record(record: JobRecord, train: Train, identity: JobIdentity) -> JobRecord:
-    """The record without what the control room knows better than the code that could write it: its command, its wagons,
-    and of a train on this machine where it worked.
+    """Return a record without values that user code could have forged.
+
+    Replaces the command and removes unknown wagons. For a train on this machine, also replaces all hosts and sites.
     """
     wagons = [one for one in record.wagons if one.name in identity.wagons]
     record = replace(record, command=identity.command, wagons=wagons)
@@ -217,18 +218,18 @@ def _trusted_record(record: JobRecord, train: Train, identity: JobIdentity) -> J
 
 @dataclass(frozen=True)
 class TrainReads:
-    """All reads of a train so far: by file, and by site and storage element."""
+    """All reads of a train so far, by file, and by site and storage element."""
 
     files: list[FileRecord] = field(default_factory=list)
     sites: list[SiteReading] = field(default_factory=list)
 
     @classmethod
     def of(cls, record: JobRecord) -> TrainReads:
-        """Those of a record. Files of which an earlier run made all results were not read."""
+        """Return the reads of a record. Omits files that were not read, because all their results were reused."""
         return cls([one for one in record.files if one.subjobs or not one.subjobs_reused], list(record.sites))
 
     def since(self, before: TrainReads) -> TrainReads:
-        """Those that came after ``before``."""
+        """Return the reads that are not in ``before``."""
         return TrainReads(
             _new_reads(self.files, before.files, lambda one: one.path, lambda one: one.subjobs),
             _new_reads(
@@ -253,7 +254,7 @@ def _new_reads(
     found = []
     for one in now:
         earlier = known.get(key(one))
-        # A record that has less than before does not contain what was read before.
+        # If the count has decreased, the record does not include the earlier reads.
         if earlier is None or count(one) < count(earlier):
             found.append(one)
         elif count(one) > count(earlier):
@@ -262,7 +263,7 @@ def _new_reads(
 
 
 def _subtract(one: _ReadRecord, earlier: _ReadRecord) -> _ReadRecord:
-    """The difference in every number that grows."""
+    """Subtract the numbers in ``earlier`` that accumulate over reads. Negative results become 0."""
     grown: dict[str, int | float] = {}
     for name in {number.name for number in fields(one)} - _OF_THE_FILE:
         value, before = getattr(one, name), getattr(earlier, name)

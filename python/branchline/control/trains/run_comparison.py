@@ -1,7 +1,7 @@
-"""Compare two runs of a train: their results, bin by bin and value by value, and their costs.
+"""Compare the results and costs of two runs of a train.
 
-Histograms in UHI's JSON are compared bin by bin. Tables are compared by column, since the bytes of ROOT files differ
-with the time of writing.
+Histograms in UHI's JSON format are compared bin by bin. Tables are compared column by column and not byte by byte,
+because ROOT files contain their creation time.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
+from branchline.base.array_types import Numbers
 from branchline.base.limits import (
     COMPARED_BINS_DRAWN_MAX,
     COMPARED_BYTES_MAX,
@@ -26,37 +26,42 @@ from branchline.base.limits import (
     COMPARED_TABLE_S,
     COMPARED_VALUES_SHOWN_MAX,
 )
-from branchline.base.quantities import size
+from branchline.base.quantities import MIB, size
 from branchline.control.trains.results import files_of, result_file
 from branchline.errors import BranchlineError
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.record_parts import TableRecord
 
 if TYPE_CHECKING:
+    import awkward as ak
+
     from branchline.writing.merging.value_digests import BranchDigest
 
-# How a part of the results compares.
+# States of a compared result file.
 SAME, DIFFERS, ONLY_FIRST, ONLY_SECOND = "identical", "differs", "only in this run", "only in the other run"
-# A table whose bytes differ, by the time of writing, and not its values.
+# State of a table with the same values but different bytes, because ROOT files contain their creation time.
 EQUAL = "same values"
-# Its bytes differ, and what that means cannot be told here.
+# State of a result file whose bytes differ, but whose content could not be compared.
 NOT_COMPARED = "not compared"
-#: Results in open formats, and tables. results.root has the histograms once more, with the time of writing.
+#: Folders whose files are compared. The file results.root is not compared: it only repeats the histograms.
 _FOLDERS = ("results", "tables")
-_PIECE_BYTES = 2**20
-#: What stands for a table among results. Its path is that of the run, and its rows are compared by themselves.
+_PIECE_BYTES = MIB
+#: Keys of a JSON object that describes a table. The value of "path" is not compared, because it depends on the run.
 _OF_TABLE = frozenset(("path", "format", "tree", "rows", "size_bytes", "columns", "is_merged"))
-# Maximum length of a shown name or value.
+# Maximum number of characters of a shown name or value.
 _TEXT_MAX = 80
-# Keys of an axis that do not affect its bins.
+# Keys of a histogram axis that do not affect the bins.
 _AXIS_WORDS = ("name", "label", "title", "metadata", "writer_info")
-# Maximum number and length of column names in a note, and maximum length of an error in it.
+# Limits for the note of a result file: number of column names, and characters of a column name and of an error.
 _NAMES_SHOWN, _NAME_MAX, _WHY_MAX = 5, 80, 200
 
 
 @dataclass(frozen=True)
 class BinsDrawn:
-    """The bins of one axis in both runs, with sums over all other axes: ``edges`` has one more than each list."""
+    """The bins along one axis in both runs, summed over all other axes.
+
+    ``edges`` has one more element than ``first`` and ``second``.
+    """
 
     axis: str = ""
     edges: list[float] = field(default_factory=list)
@@ -66,12 +71,14 @@ class BinsDrawn:
 
 @dataclass(frozen=True)
 class PartCompared:
-    """A file of the results in both runs: ``state`` is one of the words above, ``note`` says more.
+    """The comparison of a result file in both runs.
 
-    Of a histogram ``count`` is the number of bins with underflow and overflow, of data the number of values;
-    ``differing`` is how many of them differ. ``largest`` is the largest difference of a bin or a number, and
-    ``in_errors`` the largest difference in units of its bin's error, the larger of both runs; None without an error.
-    ``values`` has some of the differing values as texts: name, this run, the other run.
+    - ``state``: SAME, EQUAL, DIFFERS, ONLY_FIRST, ONLY_SECOND or NOT_COMPARED; ``note`` has details.
+    - ``count``: number of bins of a histogram, including underflow and overflow; otherwise number of values.
+    - ``differing``: number of bins or values that differ.
+    - ``largest``: largest absolute difference.
+    - ``in_errors``: largest ratio of a bin's difference to the larger error of both runs; None without errors.
+    - ``values``: some of the differing values.
     """
 
     name: str
@@ -88,7 +95,7 @@ class PartCompared:
 
 @dataclass(frozen=True)
 class ValueCompared:
-    """A number, text or list of the data in both runs; an empty text where it is missing."""
+    """A value in both runs, as strings. A missing value is an empty string."""
 
     name: str
     first: str = ""
@@ -97,8 +104,9 @@ class ValueCompared:
 
 @dataclass(frozen=True)
 class CostCompared:
-    """A quantity in both runs, in ``unit``: "s", "bytes", "events", "events/s" or "bytes/s". ``wagon`` is empty for the
-    whole train.
+    """A cost in both runs, for a wagon, or for the whole train if ``wagon`` is empty.
+
+    ``unit`` is "s", "bytes", "events", "events/s" or "bytes/s".
     """
 
     name: str
@@ -109,13 +117,16 @@ class CostCompared:
 
     @property
     def change(self) -> float | None:
-        """The share by which this run is above the other one; None where that was 0."""
+        """Relative change from ``second`` to ``first``; None if ``second`` is 0."""
         return self.first / self.second - 1 if self.second else None
 
 
 @dataclass(frozen=True)
 class RunsCompared:
-    """Two runs. ``is_identical`` says that all results are the same, bit for bit: of tables their values."""
+    """The comparison of two runs.
+
+    ``is_identical`` is whether all files have the same bytes or, for tables, the same values.
+    """
 
     is_identical: bool
     parts: list[PartCompared] = field(default_factory=list)
@@ -123,8 +134,9 @@ class RunsCompared:
 
 
 def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: JobRecord) -> RunsCompared:
-    """Compares this run (``first``) with another one. Reads at most COMPARED_BYTES_MAX bytes of the results that
-    differ; the rest is said to be not compared.
+    """Compare this run (``first``) with another run (``second``).
+
+    Reads at most COMPARED_BYTES_MAX bytes. The remaining files get the state NOT_COMPARED.
     """
     runs = _Run(first_out, first), _Run(second_out, second)
     left_bytes = COMPARED_BYTES_MAX
@@ -139,7 +151,7 @@ def compare_runs(first_out: Path, first: JobRecord, second_out: Path, second: Jo
 
 
 class _Run:
-    """A run and the files of its results."""
+    """A run with the names of its compared result files."""
 
     def __init__(self, out: Path, record: JobRecord) -> None:
         self.out = out
@@ -151,21 +163,21 @@ class _Run:
 
 
 def _compare_part(name: str, first: _Run, second: _Run, left_bytes: int) -> tuple[PartCompared, int]:
-    """The part, and the bytes that were read for it."""
+    """Return the comparison of a result file, and the number of bytes that were read."""
     ours, theirs = first.path(name), second.path(name)
     if ours is None or theirs is None:
         state = ONLY_FIRST if ours else ONLY_SECOND if theirs else NOT_COMPARED
-        return PartCompared(name, _kind(name), state, note="" if ours or theirs else "its file is gone"), 0
+        return PartCompared(name, _kind(name), state, note="" if ours or theirs else "the file is missing"), 0
     try:
         sizes = ours.stat().st_size, theirs.stat().st_size
         if sum(sizes) > left_bytes or max(sizes) > COMPARED_FILE_MAX_BYTES:
-            note = f"it is too large to be compared here: {size(sizes[0])} and {size(sizes[1])}"
+            note = f"too large to compare here: {size(sizes[0])} and {size(sizes[1])}"
             return PartCompared(name, _kind(name), NOT_COMPARED, note=note), 0
         if sizes[0] == sizes[1] and _have_same_bytes(ours, theirs):
             return PartCompared(name, _kind(name)), sum(sizes)
         return _compare_content(name, ours, theirs, first.record, second.record), sum(sizes)
     except OSError as error:
-        return PartCompared(name, _kind(name), NOT_COMPARED, note=f"it cannot be read: {error.strerror}"), 0
+        return PartCompared(name, _kind(name), NOT_COMPARED, note=f"cannot read it: {error.strerror}"), 0
 
 
 def _kind(name: str) -> str:
@@ -184,26 +196,32 @@ def _have_same_bytes(first: Path, second: Path) -> bool:
 
 
 def _compare_content(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
-    """The part whose bytes differ, by what they say."""
+    """Compare the content of a result file whose bytes differ between the runs."""
     if _kind(name) == "table":
-        return _compare_table_files(name, first, second, record, other)
+        # ROOT files contain their creation time, so compare columns: first as listed in the records, then their values.
+        tables = [next((one for one in each.tables if name in one.files), None) for each in (record, other)]
+        if tables[0] is None or tables[1] is None:
+            return PartCompared(name, "table", NOT_COMPARED)
+        if tables[0].columns != tables[1].columns:
+            return PartCompared(name, "table", DIFFERS, note="the columns differ")
+        return compare_tables(name, first, second, tables[0], tables[1])
     if not name.endswith(".json"):
-        note = f"its bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
+        note = f"the bytes differ: {size(first.stat().st_size)} and {size(second.stat().st_size)}"
         return PartCompared(name, _kind(name), DIFFERS, note=note)
     try:
-        contents = _load_json(first), _load_json(second)
-        if is_histogram(contents[0]) and is_histogram(contents[1]):
-            return compare_histograms(name, *contents)
-        return _compare_data(name, *contents)
+        ours, theirs = _load_json(first), _load_json(second)
+        if is_histogram(ours) and is_histogram(theirs):
+            return compare_histograms(name, ours, theirs)
+        return _compare_data(name, ours, theirs)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError, MemoryError) as error:
-        return PartCompared(name, _kind(name), DIFFERS, note=f"its content cannot be compared: {error!s:.200}")
+        return PartCompared(name, _kind(name), DIFFERS, note=f"cannot compare the content: {error!s:.200}")
 
 
 def _load_json(path: Path) -> object:
     with path.open("rb") as file:
         content = file.read(COMPARED_FILE_MAX_BYTES + 1)
     if len(content) > COMPARED_FILE_MAX_BYTES:
-        raise ValueError("it grew while it was read")
+        raise ValueError("the file grew during reading")
     plain: object = json.loads(content)
     return plain
 
@@ -211,7 +229,8 @@ def _load_json(path: Path) -> object:
 def _compare_data(name: str, first: object, second: object) -> PartCompared:
     ours, theirs = dict(_flatten(first)), dict(_flatten(second))
     names = list(dict.fromkeys([*ours, *theirs]))
-    differing = [one for one in names if one not in ours or one not in theirs or not _same(ours[one], theirs[one])]
+    # Compare the repr, so that 1, 1.0 and True differ, and NaN equals NaN.
+    differing = [one for one in names if one not in ours or one not in theirs or repr(ours[one]) != repr(theirs[one])]
     largest = max([_distance(ours.get(one), theirs.get(one)) for one in differing], default=0.0)
     shown = [
         ValueCompared(one[:_TEXT_MAX], _value_text(ours, one), _value_text(theirs, one))
@@ -222,7 +241,7 @@ def _compare_data(name: str, first: object, second: object) -> PartCompared:
 
 
 def _flatten(content: object) -> Iterator[tuple[str, object]]:
-    """All numbers and texts of the data, with the way to each."""
+    """Yield the path and the value of each leaf in JSON data."""
     waiting: list[tuple[str, object]] = [("", content)]
     while waiting:
         name, value = waiting.pop()
@@ -236,11 +255,6 @@ def _flatten(content: object) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _same(first: object, second: object) -> bool:
-    # By their texts, so that 1, 1.0 and True differ, and what is not a number is equal to itself.
-    return repr(first) == repr(second)
-
-
 def _distance(first: object, second: object) -> float:
     if isinstance(first, int | float) and isinstance(second, int | float):
         distance = abs(float(first) - float(second))
@@ -252,26 +266,45 @@ def _value_text(values: dict[str, object], name: str) -> str:
     return repr(values[name])[:_TEXT_MAX] if name in values else ""
 
 
-_Array = npt.NDArray[Any]
+class _UhiAxis(TypedDict, total=False):
+    """An unvalidated axis in UHI's JSON format. ``type`` determines which other keys the axis has."""
+
+    type: str
+    bins: object
+    lower: float
+    upper: float
+    edges: list[float]
+    underflow: bool
+    metadata: object
 
 
-def is_histogram(content: object) -> bool:
-    """Whether this is a histogram in UHI's JSON."""
+class UhiHistogram(TypedDict):
+    """A histogram in UHI's JSON format. The axes are not validated."""
+
+    axes: list[_UhiAxis]
+    storage: dict[str, object]
+
+
+def is_histogram(content: object) -> TypeGuard[UhiHistogram]:
+    """Whether JSON data are a histogram in UHI's JSON format."""
     return isinstance(content, dict) and "uhi_schema" in content and isinstance(content.get("storage"), dict)
 
 
-def compare_histograms(name: str, first: Any, second: Any) -> PartCompared:
-    """The histograms bin by bin, underflow and overflow too. Raises errors of wrong values for what is none."""
+def compare_histograms(name: str, first: UhiHistogram, second: UhiHistogram) -> PartCompared:
+    """Compare two histograms bin by bin, including underflow and overflow.
+
+    Raises ValueError, TypeError or KeyError for invalid histograms.
+    """
     axes = [_plain_axes(one) for one in (first, second)]
     ours, theirs = first["storage"], second["storage"]
     if axes[0] != axes[1]:
-        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
+        return PartCompared(name, "histogram", DIFFERS, note="the binning differs")
     if ours.get("type") != theirs.get("type") or ours.keys() != theirs.keys():
-        return PartCompared(name, "histogram", DIFFERS, note="its bins keep something else")
+        return PartCompared(name, "histogram", DIFFERS, note="the storage types differ")
     numbers = {key: (_bin_numbers(ours[key]), _bin_numbers(theirs[key])) for key in ours if key != "type"}
     shape = numbers["values"][0].shape
     if any(one.shape != shape for pair in numbers.values() for one in pair):
-        return PartCompared(name, "histogram", DIFFERS, note="it has other bins")
+        return PartCompared(name, "histogram", DIFFERS, note="the binning differs")
     is_other = np.zeros(shape, bool)
     for before, after in numbers.values():
         is_other |= (before != after) & ~(np.isnan(before) & np.isnan(after))
@@ -293,21 +326,21 @@ def compare_histograms(name: str, first: Any, second: Any) -> PartCompared:
     )
 
 
-def _plain_axes(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _plain_axes(content: UhiHistogram) -> list[dict[str, object]]:
     if not all(isinstance(axis, dict) for axis in content["axes"]):
-        raise ValueError("its axes are none")
+        raise ValueError("the axes are invalid")
     return [{key: value for key, value in axis.items() if key not in _AXIS_WORDS} for axis in content["axes"]]
 
 
-def _bin_numbers(plain: object) -> _Array:
+def _bin_numbers(plain: object) -> Numbers:
     found = np.asarray(plain)
     if found.dtype.kind not in "iufb" or not found.size:
-        raise ValueError("its bins are not numbers")
+        raise ValueError("the bins are not numbers")
     return found.astype(float) if found.dtype.kind == "b" else found
 
 
-def _bin_errors(storage: Mapping[str, Any], numbers: Mapping[str, tuple[_Array, _Array]], which: int) -> _Array:
-    """Of counts their square root; of a mean what its entries scatter by, over the root of their number."""
+def _bin_errors(storage: Mapping[str, object], numbers: Mapping[str, tuple[Numbers, Numbers]], which: int) -> Numbers:
+    """Return the bins' errors: the errors of means, or else the square roots of the variances or of the values."""
     values = numbers["values"][which].astype(float)
     if "variances" not in numbers:
         return np.asarray(np.sqrt(np.abs(values)))
@@ -318,8 +351,12 @@ def _bin_errors(storage: Mapping[str, Any], numbers: Mapping[str, tuple[_Array, 
     return np.asarray(np.sqrt(variances))
 
 
-def _draw_bins(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> BinsDrawn | None:
-    """Both over the first axis with numbers, sums over the others, without underflow and overflow."""
+def _draw_bins(axes: Sequence[_UhiAxis], first: Numbers, second: Numbers) -> BinsDrawn | None:
+    """Return the bins of both runs along the first suitable axis, summed over the other axes.
+
+    A suitable axis is numeric and has only finite values and edges. Underflow and overflow are excluded. Returns None
+    if there is no suitable axis.
+    """
     for index, axis in enumerate(axes):
         edges = _axis_edges(axis, first.shape[index])
         if edges is None:
@@ -338,8 +375,11 @@ def _draw_bins(axes: list[Mapping[str, Any]], first: _Array, second: _Array) -> 
     return None
 
 
-def _axis_edges(axis: Mapping[str, Any], cells: int) -> _Array | None:
-    """The edges of an axis with numbers. Its number of bins comes from outside: it has to fit the cells."""
+def _axis_edges(axis: _UhiAxis, cells: int) -> Numbers | None:
+    """Return the bin edges of a numeric axis; None for other axes.
+
+    Returns None if a regular axis claims more than ``cells`` bins, because the number of bins is untrusted.
+    """
     if axis.get("type") == "regular":
         bins = axis["bins"]
         if not isinstance(bins, int) or not 0 < bins <= cells:
@@ -350,61 +390,47 @@ def _axis_edges(axis: Mapping[str, Any], cells: int) -> _Array | None:
     return None
 
 
-def _compare_table_files(name: str, first: Path, second: Path, record: JobRecord, other: JobRecord) -> PartCompared:
-    """Bytes of a ROOT file have its date: columns are compared by the records, then by their values."""
-    ours, theirs = ([one for one in each.tables if name in one.files] for each in (record, other))
-    if not ours or not theirs:
-        return PartCompared(name, "table", NOT_COMPARED)
-    if ours[0].columns != theirs[0].columns:
-        return PartCompared(name, "table", DIFFERS, note="it has other columns")
-    return compare_tables(name, first, second, ours[0], theirs[0])
-
-
 def compare_tables(name: str, ours: Path, theirs: Path, first: TableRecord, second: TableRecord) -> PartCompared:
-    """The values of all columns, by digests. ``count`` is the number of columns, ``differing`` of those that differ.
+    """Compare the columns of two tables by digests of their values. ``count`` and ``differing`` count columns.
 
-    Takes up to COMPARED_TABLE_S seconds; a table that takes longer, or that cannot be read, is not compared.
+    A table gets the state NOT_COMPARED if it cannot be read, or not within COMPARED_TABLE_S seconds.
     """
     end_s = time.monotonic() + COMPARED_TABLE_S
     try:
-        found = [_column_digests(ours, first, end_s), _column_digests(theirs, second, end_s)]
+        our_columns = _column_digests(ours, first, end_s)
+        their_columns = _column_digests(theirs, second, end_s)
     except _TooLongError:
         return PartCompared(name, "table", NOT_COMPARED, note=f"reading it takes more than {COMPARED_TABLE_S:.0f} s")
-    # What is no Parquet file is told in many ways.
+    # Readers raise various exceptions for damaged files.
     except (BranchlineError, OSError, ValueError, TypeError, KeyError, MemoryError, NotImplementedError) as error:
-        return PartCompared(name, "table", NOT_COMPARED, note=f"it cannot be read: {str(error)[:_WHY_MAX]}")
-    return _compare_digests(name, *found)
-
-
-def _compare_digests(name: str, ours: dict[str, BranchDigest], theirs: dict[str, BranchDigest]) -> PartCompared:
-    if ours.keys() != theirs.keys():
-        return PartCompared(
-            name, "table", DIFFERS, note=f"it has other columns: {_column_names(ours.keys() ^ theirs.keys())}"
-        )
-    rows = [max((one.entries for one in each.values()), default=0) for each in (ours, theirs)]
-    differing = [one for one in ours if ours[one] != theirs[one]]
+        return PartCompared(name, "table", NOT_COMPARED, note=f"cannot read it: {str(error)[:_WHY_MAX]}")
+    if our_columns.keys() != their_columns.keys():
+        others = _column_names(our_columns.keys() ^ their_columns.keys())
+        return PartCompared(name, "table", DIFFERS, note=f"different columns: {others}")
+    rows = [max((one.entries for one in each.values()), default=0) for each in (our_columns, their_columns)]
+    differing = [one for one in our_columns if our_columns[one] != their_columns[one]]
     if rows[0] != rows[1]:
         note = f"{rows[0]} and {rows[1]} rows"
     elif differing:
-        note = f"{rows[0]} rows in both; other values in {_column_names(differing)}"
+        note = f"{rows[0]} rows in both; values differ in {_column_names(differing)}"
     else:
         note = f"{rows[0]} rows, all with the same values"
-    return PartCompared(name, "table", DIFFERS if differing else EQUAL, len(ours), len(differing), note=note)
+    return PartCompared(name, "table", DIFFERS if differing else EQUAL, len(our_columns), len(differing), note=note)
 
 
 class _TooLongError(Exception):
-    """A page does not wait longer."""
+    """Reading a table takes longer than the time limit of a page."""
 
 
-def _column_names(names: Any) -> str:
+def _column_names(names: Iterable[str]) -> str:
     every = sorted(names)
     more = f" and {len(every) - _NAMES_SHOWN} more" if len(every) > _NAMES_SHOWN else ""
     return ", ".join(one[:_NAME_MAX] for one in every[:_NAMES_SHOWN]) + more
 
 
 def _column_digests(path: Path, record: TableRecord, end_s: float) -> dict[str, BranchDigest]:
-    """Raises _TooLongError, and what reading raises."""
-    # Imported here since it imports awkward.
+    """Return the digests of all columns of a table. Raises _TooLongError after ``end_s``, and all read errors."""
+    # Imported only if needed: this module imports awkward, which would delay the start of the server.
     from branchline.writing.merging.value_digests import BranchHasher
 
     hashers: dict[str, BranchHasher] = {}
@@ -416,8 +442,8 @@ def _column_digests(path: Path, record: TableRecord, end_s: float) -> dict[str, 
     return {column: hasher.value() for column, hasher in hashers.items()}
 
 
-def _row_steps(path: Path, record: TableRecord) -> Iterator[Any]:
-    """The rows of a file, some at a time, as records."""
+def _row_steps(path: Path, record: TableRecord) -> Iterator[ak.Array]:
+    """Yield the rows of a table file in chunks, as awkward records."""
     if path.suffix == ".parquet":
         import awkward as ak
         import pyarrow.parquet
@@ -435,7 +461,7 @@ def _row_steps(path: Path, record: TableRecord) -> Iterator[Any]:
 
 
 def _costs(first: JobRecord, second: JobRecord) -> Iterator[CostCompared]:
-    """What both runs cost, the whole train first."""
+    """Yield the costs of both runs: first for the whole train, then for each wagon that both runs have."""
     yield CostCompared("wall time", first.wall_s, second.wall_s, "s")
     yield CostCompared("CPU time", first.cpu_s, second.cpu_s, "s")
     yield CostCompared("bytes read", *_read_bytes(first, second), "bytes")

@@ -1,6 +1,7 @@
-"""Run trains: the interface of all runners, the runner of a single user, and the process of a train.
+"""The interface of train runners, the runner of a single-user control room, and functions for a train's process.
 
-The process runs the command that a user would give, in its own session, so that it survives a restart of the server.
+The process runs the same command that a user would run. The process has a session of its own, so that it survives a
+restart of the server.
 """
 
 from __future__ import annotations
@@ -15,27 +16,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from branchline.base.environment import REPORT_TO, REPORT_TOKEN_FILE
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.processes import own_python, process_lives
-from branchline.base.texts import printable
+from branchline.base.texts import end_of_log
 from branchline.base.whole_files import failed_writing, write_whole
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.wagon_file import WAGONS_FILE
 from branchline.control.trains.train import HERE, Train, TrainOrder
-from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.lock import JOBS, SUBMISSION
 from branchline.trains.out_folder.state import job_of
-from branchline.trains.submitted.handle import SubmittedTrain, state_of
 
-#: In the folder of a train: what the process wrote to its terminal.
+#: Name of the log file in a train's folder, which has the output of the train's process.
 LOG = "log.txt"
 
 
 @dataclass(frozen=True)
 class ReportTo:
-    """Where a train reports: the address of this server, and the file with its token."""
+    """Where a train sends reports: the URL of this server, and the file with the server's token."""
 
     address: str
     token_file: Path
@@ -43,112 +43,114 @@ class ReportTo:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a train stands: what its run says, None as long as it says nothing, and whether its process lives."""
+    """A train's state: the status from its run (None until the first report), and whether its process is alive."""
 
     status: TrainStatus | None
     is_alive: bool
 
 
 class Runner(Protocol):
-    """Starts trains, says how they stand and ends them. ``folder`` is that of a train in the control room. Trains that
-    do not report themselves are reported by the control room.
+    """Starts, monitors and cancels trains. ``folder`` is always the train's folder in the control room.
+
+    ``reports_itself`` is whether trains send their own reports; otherwise, the control room reports the trains.
     """
 
     reports_itself: ClassVar[bool]
 
     def check(self, order: TrainOrder, dataset: DatasetEntry, who: Person, *, is_planned: bool) -> DatasetEntry:
-        """The dataset as such a train has it. Raises OptionError, RefusedError where it cannot run."""
+        """Return the dataset as this runner needs it. Raises OptionError or RefusedError if the train cannot run."""
         ...
 
     def command(self, order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
-        """The command of a train that is ordered."""
+        """Return a new train's command."""
         ...
 
     def start(self, train: Train, folder: Path) -> int:
-        """Starts it, again if it was started before, and gives the number of its process. Raises BranchlineError."""
+        """Start or restart a train and return its process ID. Raises BranchlineError."""
         ...
 
     def look(self, train: Train, folder: Path) -> Standing:
-        """How it stands now. Raises BranchlineError."""
+        """Return a train's current state. Raises BranchlineError."""
         ...
 
     def shown(self, train: Train, folder: Path) -> TrainStatus | None:
-        """How it stands, for pages: at once, and perhaps of a few seconds ago. Raises BranchlineError."""
+        """Return a train's status for pages, without waiting. May be a few seconds old. Raises BranchlineError."""
         ...
 
     def log(self, train: Train, folder: Path) -> str:
-        """The end of what it wrote to its terminal."""
+        """Return the end of a train's log."""
         ...
 
     def ended(self, train: Train, folder: Path) -> str:
-        """Why its process was ended before its time, as far as that is known."""
+        """Return the reason why a train's process was ended early; empty if unknown."""
         ...
 
     def cancel(self, train: Train, folder: Path) -> None:
-        """Ends it; what is done is kept. Raises BranchlineError."""
+        """Cancel a train. Results of finished sub-jobs are kept. Raises BranchlineError."""
         ...
 
     def can_resume(self, train: Train, folder: Path) -> bool:
-        """Whether ``resume`` does what is missing, and not ``start``. Raises BranchlineError."""
+        """Whether the missing sub-jobs have to be run with ``resume`` instead of ``start``. Raises BranchlineError."""
         ...
 
     def resume(self, train: Train, folder: Path) -> None:
-        """Has a batch system do what is missing. Raises BranchlineError."""
+        """Resubmit a train's missing sub-jobs to the batch system. Raises BranchlineError."""
         ...
 
     def take(self, train: Train, folder: Path) -> None:
-        """Takes over the results of a train that has ended, where the control room has not got them yet. Raises
-        StorageError.
-        """
+        """Copy an ended train's results into the control room, if they are not already there. Raises StorageError."""
         ...
 
 
 @dataclass
 class OwnRunner:
-    """Trains of somebody who is alone: their code runs as the user of this process, and writes its results where the
-    control room has them.
-    """
+    """Runner of a single-user control room. Code runs as the server's user and writes results to the train's folder."""
 
     reports_itself: ClassVar[bool] = True
 
     report_to: ReportTo | None = None
 
     def check(self, order: TrainOrder, dataset: DatasetEntry, who: Person, *, is_planned: bool) -> DatasetEntry:
-        """All can run."""
+        """Return the dataset unchanged."""
         del order, who, is_planned
         return dataset
 
     def command(self, order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
-        """The one that anybody could give."""
+        """Return the train's command, which a user could also run by hand."""
         return command_of(order, dataset, folder)
 
     def start(self, train: Train, folder: Path) -> int:
-        """Starts the command."""
+        """Start the train's command and return the process ID."""
         is_again = results_of(folder, train.order).exists()
         command = [*train.command, "--force"] if is_again else train.command
         return start_process(command, folder, self.report_to)
 
     def look(self, train: Train, folder: Path) -> Standing:
-        """As `branchline status` says it."""
+        """Return the train's state, with the status that `branchline status` shows."""
         is_alive = is_process_alive(train.process, results_of(folder, train.order))
         return Standing(self.shown(train, folder), is_alive)
 
     def shown(self, train: Train, folder: Path) -> TrainStatus | None:
-        """As `branchline status` says it."""
+        """Return the status that `branchline status` shows."""
+        # Imported only if needed: this module imports awkward, which would delay the server start by half a second.
+        from branchline.trains.submitted.handle import state_of
+
         return state_of(results_of(folder, train.order))
 
     def log(self, train: Train, folder: Path) -> str:
-        """What the command wrote."""
+        """Return the end of the command's output."""
         del train
         return log_of(folder)
 
     def ended(self, train: Train, folder: Path) -> str:
-        """Nothing is known."""
+        """Return an empty string: the reason is unknown."""
         del train, folder
         return ""
 
     def cancel(self, train: Train, folder: Path) -> None:
-        """Ends the command and its jobs."""
+        """End the train's process and batch jobs."""
+        from branchline.trains.submitted.handle import SubmittedTrain
+
         results = results_of(folder, train.order)
         if train.order.is_submitted and (results / JOBS / SUBMISSION).is_file():
             SubmittedTrain(results).cancel()
@@ -156,37 +158,40 @@ class OwnRunner:
             end_process(train.process)
 
     def can_resume(self, train: Train, folder: Path) -> bool:
-        """Where it was submitted, and no wagon failed."""
+        """Whether the train was submitted to a batch system and no wagon failed."""
         return is_resumable(results_of(folder, train.order))
 
     def resume(self, train: Train, folder: Path) -> None:
-        """Submits what is missing."""
+        """Resubmit the train's missing sub-jobs."""
+        from branchline.trains.submitted.handle import SubmittedTrain
+
         SubmittedTrain(results_of(folder, train.order)).resume()
 
     def take(self, train: Train, folder: Path) -> None:
-        """They are there."""
+        """Do nothing, because the results are already in the control room."""
 
 
 def is_resumable(results: Path) -> bool:
-    """Whether jobs of a batch system can do what is missing. Where wagons failed by themselves a new run has these
-    again, and reuses the rest.
+    """Whether a train's missing sub-jobs can be resubmitted to the batch system.
+
+    If a wagon failed, the train has to be started again. The new run reuses the results of the other wagons.
     """
-    return (results / JOBS / SUBMISSION).is_file() and not _has_failed_wagons(job_of(results))
-
-
-def _has_failed_wagons(record: JobRecord | None) -> bool:
-    return record is not None and any(one.error is not None for one in record.wagons)
+    if not (results / JOBS / SUBMISSION).is_file():
+        return False
+    record = job_of(results)
+    return record is None or all(one.error is None for one in record.wagons)
 
 
 def results_of(folder: Path, order: TrainOrder) -> Path:
-    """The directory of a train's results: jobs have the name of theirs. Nothing else in the folder has a name that
-    ends like this.
+    """Return a train's result directory. The directory name becomes the job name.
+
+    No other entry of the folder has the suffix ``.train``.
     """
     return folder / f"{order.name}.train"
 
 
 def command_of(order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
-    """The command that runs a train, from any directory."""
+    """Return the command that runs a train, from any working directory."""
     command = ["branchline", "run", str(folder / WAGONS_FILE), *dataset.files, "-o", str(results_of(folder, order))]
     command += ["--tree", dataset.tree] if dataset.tree else []
     command += [part for one in dataset.companions for part in ("--companion", one)]
@@ -197,20 +202,21 @@ def command_of(order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[s
 
 
 def start_process(command: Sequence[str], folder: Path, report_to: ReportTo | None) -> int:
-    """Starts the command and gives the number of its process. Raises StorageError.
+    """Start a command and return its process ID. Raises StorageError.
 
-    The process belongs to no session of the server: it goes on when the server ends, however that ends.
+    The process has a session of its own, and continues when the server ends or is killed.
     """
     environment = dict(os.environ)
     if report_to is not None:
-        environment["BRANCHLINE_REPORT_TO"] = report_to.address
-        environment["BRANCHLINE_REPORT_TOKEN_FILE"] = str(report_to.token_file)
+        environment[REPORT_TO] = report_to.address
+        environment[REPORT_TOKEN_FILE] = str(report_to.token_file)
     return spawn([*own_python(), "-m", *command], environment, folder)
 
 
 def spawn(words: Sequence[str], environment: Mapping[str, str], folder: Path, reads: Path | None = None) -> int:
-    """Starts a process that writes its log in ``folder``, and reads from ``reads`` or nothing; gives its number. Raises
-    StorageError.
+    """Start a process and return its process ID. Raises StorageError.
+
+    The process appends its output to the log in ``folder``. Its stdin is the file ``reads``, or empty if None.
     """
     log = str(folder / LOG)
     program = shutil.which(words[0]) or words[0]
@@ -229,7 +235,10 @@ def spawn(words: Sequence[str], environment: Mapping[str, str], folder: Path, re
 
 
 def is_process_alive(process: int, results: Path) -> bool:
-    """Whether the process of a train with these results is there; a number that another program has by now is not."""
+    """Whether a train's process is alive. The process must have the path ``results`` in its command line.
+
+    A new process that reuses the process ID of the train's process does not count.
+    """
     if not process or not process_lives(process):
         return False
     with suppress(ChildProcessError):
@@ -238,26 +247,25 @@ def is_process_alive(process: int, results: Path) -> bool:
     try:
         return os.fsencode(str(results)) in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        # A system without /proc: the number has to do.
+        # On a system without /proc, only the process ID can be checked.
         return not Path("/proc/self").exists()
 
 
 def end_process(process: int) -> None:
-    """Has the process end as by Ctrl-C: it keeps what is done."""
+    """Send SIGTERM to a process. Like Ctrl-C, the signal starts a graceful shutdown, which keeps finished results."""
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGTERM)
 
 
 def log_of(folder: Path) -> str:
-    """The end of what the process wrote to its terminal."""
+    """Return the end of the log in a train's folder."""
     try:
         with (folder / LOG).open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TRIAL_LOG_MAX_BYTES))
-            return printable(file.read().decode(errors="replace")).strip()
+            return end_of_log(file, TRIAL_LOG_MAX_BYTES)
     except OSError:
         return ""
 
 
 def note_command(command: Sequence[str], folder: Path) -> None:
-    """Writes the command for people who look at the folder. Raises StorageError."""
+    """Write the command to a file in a train's folder, for people who inspect the folder. Raises StorageError."""
     write_whole(folder / "command.txt", f"{shlex.join(command)}\n".encode())

@@ -1,4 +1,4 @@
-"""Trains of a shared control room that run on its machine: in a sandbox, on data that its operator has named."""
+"""Runner for trains on the machine of a shared control room: in a sandbox, with access to the server's data folders."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from branchline.records.sensors.record import RUNNING
 from branchline.records.sensors.status import DIED, TrainStatus
 from branchline.trains.out_folder.state import job_of, status_at_end
 
-#: In the folder of a train: what its code writes, how it is run, and why it was ended.
+#: Names in a train's folder: the folder to which the train's code writes (WRITTEN), the settings of the train's
+#: supervisor (SETTINGS), and the reason why the supervisor ended the train (WHY).
 WRITTEN, SETTINGS, WHY = "written", "sandbox.json", "why.txt"
-_NETWORK_HINT = "order the train on a batch system, or put the files below a folder of data"
+_NETWORK_HINT = "order the train on a batch system, or put the files in a data folder of the server"
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """What the process that watches a train needs to know."""
+    """The settings of a train's supervisor process. ``written``, ``log`` and ``why`` are paths."""
 
     command: list[str]
     written: str
@@ -43,15 +44,17 @@ class Supervised:
 
     @classmethod
     def read(cls, path: Path) -> Supervised:
-        """Of a file that the server wrote."""
+        """Read the settings from a file that the server wrote."""
         plain = json.loads(path.read_text(encoding="utf-8"))
         return cls(**{**plain, "limits": TrainLimits(**plain["limits"])})
 
 
 @dataclass(frozen=True)
 class SandboxRunner:
-    """The whole train runs in the sandbox of trials: it reads the folders ``data`` and its own, writes to one folder
-    that nothing is served from, and has no network. What it wrote is taken over when all its processes have ended.
+    """Runs trains in the sandbox, without network.
+
+    A train can read the folders ``data`` and its own folder. It can write to one folder, from which the server never
+    serves files. When all processes of the train have ended, the results are copied out of this folder.
     """
 
     reports_itself: ClassVar[bool] = False
@@ -61,7 +64,7 @@ class SandboxRunner:
     limits: TrainLimits
 
     def check(self, order: TrainOrder, dataset: DatasetEntry, who: Person, *, is_planned: bool) -> DatasetEntry:
-        """On files of the data alone."""
+        """Return the dataset with resolved paths. Raises OptionError for files outside of the data folders."""
         del order, who, is_planned
         groups = [MergeGroup(one.name, self._placed(one.files)) for one in dataset.merge_groups]
         return replace(dataset, files=self._placed(dataset.files), merge_groups=groups)
@@ -70,15 +73,15 @@ class SandboxRunner:
         return on_data(files, self.data, _NETWORK_HINT)
 
     def command(self, order: TrainOrder, dataset: DatasetEntry, folder: Path) -> list[str]:
-        """The one that anybody could give."""
+        """Return the train's command, which a user could also run by hand."""
         return runner.command_of(order, dataset, folder)
 
     def start(self, train: Train, folder: Path) -> int:
-        """Starts a process that runs the command in the sandbox, and watches it."""
+        """Start a supervisor process, which runs the command in the sandbox. Return the supervisor's process ID."""
         results, written = runner.results_of(folder, train.order), folder / WRITTEN
         with failed_writing(folder):
             written.mkdir(mode=0o700, exist_ok=True)
-            # In the sandbox what is written is found here.
+            # Mount point in the sandbox for the folder to which the train writes.
             results.mkdir(exist_ok=True)
             (folder / WHY).unlink(missing_ok=True)
         inside = [*own_python(), "-m", *train.command, "--force"]
@@ -90,53 +93,55 @@ class SandboxRunner:
         return runner.start_process(words, folder, None)
 
     def look(self, train: Train, folder: Path) -> Standing:
-        """By the files that it writes, and the process that watches it, which ends as the last one."""
+        """Return the train's state. The status is read from the files that the train writes.
+
+        The train is alive as long as its supervisor is alive, because the supervisor ends last.
+        """
         is_alive = _is_watched(train, folder)
-        return Standing(self._status(train, folder, is_alive=is_alive), is_alive)
-
-    def shown(self, train: Train, folder: Path) -> TrainStatus | None:
-        """The same."""
-        return self.look(train, folder).status
-
-    def _status(self, train: Train, folder: Path, *, is_alive: bool) -> TrainStatus | None:
-        """Processes have other numbers in the sandbox than here."""
         record = record_of(folder / WRITTEN)
         if record is None:
             taken = job_of(runner.results_of(folder, train.order))
-            return None if taken is None or is_alive else status_at_end(taken)
-        if is_alive or record.status == RUNNING:
+            status = None if taken is None or is_alive else status_at_end(taken)
+        elif is_alive or record.status == RUNNING:
             state = RUNNING if is_alive else DIED
             found = at_work_in(folder / WRITTEN) or TrainStatus()
-            return replace(found, status=state, started=record.started, process=None)
-        return status_at_end(record)
+            # Remove the process ID, because process IDs differ inside and outside of the sandbox.
+            status = replace(found, status=state, started=record.started, process=None)
+        else:
+            status = status_at_end(record)
+        return Standing(status, is_alive)
+
+    def shown(self, train: Train, folder: Path) -> TrainStatus | None:
+        """Return the train's current status."""
+        return self.look(train, folder).status
 
     def log(self, train: Train, folder: Path) -> str:
-        """Why it was ended, and what it wrote."""
+        """Return the end of the train's output, after the reason if the supervisor ended the train."""
         return "\n".join(one for one in (self.ended(train, folder), runner.log_of(folder)) if one)
 
     def ended(self, train: Train, folder: Path) -> str:
-        """What the process that watches it found too much."""
+        """Return the reason why the supervisor ended the train; empty if the train ended by itself."""
         del train
         with suppress(OSError):
             return printable((folder / WHY).read_text(encoding="utf-8"))
         return ""
 
     def cancel(self, train: Train, folder: Path) -> None:
-        """Has the process that watches it end it."""
+        """Ask the supervisor to end the train."""
         if _is_watched(train, folder):
             runner.end_process(train.process)
 
     def can_resume(self, train: Train, folder: Path) -> bool:
-        """It is started again, and reuses what is done."""
+        """Return False, because trains in the sandbox are restarted instead, and reuse finished results."""
         del train, folder
         return False
 
     def resume(self, train: Train, folder: Path) -> None:
-        """No batch system has it."""
+        """Raise ConflictError, because trains in the sandbox are not submitted to a batch system."""
         raise ConflictError(f"train {train.number} was not submitted", path=str(folder))
 
     def take(self, train: Train, folder: Path) -> None:
-        """Copies the files that its record lists."""
+        """Copy the result files that the train's record lists."""
         written = folder / WRITTEN
         if record_of(written) is None:
             return
@@ -148,7 +153,7 @@ def _is_watched(train: Train, folder: Path) -> bool:
 
 
 def take_folder(written: Path, results: Path) -> None:
-    """Takes over results from a folder of the server's in which others wrote. Raises StorageError."""
+    """Copy results from ``written``, a folder of the server to which user code can write. Raises StorageError."""
     reading, writing = os.pipe()
     failed: list[Exception] = []
 
@@ -167,5 +172,5 @@ def take_folder(written: Path, results: Path) -> None:
         except StorageError as error:
             source.close()
             thread.join()
-            raise (StorageError(f"its results cannot be taken over: {failed[0]}") if failed else error) from None
+            raise (StorageError(f"cannot copy the results: {failed[0]}") if failed else error) from None
     thread.join()

@@ -1,5 +1,7 @@
-"""The process that runs a train in the sandbox and watches what it takes: ``python -m
-branchline.control.trains.supervisor SETTINGS RESULTS``. It outlives the server. If it is killed, the train ends.
+"""Program of the supervisor process, which runs a train in the sandbox and enforces the train's limits.
+
+Usage: ``python -m branchline.control.trains.supervisor SETTINGS RESULTS``. The supervisor continues when the server
+ends. If the supervisor is killed, the train ends.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from branchline.control.sandbox.sandbox import (
     WRITTEN_FILES_MAX,
     Sandbox,
 )
-from branchline.control.sandbox.watch import Watch
+from branchline.control.sandbox.watch import ProcessWatch
 from branchline.control.trains.sandbox_runner import Supervised
 
 _PIECE_BYTES = 2**16
@@ -33,7 +35,7 @@ _PIECE_BYTES = 2**16
 
 @dataclass
 class Supervisor:
-    """Watches one train."""
+    """Runs and supervises one train."""
 
     settings: Supervised
     is_asked_to_end: bool = False
@@ -42,14 +44,14 @@ class Supervisor:
     _folder_looked_s: float = float("-inf")
 
     def run(self) -> int:
-        """Runs it to its end; the code of its process."""
-        process = subprocess.Popen(  # noqa: S603 - the server wrote the words
+        """Run the train to its end. Return the exit code of the train's process."""
+        process = subprocess.Popen(  # noqa: S603 - command from the server
             self.settings.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            # What the sandbox clears can still be read of the program that makes it.
+            # The sandbox clears its own environment, but the environment of bwrap is readable in /proc.
             env=Sandbox.environment,
         )
         assert process.stdout is not None
@@ -67,10 +69,10 @@ class Supervisor:
         return process.returncode
 
     def _watched(self, process: subprocess.Popen[bytes]) -> str:
-        """Waits for the end; why it has to be ended, empty if it ended."""
+        """Wait for the end of the train's process. Return the reason to kill the train; empty if it ended by itself."""
         assert process.stdout is not None
         limits = self.settings.limits
-        watch = Watch(process.pid, limits.memory_bytes, limits.tasks)
+        watch = ProcessWatch(process.pid, limits.memory_bytes, limits.tasks)
         begin_s = time.monotonic()
         end_s = float("inf")
         while process.poll() is None:
@@ -90,9 +92,9 @@ class Supervisor:
         return ""
 
     def _listen(self, output: int) -> None:
-        """Takes what it has written; the end of it is kept."""
+        """Read the available output of the train and keep the end of the output."""
         with suppress(BlockingIOError):
-            # No more than a few pieces: who writes without an end is watched all the same.
+            # The number of reads is limited, so that endless output does not stop the supervision.
             for _ in range(100):
                 if not (piece := os.read(output, _PIECE_BYTES)):
                     return
@@ -106,7 +108,7 @@ class Supervisor:
             write_whole(Path(self.settings.log), bytes(self._said))
 
     def _folder_excess(self) -> str:
-        """What is too much in its folder; empty if nothing is, or it is too early to look again."""
+        """Return which limit the train's folder exceeds; empty for none, or if the last check is too recent."""
         begin_s = time.monotonic()
         if begin_s - self._folder_looked_s < SANDBOX_FOLDER_LOOK_S:
             return ""
@@ -122,14 +124,14 @@ class Supervisor:
                         bytes_written += one.stat(follow_symlinks=False).st_blocks * 512
                     if one.is_dir(follow_symlinks=False):
                         folders.append(one.path)
-        # A folder of many files is looked at for a small part of the time.
+        # Delay the next check, so that checks of a folder with many files take at most 5 % of the time.
         self._folder_looked_s = begin_s + 20 * (time.monotonic() - begin_s)
         limit_bytes = self.settings.limits.results_bytes
         return f"it wrote more than {size(limit_bytes)}" if bytes_written > limit_bytes else ""
 
 
 def _ask_to_end(process: int) -> None:
-    """Has the train end as by Ctrl-C. It is the child of the sandbox's first process, which is a child of ours."""
+    """Send SIGTERM to the train's own process, which is a grandchild of the sandbox process ``process``."""
     with suppress(psutil.Error):
         for first in psutil.Process(process).children():
             for train in first.children():
@@ -138,7 +140,7 @@ def _ask_to_end(process: int) -> None:
 
 
 def main() -> int:
-    """Reads what is to be run."""
+    """Supervise the train of the settings file on the command line."""
     supervisor = Supervisor(Supervised.read(Path(sys.argv[1])))
 
     def end(_signal: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Trains that were ordered: started, followed, ended, kept."""
+"""Order, start, monitor and cancel a control room's trains."""
 
 from __future__ import annotations
 
@@ -34,17 +34,12 @@ from branchline.control.trains import runner
 from branchline.control.trains.bundle import write_groups
 from branchline.control.trains.choosing import Runners
 from branchline.control.trains.results import record_of
-from branchline.control.trains.room_reports import TABLES as REPORT_TABLES
 from branchline.control.trains.room_reports import RoomReports, Take
 from branchline.control.trains.runner import ReportTo, Runner, Standing
 from branchline.control.trains.train import (
     CANCELLED,
     ENDS,
-    FAILED,
-    FINISHED,
     HERE,
-    PARTIAL,
-    RUNNING,
     STARTING,
     WAITING,
     Planned,
@@ -52,26 +47,21 @@ from branchline.control.trains.train import (
     TrainOrder,
     note_riders,
 )
-from branchline.control.trains.train import TABLES as RIDER_TABLES
 from branchline.control.trials.trial import DONE, WARNED, Needs, needs_of, together
 from branchline.control.trials.trials import Trial, Trials
 from branchline.errors import BranchlineError, OptionError
+from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING
 from branchline.records.sensors.status import DIED, STOPPED, TrainStatus
 
-TABLES = f"""
-CREATE TABLE IF NOT EXISTS trains (
-    number INTEGER PRIMARY KEY, content TEXT NOT NULL, state TEXT NOT NULL, process INTEGER NOT NULL DEFAULT 0,
-    began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', why TEXT NOT NULL DEFAULT '');
-CREATE INDEX IF NOT EXISTS trains_by_state ON trains (state, number);
-{RIDER_TABLES}{REPORT_TABLES}"""
 _COLUMNS = "number, content, state, process, began, ended, why"
-#: The number of no train: what keeps all of them from being followed.
+#: Key, in place of a train number, for an error that prevents monitoring of all trains.
 _ALL = 0
 
 
 class Trains:
-    """All trains of a control room. A thread follows those that run, from ``start`` to ``stop``; they go on without
-    it.
+    """All trains of a control room.
+
+    A thread monitors the running trains from ``start`` to ``stop``. The trains themselves continue after ``stop``.
     """
 
     def __init__(
@@ -101,36 +91,40 @@ class Trains:
         self._ordering = threading.Lock()
         self._looked_s: dict[int, float] = {}
         self._looking: dict[int, threading.Thread] = {}
-        # Whoever starts a train again, or takes over what it left, has its lock: results are not replaced beneath it.
+        # Lock of each train. Restarting a train and copying its results both replace the results, so both hold the
+        # lock.
         self._in_hand: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         self._troubles: dict[int, str] = {}
 
     def start(self, report_to: ReportTo | None = None) -> None:
-        """Begins to follow trains; those that the server had just begun when it was killed are begun again."""
+        """Start monitoring. Starts again trains whose start was interrupted because the server was killed."""
         self._runners.own.report_to = report_to
         self._thread = threading.Thread(target=self._follow, name="branchline-trains", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends following; trains go on."""
+        """Stop monitoring. The trains continue to run."""
         self._is_stopped.set()
         if self._thread is not None:
             self._thread.join()
 
     @property
     def trouble(self) -> str:
-        """Which trains cannot be followed now, or why none can; empty if all can."""
+        """Current monitoring errors of single trains or of all trains; empty without errors."""
         return "; ".join(f"train {number}: {why}" if number else why for number, why in sorted(self._troubles.items()))
 
     def refused(self, place: str = "") -> str:
-        """Why this control room runs no trains at a place, or at none; empty if it does."""
+        """Return the reason why trains cannot run at ``place``; empty if they can.
+
+        An empty ``place`` asks about all places: the result is empty if trains can run at any place.
+        """
         return self._runners.refused(place)
 
     def order(self, order: TrainOrder, who: Person, clone_of: int = 0, planned: Planned | None = None) -> int:
-        """Orders a train and gives its number. It begins at once, or waits for an operator where it is too large.
+        """Order a train and return its number. A large train waits for approval; other trains start immediately.
 
-        Raises OptionError for wagons that did not pass their trials on this dataset, RefusedError, NoSuchEntryError,
-        and what the note of a plan raises.
+        Raises OptionError for invalid values and for wagons that did not pass their trials on this dataset,
+        RefusedError, NoSuchEntryError, and the errors of ``planned.note``.
         """
         who.check_owns(order.owner)
         order.check()
@@ -162,7 +156,7 @@ class Trains:
         return train.number
 
     def approve(self, number: int, who: Person) -> None:
-        """An operator has a train begin that waits for it. Raises RefusedError, ConflictError, NoSuchEntryError."""
+        """Start a train that waits for approval. Raises RefusedError, ConflictError, NoSuchEntryError."""
         if not who.is_operator:
             raise RefusedError(f"{who.name} may not approve trains", hint="ask an operator")
         self._runners.of(self.train(number).order)
@@ -171,17 +165,20 @@ class Trains:
         self._begin(number)
 
     def cancel(self, number: int, who: Person) -> None:
-        """Ends a train; what is done is kept. Raises RefusedError, NoSuchEntryError, ConflictError, BatchError."""
+        """Cancel a train. Results of finished sub-jobs are kept.
+
+        Raises RefusedError, NoSuchEntryError, ConflictError, BatchError.
+        """
         train = self.train(number)
         who.check_owns(train.order.owner)
         if train.is_over:
-            raise ConflictError(f"train {number} has ended already")
+            raise ConflictError(f"train {number} has already ended")
         if train.state != WAITING:
             self._runners.of(train.order).cancel(train, self.folder(number))
         self._set(number, (WAITING, STARTING, RUNNING), CANCELLED, why=f"by {who.name}")
 
     def again(self, number: int, who: Person) -> None:
-        """Runs what is missing of a train that did not finish; what is done is not run again.
+        """Run the missing sub-jobs of a train that ended without all results.
 
         Raises RefusedError, NoSuchEntryError, ConflictError.
         """
@@ -189,7 +186,7 @@ class Trains:
         who.check_owns(train.order.owner)
         if not self._in_hand[number].acquire(timeout=TRAIN_IN_HAND_S):
             raise ConflictError(
-                f"what train {number} left is being taken over", hint="try again in a minute", retry=True
+                f"the results of train {number} are being copied", hint="try again in a minute", retry=True
             )
         try:
             self._go_on(train)
@@ -200,7 +197,7 @@ class Trains:
         number, runner, folder = train.number, self._runners.of(train.order), self.folder(train.number)
         can_resume = runner.can_resume(train, folder)
         if not self._set(number, (PARTIAL, FAILED, CANCELLED), RUNNING if can_resume else STARTING):
-            raise ConflictError(f"nothing is missing of train {number}, or it runs")
+            raise ConflictError(f"train {number} has no missing sub-jobs, or is running")
         if not can_resume:
             self._begin(number)
             return
@@ -212,19 +209,19 @@ class Trains:
             raise
 
     def clone(self, number: int, who: Person) -> int:
-        """Orders the same train again, of the wagons and the dataset as they are now. Raises what ``order`` raises."""
+        """Order the same train again, with the current wagons and dataset. Raises the errors of ``order``."""
         order = self.train(number).order
-        return self.order(TrainOrder(**{**to_plain(order), "owner": who.name}), who, clone_of=number)
+        return self.order(replace(order, owner=who.name), who, clone_of=number)
 
     def train(self, number: int) -> Train:
-        """One train. Raises NoSuchEntryError."""
+        """Return the train with this number. Raises NoSuchEntryError."""
         with self._database.reading() as connection:
             return _found(connection, number)
 
     def earlier(self, train: Train, count: int = 20) -> list[Train]:
-        """Trains of the same wagons and dataset that ended with results before this one was ordered, newest first."""
+        """Return earlier trains with the same wagons and dataset that have results, newest first."""
         query = (
-            f"SELECT {_COLUMNS} FROM trains WHERE number < ? AND state IN (?, ?)"  # noqa: S608 - ours
+            f"SELECT {_COLUMNS} FROM trains WHERE number < ? AND state IN (?, ?)"  # noqa: S608 - constant
             " AND json_extract(content, '$.order.dataset') = ? AND json_extract(content, '$.order.wagons') = json(?)"
             " ORDER BY number DESC LIMIT ?"
         )
@@ -234,23 +231,23 @@ class Trains:
             return [_train(row) for row in connection.execute(query, given)]
 
     def trains(self, first: int = 0, count: int = 50) -> tuple[list[Train], int]:
-        """Some of the trains, the newest first, and how many there are."""
-        query = f"SELECT {_COLUMNS} FROM trains ORDER BY number DESC LIMIT ? OFFSET ?"  # noqa: S608 - ours
+        """Return up to ``count`` trains, newest first, starting at index ``first``, and the total number of trains."""
+        query = f"SELECT {_COLUMNS} FROM trains ORDER BY number DESC LIMIT ? OFFSET ?"  # noqa: S608 - constant
         with self._database.reading() as connection:
             rows = [_train(row) for row in connection.execute(query, (count, first))]
             [total] = connection.execute("SELECT count(*) FROM trains").fetchone()
         return rows, int(total)
 
     def folder(self, number: int) -> Path:
-        """The folder of a train."""
+        """Return the folder of a train."""
         return self._folder / str(number)
 
     def results(self, train: Train) -> Path:
-        """The directory of its results."""
+        """Return the result directory of a train."""
         return runner.results_of(self.folder(train.number), train.order)
 
     def number_of(self, results: Path) -> int:
-        """The train whose results a directory has; 0 if it is none of them."""
+        """Return the number of the train with this result directory; 0 if there is no such train."""
         try:
             folder, _ = results.relative_to(self._folder).parts
             train = self.train(int(folder))
@@ -259,9 +256,9 @@ class Trains:
         return train.number if self.results(train) == results else 0
 
     def job(self, train: Train) -> str:
-        """The job that a train was last reported as; empty if it was not."""
+        """Return the ID of the job that last reported this train; empty if the train was never reported."""
         if self._is_shared:
-            # Anybody may report a job with this name, command and place of results.
+            # Do not look up the output directory, because any person could report a job with the same directory.
             return self._reports.job(train.number)
         query = "SELECT job FROM jobs WHERE started >= ? AND out = ? ORDER BY started DESC, id DESC LIMIT 1"
         with self._database.reading() as connection:
@@ -269,13 +266,13 @@ class Trains:
         return "" if row is None else str(row[0])
 
     def status(self, train: Train) -> TrainStatus | None:
-        """The state of its run, as `branchline status` says it; None as long as there is none."""
+        """Return the status of a train's run, as shown by `branchline status`; None if unknown."""
         with suppress(BranchlineError):
             return self._runners.of(train.order).shown(train, self.folder(train.number))
         return None
 
     def log(self, train: Train) -> str:
-        """The end of what its process wrote to its terminal."""
+        """Return the end of a train's log."""
         with suppress(BranchlineError):
             return self._runners.of(train.order).log(train, self.folder(train.number))
         return ""
@@ -283,8 +280,10 @@ class Trains:
     def _composed(
         self, train: Train, wagons: Sequence[WholeWagon], dataset: DatasetEntry, changers: Mapping[str, str]
     ) -> Train:
-        """A train with the next number, whose folder is whole: what is in the database can be started, whenever the
-        server is killed. What an order left that did not come so far is replaced.
+        """Create a train's folder under the next free number. Return the train with this number and its command.
+
+        The folder is complete before the train is added to the database. Each train in the database can therefore be
+        started, even if the server is killed. Files of an interrupted order are replaced.
         """
         with self._database.reading() as connection:
             [last] = connection.execute("SELECT ifnull(max(number), 0) FROM trains").fetchone()
@@ -310,23 +309,25 @@ class Trains:
             note_riders(connection, train.number, train.order.dataset, keys)
 
     def _passed(self, order: TrainOrder) -> dict[str, Trial]:
-        """The trials of the wagons of an order. Raises OptionError unless all passed as they are now."""
+        """Return the trials of an order's wagons. Raises OptionError if a wagon's current version has not passed."""
         passed = {}
         trials = self._trials.last([(one, order.dataset) for one in order.wagons])
         for address in order.wagons:
             trial = trials.get((address, order.dataset))
             if trial is None or trial.state not in (DONE, WARNED):
-                how = "was not tried" if trial is None else f"is {trial.state} in its trial"
-                raise OptionError(f"{address} {how} on {order.dataset}", hint="only wagons that passed can ride")
+                what = f"{address} has no trial on {order.dataset}"
+                if trial is not None:
+                    what = f"the trial of {address} on {order.dataset} is {trial.state}"
+                raise OptionError(what, hint="only wagons that passed can ride")
             if trial.key != self._trials.key_of(address, order.dataset):
                 raise OptionError(
-                    f"{address} or {order.dataset} has changed since its trial", hint="wait for the new one"
+                    f"{address} or {order.dataset} has changed since its trial", hint="wait for the new trial"
                 )
             passed[address] = trial
         return passed
 
     def _begin(self, number: int) -> None:
-        """Starts the process of a train that is to start. One that another thread starts is left to it."""
+        """Start the process of a train, unless another thread is starting it."""
         with self._starting:
             if number in self._being_started:
                 return
@@ -347,20 +348,20 @@ class Trains:
                 self._reports.begin(train, self.results(train))
             process = runner.start(train, folder)
         except (BranchlineError, OSError) as error:
-            # Where this cannot be noted now, the thread that follows trains does it later.
+            # If this report fails, the monitoring thread repeats the report.
             with suppress(BranchlineError):
                 self._reports.end(train, None, TrainStatus(status=FAILED, errors=[str(error)]))
             self._set(number, (STARTING,), FAILED, why=str(error))
             return
         if not self._set(number, (STARTING,), RUNNING, process=process):
-            # It was cancelled meanwhile.
+            # The train was cancelled while its process started.
             with suppress(BranchlineError):
                 runner.cancel(replace(train, process=process), folder)
 
     def _set(
         self, number: int, before: Sequence[str], state: str, *, why: str = "", process: int | None = None
     ) -> bool:
-        """Changes the state of a train if it is one of those before; whether it was."""
+        """Change a train's state if its current state is in ``before``. Return whether the state was changed."""
         with self._database.writing() as connection:
             train = _found(connection, number)
             if train.state not in before:
@@ -385,7 +386,7 @@ class Trains:
                 else:
                     self._look_at_due(seconds)
                 self._troubles.pop(_ALL, None)
-            except Exception as error:  # noqa: BLE001 - no train would be followed any more, as where the disk was full
+            except Exception as error:  # noqa: BLE001 - monitoring continues after errors such as a full disk
                 self._troubles[_ALL] = trouble_of(error, "trains")
             if self._is_stopped.wait(TRAIN_LOOK_S):
                 return
@@ -393,14 +394,15 @@ class Trains:
 
     def _look_at_due(self, seconds: float) -> None:
         for train in self._followed():
-            # A batch system is asked seldom.
+            # Query batch systems less often.
             due_s = TRAIN_LOOK_S if train.order.place == HERE else TRAIN_SUBMITTED_LOOK_S
             if seconds - self._looked_s.get(train.number, -due_s) >= due_s:
                 self._look_soon(train, seconds)
 
     def _look_soon(self, train: Train, seconds: float) -> None:
-        """Looks at a train that nobody looks at. A process of another user may take its time: it keeps no other train
-        waiting, nor the end of the server.
+        """Check a train in a new thread, unless the train's last check or too many other checks are running.
+
+        A check may wait for a slow process of another user, which must not delay other trains or the server's shutdown.
         """
         self._looking = {number: one for number, one in self._looking.items() if one.is_alive()}
         if train.number in self._looking or len(self._looking) >= OWNER_LOOKS_AT_ONCE:
@@ -411,18 +413,21 @@ class Trains:
         thread.start()
 
     def _look_or_say(self, train: Train) -> None:
-        """What cannot be looked at now, as on a full disk, is looked at again."""
+        """Check a train. Errors, such as a full disk, are stored for the pages, and the check is repeated later."""
         try:
             with self._in_hand[train.number]:
-                # It may have been run again meanwhile.
+                # The train may have been restarted while this thread waited for the lock.
                 if self.train(train.number).state == train.state:
                     self._look(train)
             self._troubles.pop(train.number, None)
-        except Exception as error:  # noqa: BLE001 - a fault of ours must not end the thread: no train would ever end
+        except Exception as error:  # noqa: BLE001 - an internal error is shown on pages
             self._troubles[train.number] = trouble_of(error, "trains")
 
     def _look(self, train: Train) -> None:
-        """Notes how a train stands, and its end. One that was cancelled is over when its process is gone."""
+        """Check a train, and store its end if the run has ended.
+
+        Reports the state of trains that cannot send reports.
+        """
         folder = self.folder(train.number)
         runner = self._runners.of(train.order)
         found = runner.look(train, folder)
@@ -431,14 +436,14 @@ class Trains:
             if status is not None and not runner.reports_itself:
                 self._reports.note(train, status)
             return
-        # The process is gone, so nothing follows.
+        # The run has ended, so this state is final.
         end = self._ended(train, runner, found)
         if not runner.reports_itself:
             end = self._reported(train, end, status)
         self._set(train.number, (RUNNING,), end.state, why=end.why)
 
     def _ended(self, train: Train, runner: Runner, found: Standing) -> _End:
-        """How a train has ended, with its results taken over. Raises BranchlineError where they can be taken later."""
+        """Copy an ended train's results, and return its end. Raises BranchlineError if copying should be retried."""
         folder, status = self.folder(train.number), found.status
         if status is None:
             return _End(FAILED, runner.log(train, folder) or "its process died")
@@ -453,11 +458,11 @@ class Trains:
             return _End(status.status, why, has_record=True)
         why = runner.ended(train, folder) or "its process died"
         if status.status not in (DIED, STOPPED):
-            why = f"its record says that it is {status.status!r:.40}, which is no end"
-        return _End(FAILED, f"{why}; what is done is kept")
+            why = f"its record has the status {status.status!r:.40}, which is not a final one"
+        return _End(FAILED, f"{why}; finished results are kept")
 
     def _reported(self, train: Train, end: _End, status: TrainStatus | None) -> _End:
-        """The end, once it was reported for a train that cannot do so."""
+        """Report the end of a train that cannot send reports. Return the end, with any problem of the report added."""
         why = train.why or end.why
         last = replace(
             status or TrainStatus(),
@@ -465,14 +470,15 @@ class Trains:
             errors=[why] if why else [],
         )
         record = record_of(self.results(train)) if end.has_record else None
-        unread = "its record cannot be read" if end.has_record and record is None else ""
+        unread = "cannot read its record" if end.has_record and record is None else ""
         refused = self._reports.end(train, record, last) or unread
-        left_out = f"its reads are not among the jobs: {refused}" if refused else ""
+        left_out = f"its reads are missing in the statistics: {refused}" if refused else ""
         return replace(end, why="; ".join(one for one in (end.why, left_out) if one))
 
     def _followed(self) -> list[Train]:
-        """The trains that run, and those that were cancelled whose processes may not be gone; none while the database
-        cannot be read, which pages say.
+        """Return running trains, and ended trains whose end has not been reported yet.
+
+        Returns an empty list if the database cannot be read. Pages show such an error anyway.
         """
         with suppress(BranchlineError):
             running = self._in_state(RUNNING)
@@ -482,14 +488,14 @@ class Trains:
         return []
 
     def _in_state(self, state: str) -> list[Train]:
-        query = f"SELECT {_COLUMNS} FROM trains WHERE state = ? ORDER BY number"  # noqa: S608 - ours
+        query = f"SELECT {_COLUMNS} FROM trains WHERE state = ? ORDER BY number"  # noqa: S608 - constant
         with self._database.reading() as connection:
             return [_train(row) for row in connection.execute(query, (state,))]
 
 
 @dataclass(frozen=True)
 class _End:
-    """How a train has ended: its state, why, and whether there is a record of it."""
+    """The end of a train: its final state, the reason, and whether the train has a record."""
 
     state: str
     why: str
@@ -497,11 +503,12 @@ class _End:
 
 
 def _too_large(forecast: Needs, place: str, planned: Planned) -> str:
-    """Why an operator has to approve a train; empty if nobody has to."""
+    """Return the reason why an operator has to approve a train; empty if no approval is needed."""
     seconds_max = min(planned.seconds_max or TRAIN_SECONDS_APPROVED, TRAIN_SECONDS_APPROVED)
     if forecast.seconds > seconds_max:
         return f"it will take {duration(forecast.seconds)}, more than {duration(seconds_max)}"
-    # Elsewhere workers are on machines that the batch system chooses by what they need; a plan may be stricter.
+    # The general memory limit protects this machine and does not apply to batch systems, which choose machines with
+    # enough memory. A plan's memory limit applies at any place.
     memory_max = planned.memory_max_bytes or (TRAIN_MEMORY_APPROVED_BYTES if place == HERE else 0)
     memory_max = min(memory_max, TRAIN_MEMORY_APPROVED_BYTES) if place == HERE else memory_max
     if memory_max and forecast.memory_bytes > memory_max:
@@ -510,10 +517,10 @@ def _too_large(forecast: Needs, place: str, planned: Planned) -> str:
 
 
 def _found(connection: sqlite3.Connection, number: int) -> Train:
-    query = f"SELECT {_COLUMNS} FROM trains WHERE number = ?"  # noqa: S608 - columns are ours
+    query = f"SELECT {_COLUMNS} FROM trains WHERE number = ?"  # noqa: S608 - constant
     row = connection.execute(query, (number,)).fetchone()
     if row is None:
-        raise NoSuchEntryError(f"there is no train {number}")
+        raise NoSuchEntryError(f"no train {number}")
     return _train(row)
 
 

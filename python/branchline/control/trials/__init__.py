@@ -1,1 +1,1 @@
-"""Trials: each new or changed wagon runs on a sample, in a process that cannot do harm."""
+"""Trials: each new or changed wagon runs on a sample of its dataset, in a separate process with limits."""

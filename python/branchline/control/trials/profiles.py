@@ -1,4 +1,4 @@
-"""Profiles of trials: the lines on which most time goes, and the format of speedscope."""
+"""Evaluate the profiles of trials: find the hottest lines, and export profiles to speedscope."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 @dataclass(frozen=True)
 class HotLine:
-    """A line of the code, and the shares of the time in which it ran itself (``own``), or what it calls did, too."""
+    """A line of code with its fraction of the run time: ``own`` without, and ``whole`` with the functions it calls."""
 
     function: str
     file: str
@@ -22,7 +22,7 @@ class HotLine:
 
 
 def hot_lines(profile: TrialProfile) -> list[HotLine]:
-    """The lines on which most time went, those of the user's sources first: others are what these call."""
+    """Return the lines that take the most time. Lines in the user's sources come before lines in libraries."""
     total_s = sum(profile.seconds)
     if total_s <= 0:
         return []
@@ -42,10 +42,7 @@ def hot_lines(profile: TrialProfile) -> list[HotLine]:
 
 
 def speedscope(name: str, wagons: list[WagonTrial]) -> dict[str, object]:
-    """The profiles of wagons as https://www.speedscope.app reads them: one profile of samples for each.
-
-    Its format is that of the schema that it names.
-    """
+    """Convert the wagons' profiles to the JSON format of https://www.speedscope.app, with one profile per wagon."""
     frames: list[dict[str, object]] = []
     profiles: list[dict[str, object]] = []
     for wagon in wagons:
@@ -74,7 +71,7 @@ def speedscope(name: str, wagons: list[WagonTrial]) -> dict[str, object]:
 
 
 def is_whole(profile: TrialProfile) -> bool:
-    """Whether a profile, which code of users may have written, hangs together."""
+    """Whether a profile is consistent. The check is needed because user code may have written the profile."""
     count = len(profile.frames)
     return len(profile.stacks) == len(profile.seconds) and all(
         0 <= index < count for stack in profile.stacks for index in stack

@@ -1,4 +1,4 @@
-"""Starting the process of a trial, and what came of it whatever happened to the process."""
+"""Run a trial's process and return the trial's outcome, even if the process dies or exceeds its limits."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES, TRIAL_OUTCOME_MAX_BYTES, TRIAL_WALL_S
 from branchline.base.processes import own_python
-from branchline.base.texts import printable
+from branchline.base.texts import end_of_log
 from branchline.base.whole_files import write_whole
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.sandbox.sandbox import on_data
-from branchline.control.sandbox.watch import TRIAL_MARK, OutcomePipe, Watch, end_all
+from branchline.control.sandbox.watch import TRIAL_MARK, OutcomePipe, ProcessWatch, end_all
 from branchline.control.trials.trial import TrialOutcome, TrialRequest
 
 _REQUEST = "request.json"
-# The stop of the server is noticed so fast.
+# Polling interval in seconds while a trial runs.
 _LOOK_S = 0.1
 
 
 def run_trial(
     request: TrialRequest, folder: Path, running: CodeRunning, stopped: threading.Event
 ) -> TrialOutcome | None:
-    """Runs it in a process of its own, in the sandbox if there is one; None if ``stopped`` ended it.
+    """Run a trial in a separate process, in the sandbox if ``running`` has one. Return None if ``stopped`` was set.
 
-    The process, and all that it starts, end after TRIAL_WALL_S seconds, or when they take too much together. Raises
-    StorageError, OptionError.
+    The process and its descendants are killed after TRIAL_WALL_S seconds, or when they exceed their limits. Raises
+    StorageError, and OptionError for files that the sandbox cannot read.
     """
     readable: list[Path] = []
     sandbox = running.sandbox
     if sandbox is not None:
-        request = _on_data(request, running.data)
+        hint = "add a short sample of the dataset on this machine"
+        request = replace(request, files=on_data(request.files, running.data, hint))
         readable = [one for one in running.data if one.exists()]
     write_whole(folder / _REQUEST, json.dumps(request.as_dict()).encode())
     mark = secrets.token_hex(16)
@@ -54,14 +54,14 @@ def run_trial(
         ]
         if sandbox is not None:
             command = sandbox.command(command, folder, [folder, *readable])
-        process = subprocess.Popen(  # noqa: S603 - the program is ours
+        process = subprocess.Popen(  # noqa: S603 - own program
             command,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            # What the sandbox clears can still be read of the program that makes it.
+            # The sandbox clears its own environment, but the environment of bwrap is readable in /proc.
             env={**os.environ, TRIAL_MARK: mark} if sandbox is None else sandbox.environment,
             pass_fds=[pipe.writing],
         )
@@ -77,9 +77,9 @@ def run_trial(
 
 
 def _waited_for(process: subprocess.Popen[bytes], pipe: OutcomePipe, stopped: threading.Event) -> str:
-    """Waits for the end of a process, or until it has to be ended; why that is, empty if it ended or was stopped."""
+    """Wait for the end of a process. Return the reason to kill it; empty if it has ended or ``stopped`` is set."""
     begin_s = time.monotonic()
-    watch = Watch(process.pid)
+    watch = ProcessWatch(process.pid)
     while process.poll() is None and not stopped.wait(_LOOK_S):
         pipe.read()
         if pipe.is_too_long:
@@ -92,24 +92,16 @@ def _waited_for(process: subprocess.Popen[bytes], pipe: OutcomePipe, stopped: th
 
 
 def _outcome(pipe: OutcomePipe, process: subprocess.Popen[bytes], log: IO[bytes]) -> TrialOutcome:
-    """What the process wrote; it ran code of users, so nothing of it is believed."""
+    """Parse the outcome that the process wrote. The outcome is untrusted, because the process ran user code."""
     try:
         return TrialOutcome.from_dict(json.loads(bytes(pipe.content)))
     except (ValueError, TypeError, AttributeError, RecursionError):
         code = process.returncode
         how = f"by signal {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        return TrialOutcome(error=f"its process ended {how} and without an outcome{_said(log)}")
+        return TrialOutcome(error=f"its process ended {how} without an outcome{_said(log)}")
 
 
 def _said(log: IO[bytes]) -> str:
-    """The end of what the process wrote to its terminal."""
-    size = log.seek(0, os.SEEK_END)
-    log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
-    text = printable(log.read().decode(errors="replace")).strip()
-    return f"; the last that it wrote:\n{text}" if text else ""
-
-
-def _on_data(request: TrialRequest, data: Sequence[Path]) -> TrialRequest:
-    """The request with files that the sandbox has. Raises OptionError for others."""
-    hint = "give the dataset a short sample on this machine"
-    return replace(request, files=on_data(request.files, data, hint))
+    """Return the end of the process's output, as a continuation of an error message."""
+    text = end_of_log(log, TRIAL_LOG_MAX_BYTES)
+    return f"; its last output:\n{text}" if text else ""

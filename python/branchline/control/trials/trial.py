@@ -1,7 +1,7 @@
-"""Trials of wagons: request, outcome and verdict, and what several wagons need in one train.
+"""Data classes of trials: request, outcome and verdict, and the resource needs of several wagons in one train.
 
-Requests and outcomes are passed between processes as JSON. The needs of several wagons are an upper bound, from their
-separate trials.
+Requests and outcomes are passed between processes as JSON. The resource needs of a train are an upper bound, computed
+from the separate trials of its wagons.
 """
 
 from __future__ import annotations
@@ -23,17 +23,15 @@ from branchline.base.quantities import count, duration, ratio, size
 from branchline.records.diagnosis import remedies
 
 TRIAL_VERSION = 1
-#: In place of a wagon: the trial is of a train of all wagons that have passed alone on the dataset.
+#: Value of ``wagon`` in the trial of a train. Such a trial tries all wagons together that passed their own trials.
 TRAIN = ""
-# States of a trial. One that is warned may ride in a train; one that failed may not.
+# States of a trial. A wagon whose trial ended with warnings can be in a train. A wagon whose trial failed cannot.
 QUEUED, RUNNING, DONE, WARNED, FAILED = "queued", "running", "done", "warned", "failed"
 
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Wagons of a file, to be tried on a dataset: ``files`` are lines as the command line takes them. ``profile``: they
-    have profiles of their time.
-    """
+    """A request to try the wagons in the Python file ``wagons``. ``files`` has the syntax of the command line."""
 
     wagons: str
     files: list[str]
@@ -44,13 +42,13 @@ class TrialRequest:
     trial_version: int = TRIAL_VERSION
 
     def as_dict(self) -> dict[str, object]:
-        """As plain data."""
+        """Convert to JSON data."""
         plain: dict[str, object] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> TrialRequest:
-        """From what ``as_dict`` gave. Raises ValueError."""
+        """Convert the result of ``as_dict`` back. Raises ValueError for invalid data."""
         request: TrialRequest = from_plain(cls, plain)
         check_types(request)
         return request
@@ -58,7 +56,7 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class TrialFrame:
-    """A line of a function; ``file`` is relative to the sources of the trial where it is one of them."""
+    """A line in a function. ``file`` is a path, which is relative for the trial's own sources."""
 
     function: str
     file: str
@@ -67,7 +65,10 @@ class TrialFrame:
 
 @dataclass(frozen=True)
 class TrialProfile:
-    """Where the time of a wagon went: stacks, as indices into ``frames``, the caller first, each with its seconds."""
+    """A sampled profile of a wagon.
+
+    Each stack is a list of indices into ``frames``, outermost caller first. ``seconds`` has the time of each stack.
+    """
 
     frames: list[TrialFrame] = field(default_factory=list)
     stacks: list[list[int]] = field(default_factory=list)
@@ -76,9 +77,15 @@ class TrialProfile:
 
 @dataclass(frozen=True)
 class WagonTrial:
-    """What one wagon did alone. ``memory_bytes`` is what its process grew by, ``output_bytes`` the size of its result
-    on the sample and ``output_bytes_forecast`` after the whole dataset. ``error`` is a sentence, ``error_line`` the
-    line of the author's file, ``traceback`` that in the author's code.
+    """The measurements of one wagon that ran alone.
+
+    - ``first_s``: time for the first chunk of events.
+    - ``memory_bytes``: memory growth of the wagon's process.
+    - ``output_bytes``: size of the result on the sample.
+    - ``output_bytes_forecast``: forecast of the size of the result on the whole dataset.
+    - ``error``: a sentence; empty if the wagon ran without an error.
+    - ``error_line``: the line of the error in the author's file.
+    - ``traceback``: the part of the traceback that is in the author's code.
     """
 
     name: str
@@ -99,7 +106,7 @@ class WagonTrial:
 
 @dataclass(frozen=True)
 class Blame:
-    """A wagon that must not ride with the others of a trial, and why."""
+    """A wagon that must not share a train with the other wagons of a trial, and the reason."""
 
     wagon: str
     why: str
@@ -107,9 +114,13 @@ class Blame:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What a trial found. ``seconds``, ``memory_bytes`` and ``output_bytes`` are forecasts for the whole dataset with
-    ``workers`` processes; ``basis`` says how they were made. ``differences`` name wagons that give another result in
-    the train than alone, and ``blamed`` those that are the reason. ``error`` is why the trial ended without an outcome.
+    """The outcome of a trial.
+
+    - ``seconds``, ``memory_bytes``, ``output_bytes``: forecasts for the whole dataset with ``workers`` processes.
+    - ``basis``: sentences that explain the forecasts.
+    - ``differences``: sentences about wagons whose results in the train differ from their results alone.
+    - ``blamed``: the wagons that cause these differences.
+    - ``error``: the reason why the trial has no results; empty if the trial has results.
     """
 
     wagons: list[WagonTrial] = field(default_factory=list)
@@ -126,13 +137,16 @@ class TrialOutcome:
     trial_version: int = TRIAL_VERSION
 
     def as_dict(self) -> dict[str, object]:
-        """As plain data."""
+        """Convert to JSON data."""
         plain: dict[str, object] = to_plain(self)
         return plain
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> TrialOutcome:
-        """From what ``as_dict`` gave; it comes from a process that ran code of users. Raises ValueError."""
+        """Convert the result of ``as_dict`` back. Raises ValueError for invalid data.
+
+        The data are untrusted, because they come from a process that ran user code.
+        """
         outcome: TrialOutcome = from_plain(cls, plain)
         check_types(outcome)
         return outcome
@@ -140,27 +154,27 @@ class TrialOutcome:
 
 @dataclass(frozen=True)
 class TrialWarning:
-    """Something that is not wrong, and should be changed: what is, and what to do about it."""
+    """A problem that does not make the trial fail, and advice on how to solve the problem."""
 
     what: str
     advice: str
 
 
 def state_of(outcome: TrialOutcome) -> str:
-    """The state that a trial ends with."""
+    """Return the final state of a trial."""
     failed = outcome.error or outcome.differences or any(one.error for one in outcome.wagons)
     return FAILED if failed else WARNED if warnings(outcome) else DONE
 
 
 def reasons(outcome: TrialOutcome) -> list[str]:
-    """Why a trial failed; a sentence each, none if it did not."""
+    """Return the reasons why a trial failed, as sentences. Returns no reasons if the trial did not fail."""
     wagons = [f"{one.name}: {one.error}{f' ({one.error_line})' if one.error_line else ''}" for one in outcome.wagons]
     failed = [text for one, text in zip(outcome.wagons, wagons, strict=True) if one.error]
     return [*([outcome.error] if outcome.error else []), *failed, *outcome.differences]
 
 
 def warnings(outcome: TrialOutcome) -> list[TrialWarning]:
-    """What should be changed, with what to do."""
+    """Return the warnings of a trial. Failed wagons get no warnings."""
     return [one for wagon in outcome.wagons if not wagon.error for one in _wagon_warnings(wagon, outcome)]
 
 
@@ -175,31 +189,28 @@ def _wagon_warnings(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialW
         advice = remedies.MANY_ROWS if wagon.output_grows else remedies.MANY_BINS
         yield TrialWarning(what, advice)
     if wagon.first_s > TRIAL_FIRST_CHUNK_LONG_S:
-        what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)}, in every process again"
+        what = f"the first chunk of {wagon.name} takes {duration(wagon.first_s)} in each process"
         yield TrialWarning(what, remedies.LONG_FIRST_CHUNK)
-    yield from _time_warnings(wagon, outcome)
+    if wagon.seconds_per_event * wagon.events >= TRIAL_TIME_TELLING_S:
+        if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:
+            times = ratio(wagon.seconds_per_event, outcome.read_s_per_event)
+            what = f"{wagon.name} takes {times} times as long for an event as reading it"
+            yield TrialWarning(what, remedies.SLOWER_THAN_READING)
+        waiting = wagon.seconds_per_event - wagon.cpu_s_per_event
+        if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event:
+            what = f"{wagon.name} waits for more than half of its time"
+            yield TrialWarning(what, remedies.WAITING_WAGON)
     if len(wagon.branches) > TRIAL_BRANCHES_MANY:
         what = f"{wagon.name} reads {count(len(wagon.branches))} branches"
         yield TrialWarning(what, remedies.MANY_BRANCHES)
 
 
-def _time_warnings(wagon: WagonTrial, outcome: TrialOutcome) -> Iterator[TrialWarning]:
-    if wagon.seconds_per_event * wagon.events < TRIAL_TIME_TELLING_S:
-        return
-    if wagon.seconds_per_event > TRIAL_SLOW_OF_READING * outcome.read_s_per_event > 0:
-        times = ratio(wagon.seconds_per_event, outcome.read_s_per_event)
-        what = f"{wagon.name} takes {times} times as long for an event as reading it"
-        yield TrialWarning(what, remedies.SLOWER_THAN_READING)
-    waiting = wagon.seconds_per_event - wagon.cpu_s_per_event
-    if waiting > TRIAL_WAITING_SHARE * wagon.seconds_per_event:
-        what = f"{wagon.name} waits for more than half of its time"
-        yield TrialWarning(what, remedies.WAITING_WAGON)
-
-
 @dataclass(frozen=True)
 class Needs:
-    """What a wagon, or several, will take for a whole dataset: seconds, and bytes of memory of all workers on one
-    machine. ``added_bytes`` is what the wagon adds to a train that runs anyway.
+    """Forecast resource needs of one or more wagons for a whole dataset.
+
+    ``memory_bytes`` is the memory of all workers on one machine together. ``added_bytes`` is the additional memory of
+    an existing train if the wagons join this train.
     """
 
     seconds: float = 0.0
@@ -208,7 +219,7 @@ class Needs:
 
 
 def needs_of(outcome: TrialOutcome | None) -> Needs:
-    """What a trial has found; nothing where it has no outcome."""
+    """Return the resource needs from a trial's outcome. All needs are zero if ``outcome`` is None."""
     if outcome is None:
         return Needs()
     workers = max(1, outcome.workers)
@@ -217,9 +228,10 @@ def needs_of(outcome: TrialOutcome | None) -> Needs:
 
 
 def together(needs: Sequence[Needs]) -> Needs:
-    """The most that a train of these will take: as if nothing were shared but what each worker has anyway.
+    """Return an upper bound for the resource needs of one train with several wagons.
 
-    Times add up, although reading is shared. To the memory of the largest comes what the others add in each worker.
+    The time is the sum of the wagons' times, although the wagons share the read time. The memory is the largest need
+    of one wagon, plus the additional memory of the other wagons.
     """
     if not needs:
         return Needs()

@@ -1,5 +1,7 @@
-"""The process of a trial: runs code of users. It reads a request and writes an outcome to an open file: ``python -m
-branchline.control.trials.trial_process REQUEST DESCRIPTOR``.
+"""Program of a trial's process, which runs user code.
+
+Usage: ``python -m branchline.control.trials.trial_process REQUEST DESCRIPTOR``. The program reads a request from the
+file REQUEST and writes an outcome to the open file descriptor DESCRIPTOR.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from pathlib import Path
 
 from branchline.control.trials.trial import Blame, TrialFrame, TrialOutcome, TrialProfile, TrialRequest, WagonTrial
 from branchline.errors import BranchlineError
-from branchline.trains.testing.cost_forecast import Forecast, WagonForecast, forecast
+from branchline.trains.testing.cost_forecast import WagonForecast, forecast
 from branchline.trains.testing.profiling import Profile
 
 
 def tried(request: TrialRequest) -> TrialOutcome:
-    """Tries the wagons; what fails is in the outcome."""
+    """Try the wagons of a request. Errors become part of the outcome."""
     try:
         found = forecast(
             request.wagons,
@@ -28,10 +30,6 @@ def tried(request: TrialRequest) -> TrialOutcome:
         )
     except BranchlineError as error:
         return TrialOutcome(error=f"{type(error).__name__}: {error}")
-    return _outcome(found)
-
-
-def _outcome(found: Forecast) -> TrialOutcome:
     return TrialOutcome(
         wagons=[_wagon(one) for one in found.wagons],
         events=found.events,
@@ -42,7 +40,7 @@ def _outcome(found: Forecast) -> TrialOutcome:
         output_bytes=found.output_bytes,
         basis=list(found.basis),
         differences=[one.sentence() for one in found.differences],
-        # Who changes what another one uses is at fault; where nobody is found, who is changed.
+        # Blame the wagons that change another wagon's data. If they are unknown, blame the wagon with changed results.
         blamed=[Blame(name, one.sentence()) for one in found.differences for name in one.changed_by or (one.wagon,)],
     )
 
@@ -69,7 +67,7 @@ def _wagon(found: WagonForecast) -> WagonTrial:
 
 def _profile(found: Profile) -> TrialProfile:
     own = f"{Path.cwd()}/"
-    # The package of a source is named by its hash.
+    # Remove the package names, which contain hashes of the sources and mean nothing to users.
     frames = [
         TrialFrame(one.function, re.sub(r"^source_[0-9a-f]{16}/", "", one.file.removeprefix(own)), one.line)
         for one in found.frames
@@ -78,7 +76,7 @@ def _profile(found: Profile) -> TrialProfile:
 
 
 def main() -> None:
-    """Tries what the request says."""
+    """Run the request from the command line."""
     request = TrialRequest.from_dict(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     content = json.dumps(tried(request).as_dict()).encode()
     with open(int(sys.argv[2]), "wb") as outcome:

@@ -1,6 +1,6 @@
-"""The queue of trials, and the thread that runs them one after the other.
+"""The queue of trials, and the thread that runs the trials sequentially.
 
-When no wagon waits, all wagons that passed alone on a dataset are tried together on its short sample.
+When the queue is empty, all wagons that passed their own trials on a dataset are tried together in one train.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from branchline.base.limits import TRAIN_TRIAL_WAGONS_MAX, TRIAL_CPU_TELLING_S, 
 from branchline.base.texts import one_line
 from branchline.control.background_errors import trouble_of
 from branchline.control.database import Database
+from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry
 from branchline.control.registry.registry import Registry, SourceStore, WholeWagon
 from branchline.control.registry.wagon_file import compose, names_in_train
@@ -39,27 +40,17 @@ from branchline.control.trials.trial import (
 )
 from branchline.errors import BranchlineError
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS trials (
-    number INTEGER PRIMARY KEY, wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL, state TEXT NOT NULL,
-    queued TEXT NOT NULL, began TEXT NOT NULL DEFAULT '', ended TEXT NOT NULL DEFAULT '', outcome TEXT);
-CREATE INDEX IF NOT EXISTS trials_of ON trials (wagon, dataset, number);
-CREATE TABLE IF NOT EXISTS changers (
-    wagon TEXT NOT NULL, dataset TEXT NOT NULL, key TEXT NOT NULL, why TEXT NOT NULL,
-    PRIMARY KEY (wagon, dataset, key));
-CREATE INDEX IF NOT EXISTS trials_by_state ON trials (state, number);
-"""
-# The last trial of a wagon on a dataset.
+# Query for the last trial of a wagon on a dataset.
 _LAST = "SELECT number, key, state, outcome FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
-# Error of a trial whose wagon or dataset changed first.
-_CHANGED = "the wagon or the dataset was changed before the trial began"
+_CHANGED = "the wagon or the dataset was changed before the trial started"
 _COLUMNS = "number, wagon, dataset, key, state, queued, began, ended, outcome"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of a wagon on a dataset, or of a TRAIN of those that passed alone. ``key`` is the same for the same code,
-    values and dataset. Times are ISO 8601, UTC; ``outcome`` is there once it has ended.
+    """A trial on a dataset: of one wagon, or of a train with all wagons that passed alone (``wagon`` is TRAIN).
+
+    ``key`` is a hash of code, values and dataset. Times are ISO 8601, UTC. ``outcome`` is None until the trial ends.
     """
 
     number: int
@@ -75,7 +66,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TrialState:
-    """The number of a trial, and its state."""
+    """The number and the state of a trial."""
 
     number: int
     state: str
@@ -83,7 +74,7 @@ class TrialState:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Wagons (one, or those of a train), each behind those that it requires, and the dataset."""
+    """The dataset and the wagons of a trial. Each wagon follows the wagons that it requires."""
 
     wagons: list[WholeWagon]
     dataset: DatasetEntry
@@ -91,7 +82,7 @@ class _Wanted:
 
     @property
     def key(self) -> str:
-        """A hash of all that the trial depends on: code, values and files, not words about them."""
+        """A hash of everything that affects the trial. Includes code, values and files, but not descriptions."""
         parts = [[one.entry.name, one.source_sha256, one.wagon_class.name, one.values] for one in self.wagons]
         data = self.dataset
         text = json.dumps([parts, data.files, data.short, data.tree, data.companions], sort_keys=True)
@@ -99,10 +90,10 @@ class _Wanted:
 
 
 class Trials:
-    """Tries what is enabled, one after the other, from ``start`` to ``stop``; ``running`` says how code runs.
+    """Tries enabled wagons sequentially, from ``start`` to ``stop``. ``running`` sets how user code runs.
 
-    When no wagon waits, those that have passed on a dataset are tried together, in one train. That gives way to any
-    wagon that is to be tried alone.
+    When no wagon is queued, all wagons that passed on a dataset are tried together in one train. The trial of a train
+    is interrupted as soon as a wagon is queued.
     """
 
     def __init__(
@@ -122,11 +113,11 @@ class Trials:
 
     @property
     def trouble(self) -> str:
-        """Why nothing can be tried now; empty if it can."""
+        """The error that prevents trials from running; empty if trials can run."""
         return self._trouble
 
     def start(self) -> None:
-        """Begins. What ran when the server ended is tried again."""
+        """Start the thread. Trials that were running when the server last stopped are rerun."""
         with self._database.writing() as connection:
             connection.execute("UPDATE trials SET state = ?, began = '' WHERE state = ?", (QUEUED, RUNNING))
         self.look()
@@ -134,7 +125,7 @@ class Trials:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends; the trial that runs is stopped, and tried again after the next start."""
+        """Stop the thread. A running trial is stopped, and is rerun after the next start."""
         self._is_stopped.set()
         self._gives_way.set()
         self._is_wanted.set()
@@ -142,24 +133,35 @@ class Trials:
             self._thread.join()
 
     def look(self) -> int:
-        """Queues what is enabled and was not tried as it is now; gives how much that is. Called after each change."""
+        """Queue enabled wagons whose current version has not been tried. Return the number of queued wagons.
+
+        Must be called after each change in the registry.
+        """
         grid = self._registry.grid()
         queued = 0
         for wagon, dataset in sorted(grid.enabled):
             try:
                 wanted = self._wanted(wagon, dataset)
             except BranchlineError:
-                continue  # It was removed or broken meanwhile, which the registry says where it is looked at.
+                continue  # The wagon was concurrently removed or broken. The registry pages show the error.
             with self._database.writing() as connection:
                 queued += _queue(connection, wagon, dataset, wanted.key, is_again=False)
-        # The registry has changed: another train may have to be tried also where no wagon is.
+        # Wake the thread, because a change may require the trial of a train even if no wagon was queued.
         self._is_wanted.set()
         if queued:
             self._gives_way.set()
         return queued
 
+    def may_try(self, person: Person, wagon: str, dataset: str) -> bool:
+        """Return whether a person may repeat the trial of a wagon, or of a dataset's train (``wagon`` is TRAIN).
+
+        Raises NoSuchEntryError for an unknown wagon or dataset.
+        """
+        entry = self._registry.dataset(dataset)[0] if wagon == TRAIN else self._registry.wagon(wagon).entry
+        return person.has_part_in(entry.owner, entry.group)
+
     def again(self, wagon: str, dataset: str) -> None:
-        """Queues a trial although there was one. Raises NoSuchEntryError, OptionError."""
+        """Queue a trial even if the current version has been tried. Raises NoSuchEntryError, OptionError."""
         wanted = self._wanted(wagon, dataset)
         with self._database.writing() as connection:
             _queue(connection, wagon, dataset, wanted.key, is_again=True)
@@ -168,8 +170,9 @@ class Trials:
             self._gives_way.set()
 
     def last(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Trial]:
-        """The last trial of each pair of a wagon and a dataset that has one. It is of an older state of them if its key
-        is not ``key_of`` the pair.
+        """Return the last trial of each pair of wagon and dataset. Pairs without trials are omitted.
+
+        A trial is outdated if its key differs from the pair's current key, which ``key_of`` returns.
         """
         found = {}
         query = f"SELECT {_COLUMNS} FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"  # noqa: S608
@@ -181,15 +184,19 @@ class Trials:
         return found
 
     def states(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], TrialState]:
-        """How the last trial of each pair stands that has one. What trials found is not read: it has profiles."""
+        """Return the state of the last trial of each pair of wagon and dataset.
+
+        Omits the outcome, which is slow to parse.
+        """
         query = "SELECT number, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
         with self._database.reading() as connection:
             rows = {pair: connection.execute(query, pair).fetchone() for pair in pairs}
         return {pair: TrialState(int(row[0]), str(row[1])) for pair, row in rows.items() if row is not None}
 
     def cpu_forecasts(self) -> dict[str, float]:
-        """CPU seconds that wagons take for an event, by their names in trains: those of the dataset on which their
-        last trial took longest. Trials that were too short to tell are left out.
+        """Return the forecast CPU seconds per event of each wagon, by name. The forecast is the maximum over datasets.
+
+        Trials that are too short for a measurement are ignored.
         """
         grid = self._registry.grid()
         found: dict[str, float] = {}
@@ -200,22 +207,25 @@ class Trials:
         return found
 
     def history(self, wagon: str, dataset: str, count: int = 20) -> list[Trial]:
-        """The last trials of a wagon on a dataset, the newest first."""
+        """Return the last ``count`` trials of a wagon on a dataset, newest first."""
         query = f"SELECT {_COLUMNS} FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT ?"  # noqa: S608
         with self._database.reading() as connection:
             return [_trial(row) for row in connection.execute(query, (wagon, dataset, count))]
 
     def trial(self, number: int) -> Trial:
-        """One trial. Raises NoSuchEntryError."""
-        query = f"SELECT {_COLUMNS} FROM trials WHERE number = ?"  # noqa: S608 - columns are ours
+        """Return the trial with this number. Raises NoSuchEntryError."""
+        query = f"SELECT {_COLUMNS} FROM trials WHERE number = ?"  # noqa: S608 - constant
         with self._database.reading() as connection:
             row = connection.execute(query, (number,)).fetchone()
         if row is None:
-            raise NoSuchEntryError(f"there is no trial {number}")
+            raise NoSuchEntryError(f"no trial {number}")
         return _trial(row)
 
     def key_of(self, wagon: str, dataset: str) -> str:
-        """What a trial of them as they are now has for its key. Raises NoSuchEntryError, OptionError."""
+        """Return the trial key of the current versions of a wagon and a dataset.
+
+        Raises NoSuchEntryError, OptionError.
+        """
         return self._wanted(wagon, dataset).key
 
     def _wanted(self, wagon: str, dataset: str) -> _Wanted:
@@ -223,13 +233,13 @@ class Trials:
         return _Wanted(wagons, self._registry.dataset(dataset)[0], wagon == TRAIN)
 
     def _passed(self, dataset: str) -> list[str]:
-        """The wagons of a train on a dataset. Raises NoSuchEntryError for fewer than two: nothing to find."""
+        """Return the wagons for the trial of a dataset's train. Raises NoSuchEntryError for fewer than two wagons."""
         enabled = sorted(wagon for wagon, on in self._registry.grid().enabled if on == dataset)
         with self._database.reading() as connection:
             passed = last_passed(connection, enabled, dataset)
         wagons = of_now(passed, lambda wagon: self.key_of(wagon, dataset))
         if len(wagons) < 2:
-            raise NoSuchEntryError(f"fewer than two wagons have passed on {dataset}")
+            raise NoSuchEntryError(f"fewer than two wagons passed their trials on {dataset}")
         return wagons
 
     def _keep_trying(self) -> None:
@@ -238,7 +248,7 @@ class Trials:
             try:
                 is_idle = not self._try_next() and not self._queue_trains()
                 self._trouble = ""
-            except Exception as error:  # noqa: BLE001 - nothing would be tried any more, as where the disk was full
+            except Exception as error:  # noqa: BLE001 - retried later, for example if the disk is full
                 self._trouble = trouble_of(error, "trials")
             if self._trouble:
                 self._is_stopped.wait(TRIAL_PAUSE_S)
@@ -247,7 +257,10 @@ class Trials:
                 self._is_wanted.wait()
 
     def _queue_trains(self) -> int:
-        """Queues trains of wagons that have passed and were not tried together as they are now; gives how many."""
+        """Queue trials of trains whose current wagons have not been tried together.
+
+        Return the number of queued trials.
+        """
         if self._running.no_trials:
             return 0
         enabled = self._registry.grid().enabled
@@ -255,7 +268,7 @@ class Trials:
             states = datasets_to_try(connection, enabled)
         queued = 0
         for dataset in sorted(one for one, state in states.items() if self._looked_at.get(one) != state):
-            # Fewer than two have passed, or the dataset was removed.
+            # key_of raises NoSuchEntryError if fewer than two wagons have passed, or if the dataset was removed.
             with suppress(NoSuchEntryError):
                 key = self.key_of(TRAIN, dataset)
                 with self._database.writing() as connection:
@@ -264,7 +277,7 @@ class Trials:
         return queued
 
     def _try_next(self) -> bool:
-        """Tries what waits for longest; False if nothing does."""
+        """Run the first trial in the queue. Returns False if the queue is empty."""
         trial = self._begun()
         if trial is None:
             return False
@@ -277,27 +290,29 @@ class Trials:
             if outcome is not None:
                 self._end(trial, outcome)
             elif trial.wagon == TRAIN:
-                self._put_back(trial)
+                # A queued wagon has interrupted the trial of the train, so queue the train again.
+                with self._database.writing() as connection:
+                    query = "UPDATE trials SET state = ?, began = '' WHERE number = ?"
+                    connection.execute(query, (QUEUED, trial.number))
         finally:
-            # The outcome is in the database.
             shutil.rmtree(self._folder / str(trial.number), ignore_errors=True)
         return True
 
     def _begun(self) -> Trial | None:
-        """The trial that waits for longest, which begins now."""
+        """Mark the first trial in the queue as running and return it; None if the queue is empty."""
         query = f"SELECT {_COLUMNS} FROM trials WHERE state IN (?, ?) ORDER BY wagon = '', number LIMIT 1"  # noqa: S608
         self._gives_way.clear()
         if self._is_stopped.is_set():
             self._gives_way.set()
         with self._database.writing() as connection:
-            # One that seems to run was left by an error of the database.
+            # Only this thread runs trials. A trial in the state RUNNING is therefore left over from a database error.
             row = connection.execute(query, (QUEUED, RUNNING)).fetchone()
             if row is not None:
                 connection.execute("UPDATE trials SET state = ?, began = ? WHERE number = ?", (RUNNING, _now(), row[0]))
         return None if row is None else _trial(row)
 
     def _tried(self, trial: Trial) -> TrialOutcome | None:
-        """None if it was stopped, or is out of date: what is true now is queued already, or is not wanted."""
+        """Run a trial and return its outcome; None if it was stopped."""
         if self._running.no_trials:
             return TrialOutcome(error=self._running.no_trials)
         try:
@@ -313,7 +328,7 @@ class Trials:
             )
             stopped = self._gives_way if wanted.is_train else self._is_stopped
             return run_trial(request, folder, self._running, stopped)
-        except Exception as error:  # noqa: BLE001 - the next ones would wait behind it for ever
+        except Exception as error:  # noqa: BLE001 - a failing trial must not block the queue
             return TrialOutcome(error=trouble_of(error, "a trial"))
 
     def _end(self, trial: Trial, outcome: TrialOutcome) -> None:
@@ -322,14 +337,15 @@ class Trials:
                 "UPDATE trials SET state = ?, ended = ?, outcome = ? WHERE number = ?",
                 (state_of(outcome), _now(), json.dumps(outcome.as_dict()), trial.number),
             )
-        # Where people do not know each other, one's code could blame another's: both ran in the process that says so.
-        # There a wagon rides on, and its trains say what was found.
+        # In a shared control room, the outcome is untrusted, because a wagon's code could blame another wagon in the
+        # same process. A blamed wagon can then still be in trains, but the trains show a note.
         if trial.wagon == TRAIN and outcome.blamed:
             self._blame(trial, outcome, only_notes=self._running.sandbox is not None)
 
     def changers(self, keys: Mapping[str, str], dataset: str) -> dict[str, str]:
-        """What trials of trains found of these wagons (the keys of their trials, by address), of those that change the
-        results of others.
+        """Return the wagons that changed other wagons' results in the trial of a train, with the reasons.
+
+        ``keys`` has the current trial key of each wagon, by address.
         """
         query = "SELECT why FROM changers WHERE wagon = ? AND dataset = ? AND key = ?"
         with self._database.reading() as connection:
@@ -355,14 +371,8 @@ class Trials:
                 values = (wagon, trial.dataset, keys[wagon], one_line(why, TRIAL_NOTE_MAX))
                 connection.execute("INSERT OR REPLACE INTO changers VALUES (?, ?, ?, ?)", values)
 
-    def _put_back(self, trial: Trial) -> None:
-        """Has a train that gave way wait again."""
-        with self._database.writing() as connection:
-            query = "UPDATE trials SET state = ?, began = '' WHERE number = ?"
-            connection.execute(query, (QUEUED, trial.number))
-
     def _is_unwanted(self, trial: Trial) -> bool:
-        """Whether a train has other wagons by now, or none. It is queued anew when no wagon waits."""
+        """Whether a queued trial of a train is outdated. A trial of the current wagons is queued later."""
         try:
             return trial.wagon == TRAIN and self.key_of(TRAIN, trial.dataset) != trial.key
         except NoSuchEntryError:
@@ -370,12 +380,16 @@ class Trials:
 
 
 def _queue(connection: sqlite3.Connection, wagon: str, dataset: str, key: str, *, is_again: bool) -> int:
-    """1 if it was queued, 0 if it waits already, or was tried and is not to be tried again."""
+    """Queue a trial and return 1.
+
+    Returns 0 without queueing if the same version is already queued or running, or if it has been tried and
+    ``is_again`` is False.
+    """
     query = "SELECT key, state FROM trials WHERE wagon = ? AND dataset = ? ORDER BY number DESC LIMIT 1"
     last = connection.execute(query, (wagon, dataset)).fetchone()
     if last is not None and last[0] == key and (not is_again or last[1] in (QUEUED, RUNNING)):
         return 0
-    # One that waits for an earlier state of the wagon is not worth its time.
+    # Delete queued trials of outdated versions.
     connection.execute("DELETE FROM trials WHERE wagon = ? AND dataset = ? AND state = ?", (wagon, dataset, QUEUED))
     values = (wagon, dataset, key, QUEUED, _now())
     connection.execute("INSERT INTO trials (wagon, dataset, key, state, queued) VALUES (?, ?, ?, ?, ?)", values)
@@ -390,7 +404,7 @@ def _trial(row: Sequence[object]) -> Trial:
 
 
 def last_passed(connection: sqlite3.Connection, wagons: Iterable[str], dataset: str) -> dict[str, tuple[int, str]]:
-    """The number and the key of the last trial of each wagon on a dataset, of those whose last trial was passed."""
+    """Return the number and key of each wagon's last trial on a dataset. Omits wagons that did not pass the trial."""
     found = {}
     for wagon in wagons:
         row = connection.execute(_LAST, (wagon, dataset)).fetchone()
@@ -400,10 +414,13 @@ def last_passed(connection: sqlite3.Connection, wagons: Iterable[str], dataset: 
 
 
 def of_now(passed: Mapping[str, tuple[int, str]], key_of: Callable[[str], str]) -> list[str]:
-    """The wagons of ``last_passed`` that are still as they were then, by name; of very many those that passed last."""
+    """Return the wagons of ``last_passed`` that have not changed since their trials, sorted by address.
+
+    Returns at most TRAIN_TRIAL_WAGONS_MAX wagons: those with the most recent trials.
+    """
     found = []
     for wagon, (number, key) in passed.items():
-        # One that was removed or broken meanwhile has no key.
+        # A wagon that was concurrently removed or broken has no key.
         with suppress(BranchlineError):
             if key_of(wagon) == key:
                 found.append((number, wagon))
@@ -411,10 +428,13 @@ def of_now(passed: Mapping[str, tuple[int, str]], key_of: Callable[[str], str]) 
 
 
 def whys_of(outcome: TrialOutcome, addresses: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return what the trial of a train says of wagons that must not ride with others, by their addresses."""
+    """Return the reasons why blamed wagons must not share a train, by wagon address.
+
+    ``outcome`` is from the trial of a train. ``addresses`` maps the wagons' names in this train to their addresses.
+    """
     whys: dict[str, list[str]] = {}
     for one in outcome.blamed:
-        # The outcome was written by a process that ran code of users.
+        # The outcome is untrusted, because it comes from a process with user code, and may name unknown wagons.
         if one.wagon in addresses:
             whys.setdefault(addresses[one.wagon], []).append(one.why)
     return whys
@@ -427,10 +447,10 @@ def blame(
     keys: Mapping[str, str],
     on: str,
 ) -> list[str]:
-    """Has the wagons fail that must not ride with others, by the trial of their train: their own trials get the reason.
+    """Mark the single trials of blamed wagons as failed, with the reasons from the trial of their train.
 
-    ``addresses`` are the wagons by their names in the train, ``keys`` their trials' keys by address, and ``on`` is the
-    dataset. Gives the addresses of those that have failed now.
+    ``addresses`` maps the wagons' names in the train to their addresses, and ``keys`` maps addresses to trial keys.
+    ``on`` is the dataset. Returns the addresses of the wagons whose trials were marked as failed.
     """
     failed = []
     for wagon, why in whys_of(outcome, addresses).items():
@@ -445,8 +465,10 @@ def blame(
 
 
 def datasets_to_try(connection: sqlite3.Connection, enabled: Iterable[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """The datasets on which two wagons or more are enabled, and none waits for a trial or is in one; with the last
-    trial there and the last change of the registry, which say whether anything is new.
+    """Return the datasets with at least two enabled wagons and no queued or running trial of a single wagon.
+
+    The values are the number of the dataset's last trial and the number of the registry's last change. If both numbers
+    are unchanged, the wagons do not have to be tried together again.
     """
     counts: dict[str, int] = {}
     for _, dataset in enabled:

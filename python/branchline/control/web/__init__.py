@@ -1,1 +1,1 @@
-"""The web server of the control room: pages for people, routes for scripts and jobs."""
+"""The control room's web server: pages for people, and routes for scripts and jobs."""

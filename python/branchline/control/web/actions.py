@@ -1,6 +1,6 @@
-"""Actions of forms: each is a POST that redirects to the page with the result.
+"""Form handlers. Each handler processes the POST request of a form and returns the path of the page with the result.
 
-They change wagons, datasets and activations, and trials, measures, accounts, tokens, plans and trains.
+The forms change wagons, datasets, activations, trials, measures, accounts, tokens, plans and trains.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from urllib.parse import quote
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from branchline.base.limits import MEASURE_HOURS, parse_bytes
+from branchline.base.limits import MEASURE_HOURS
+from branchline.base.quantities import parse_bytes
 from branchline.control.accounts import Account
 from branchline.control.measures import MeasureOrder
 from branchline.control.people import Person
@@ -28,49 +29,52 @@ from branchline.control.web.pages.people import check_administrator
 from branchline.errors import OptionError
 from branchline.trains.wagons.parameters import Value
 
-#: An action: gives the address of the page to show.
+#: Type of a form handler, which returns the path of the page to show.
 Act = Callable[[ControlRoom, Person, "Form"], str]
-#: Values of the form field ``trigger``.
+#: Values of the plan form's field ``trigger``, which says when the plan orders trains.
 SCHEDULE, FULL = "schedule", "full"
 
 
 class Form:
-    """The fields of a form."""
+    """The fields of a submitted form."""
 
     def __init__(self, data: FormData) -> None:
         self._data = data
 
     def text(self, name: str) -> str:
-        """A field; an empty text if it is not there."""
+        """Return a field's value without surrounding whitespace; empty if the field is missing."""
         value = self._data.get(name, "")
         return value.strip() if isinstance(value, str) else ""
 
     def whole(self, name: str) -> str:
-        """A field as it was typed, with blanks at its ends: a password."""
+        """Return a field's value with surrounding whitespace, such as a password; empty if the field is missing."""
         value = self._data.get(name, "")
         return value if isinstance(value, str) else ""
 
     def texts(self, name: str) -> list[str]:
-        """All fields of this name."""
+        """Return the values of all fields with this name."""
         return [one for one in self._data.getlist(name) if isinstance(one, str)]
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a field, without empty ones."""
+        """Return the non-empty lines of a field's value."""
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def number(self, name: str) -> int:
-        """A whole number, 0 if it is not there. Raises HTTPException."""
+        """Return a field's value as a non-negative integer; 0 if the field is missing.
+
+        Raises HTTPException for any other value.
+        """
         text = self.text(name) or "0"
         if not (text.isascii() and text.isdecimal() and len(text) < 18):
-            raise HTTPException(400, f"{name} is no number")
+            raise HTTPException(400, f"{name} must be a number, got {text!r:.40}")
         return int(text)
 
     def names(self) -> list[str]:
-        """The names of all fields."""
+        """Return the names of all fields."""
         return list(dict.fromkeys(self._data.keys()))
 
     def file(self, name: str) -> tuple[str, bytes]:
-        """The name and the content of a file; both empty if there is none."""
+        """Return the name and content of an uploaded file; both are empty if no file was uploaded."""
         value = self._data.get(name)
         if not isinstance(value, UploadFile) or not value.filename:
             return "", b""
@@ -78,11 +82,11 @@ class Form:
 
 
 def upload(room: ControlRoom, person: Person, form: Form) -> str:
-    """Registers wagons of a file: one if a class is named, else all that it has."""
+    """Register the wagons in a file: the class that the form names, or all classes."""
     path, content = form.file("file")
     place = GitPlace(form.text("repository"), form.text("path"), form.text("ref") or "HEAD")
     if place.repository and (content or form.text("text")):
-        raise OptionError("the source is a file, a text, or in git, and not several of these")
+        raise OptionError("several sources were given", hint="give only one of a file, a text and a repository")
     commit = ""
     if place.repository:
         fetched = room.git.fetch(place)
@@ -90,12 +94,13 @@ def upload(room: ControlRoom, person: Person, form: Form) -> str:
     if not content and form.text("text"):
         path, content = form.text("path") or "wagons.py", form.text("text").replace("\r\n", "\n").encode()
     if not content:
-        raise OptionError("no file was chosen", hint="choose a Python file, paste its text, or name a repository")
+        raise OptionError("no source was given", hint="choose a Python file, paste its text, or name a repository")
     sha256 = room.sources.keep(content, path)
     found = room.sources.classes(sha256, path)
     chosen = [one for one in found if one.name == form.text("class")] if form.text("class") else found
     if not chosen:
-        raise OptionError(f"{path} has no wagon {form.text('class')!r:.80}", hint=", ".join(one.name for one in found))
+        hint = f"it has {', '.join(one.name for one in found)}"
+        raise OptionError(f"{path} has no wagon {form.text('class')!r:.80}", hint=hint)
     source = WagonSource(sha256, path, place.repository, commit)
     owner = form.text("owner") or person.name
     addresses = [_register(room, person, owner, one, source, form) for one in chosen]
@@ -104,7 +109,7 @@ def upload(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def _register(room: ControlRoom, person: Person, owner: str, one: WagonClass, source: WagonSource, form: Form) -> str:
-    """A new wagon, or the new source of the one that is there by this name."""
+    """Register a new wagon, or update the source of the wagon with the same name. Return the wagon's address."""
     name = form.text("name") or one.name
     known = {entry.address for entry in room.registry.wagons()}
     required = [f"{owner}/{needed}" for needed in one.requires]
@@ -120,12 +125,12 @@ def _register(room: ControlRoom, person: Person, owner: str, one: WagonClass, so
 
 
 def renew_wagon(room: ControlRoom, person: Person, form: Form) -> str:
-    """Takes the source of a wagon from git as it is there now."""
+    """Update a wagon's source from git."""
     whole = room.registry.wagon(form.text("address"))
     person.check_owns(whole.entry.owner)
     source = whole.entry.source
     if source is None or not source.repository:
-        raise OptionError(f"the source of {whole.entry.address} is not from git", hint="upload the new one")
+        raise OptionError(f"the source of {whole.entry.address} is not from git", hint="upload the new source")
     found = room.git.fetch(GitPlace(source.repository, source.path, form.text("ref") or "HEAD"))
     renewed = replace(source, sha256=room.sources.keep(found.content, source.path), commit=found.commit)
     if renewed != source:
@@ -135,7 +140,7 @@ def renew_wagon(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def save_wagon(room: ControlRoom, person: Person, form: Form) -> str:
-    """Changes parameters, group and description of a wagon."""
+    """Change a wagon's parameters, group and description."""
     whole = room.registry.wagon(form.text("address"))
     values: dict[str, Value] = {}
     for one in whole.wagon_class.parameters:
@@ -153,7 +158,7 @@ def save_wagon(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def add_variant(room: ControlRoom, person: Person, form: Form) -> str:
-    """Registers a variant of a wagon, without values of its own yet."""
+    """Register a variant of a wagon. The new variant has no parameter values of its own."""
     base = room.registry.wagon(form.text("address"))
     name, owner = form.text("name"), person.name
     room.registry.save_wagon(WagonEntry(owner, name, base.entry.group, variant_of=base.entry.address), person)
@@ -161,13 +166,13 @@ def add_variant(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def remove_wagon(room: ControlRoom, person: Person, form: Form) -> str:
-    """Removes a wagon."""
+    """Remove a wagon."""
     room.registry.remove_wagon(form.text("address"), person)
     return "/grid"
 
 
 def save_dataset(room: ControlRoom, person: Person, form: Form) -> str:
-    """Registers or changes a dataset."""
+    """Register or change a dataset."""
     entry = DatasetEntry(
         form.text("owner") or person.name,
         form.text("name"),
@@ -186,21 +191,21 @@ def save_dataset(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def _merge_group(line: str) -> MergeGroup:
-    """``name: first.root second.root``. Raises OptionError."""
+    """Parse a line such as ``name: first.root second.root``. Raises OptionError for an invalid line."""
     name, colon, files = line.partition(":")
     if not colon or not files.split():
-        raise OptionError(f"{line!r:.80} is no merge group", hint="write it as NAME: FILE FILE...")
+        raise OptionError(f"{line!r:.80} is not a merge group", hint="write it as NAME: FILE FILE...")
     return MergeGroup(name.strip(), files.split())
 
 
 def remove_dataset(room: ControlRoom, person: Person, form: Form) -> str:
-    """Removes a dataset."""
+    """Remove a dataset."""
     room.registry.remove_dataset(form.text("address"), person)
     return "/grid"
 
 
 def enable(room: ControlRoom, person: Person, form: Form) -> str:
-    """Enables or disables wagons, or all of a group, on a dataset."""
+    """Enable or disable wagons, or all wagons of a group, on a dataset."""
     dataset, is_enabled = form.text("dataset"), form.text("to") != "off"
     if form.text("all_of"):
         room.registry.enable_group(form.text("all_of"), dataset, person, is_enabled=is_enabled)
@@ -215,31 +220,24 @@ def enable(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def copy_activations(room: ControlRoom, person: Person, form: Form) -> str:
-    """Enables on a dataset what is enabled on another one."""
+    """Copy the activations of the user's wagons from one dataset to another."""
     room.registry.copy_activations(form.text("source"), form.text("address"), person)
     room.trials.look()
     return "/grid"
 
 
 def try_again(room: ControlRoom, person: Person, form: Form) -> str:
-    """Tries a wagon on a dataset once more; those of others only who is in their group, or an operator."""
-    if not may_try(room, person, form.text("wagon"), form.text("dataset")):
-        what = f"{person.name} may not have {form.text('wagon') or 'the train'} on {form.text('dataset')} tried again"
-        raise RefusedError(what, hint="ask its owner, somebody of its group, or an operator")
+    """Repeat the trial of a wagon on a dataset. Allowed for the wagon's owner, members of its group, and operators."""
+    if not room.trials.may_try(person, form.text("wagon"), form.text("dataset")):
+        wagon, dataset = form.text("wagon") or "the train", form.text("dataset")
+        what = f"{person.name} may not repeat the trial of {wagon} on {dataset}"
+        raise RefusedError(what, hint="ask its owner, a member of its group, or an operator")
     room.trials.again(form.text("wagon"), form.text("dataset"))
     return "/grid"
 
 
-def may_try(room: ControlRoom, person: Person, wagon: str, dataset: str) -> bool:
-    """Whether somebody may have a wagon tried again, or the train (an empty ``wagon``) of a dataset. Raises
-    NoSuchEntryError.
-    """
-    entry = room.registry.wagon(wagon).entry if wagon else room.registry.dataset(dataset)[0]
-    return person.has_part_in(entry.owner, entry.group)
-
-
 def switch_on_measure(room: ControlRoom, person: Person, form: Form) -> str:
-    """Switches a measure on."""
+    """Switch on a measure."""
     order = MeasureOrder(
         form.text("kind"),
         form.text("storage_element"),
@@ -253,20 +251,20 @@ def switch_on_measure(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def undo_measure(room: ControlRoom, person: Person, form: Form) -> str:
-    """Undoes a measure."""
+    """Undo a measure."""
     room.measures.undo(form.number("number"), person)
     return f"/measures/{form.number('number')}"
 
 
 def add_person(room: ControlRoom, person: Person, form: Form) -> str:
-    """Makes an account."""
+    """Create an account."""
     check_administrator(person)
     room.accounts.add(_account(form), form.whole("password"), person.name)
     return "/people"
 
 
 def change_person(room: ControlRoom, person: Person, form: Form) -> str:
-    """Gives somebody another role or other groups, or disables them; a password, if one is given, is theirs then."""
+    """Change an account's role, groups and Unix user, disable or enable the account, and set a password if given."""
     check_administrator(person)
     account = _account(form)
     if "unix_user" not in form.names():
@@ -285,27 +283,38 @@ def _account(form: Form) -> Account:
 
 
 def revoke_token(room: ControlRoom, person: Person, form: Form) -> str:
-    """Ends one of one's own tokens."""
+    """Revoke one of the user's tokens."""
     room.accounts.revoke_token(person, form.number("number"))
     return "/me"
 
 
 def save_plan(room: ControlRoom, person: Person, form: Form) -> str:
-    """Makes a plan, or changes the one whose revision is given."""
+    """Create a plan, or change an existing plan if the form has its revision."""
     trigger = form.text("trigger")
     if trigger not in (SCHEDULE, FULL):
-        raise OptionError("a plan needs to know when", hint=f"trigger is {SCHEDULE} or {FULL}")
+        raise OptionError(f"unknown trigger {trigger!r:.40} of a plan", hint=f"choose {SCHEDULE} or {FULL}")
     is_paused = False
     if form.number("revision"):
         is_paused = room.plans.plan(f"{form.text('owner')}/{form.text('name')}").plan.is_paused
+    schedule: Schedule | None = None
+    fullness: Fullness | None = None
+    if trigger == SCHEDULE:
+        schedule = Schedule(form.texts("day"), form.text("at"), form.text("zone") or "UTC")
+    else:
+        fullness = Fullness(
+            form.number("full_wagons"),
+            _amount(form, "full_hours") * 3600,
+            parse_bytes(form.text("full_memory") or "0"),
+            _amount(form, "full_waits"),
+        )
     plan = Plan(
         form.text("owner") or person.name,
         form.text("name"),
         form.text("dataset"),
-        _schedule(form) if trigger == SCHEDULE else None,
-        _fullness(form) if trigger == FULL else None,
+        schedule,
+        fullness,
         form.text("group"),
-        # It is a choice of schedules alone, and stands beside them.
+        # The option runs_again is only valid with a schedule, but the form always contains the option.
         bool(form.text("runs_again")) and trigger == SCHEDULE,
         form.text("place") or "here",
         form.number("workers"),
@@ -319,28 +328,15 @@ def save_plan(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def pause_plan(room: ControlRoom, person: Person, form: Form) -> str:
-    """Pauses a plan, or has it go on."""
+    """Pause or resume a plan."""
     room.plans.pause(form.text("address"), person, is_paused=form.text("to") != "on")
     return f"/plans/{form.text('address')}"
 
 
 def remove_plan(room: ControlRoom, person: Person, form: Form) -> str:
-    """Removes a plan."""
+    """Remove a plan."""
     room.plans.remove(form.text("address"), person)
     return "/plans"
-
-
-def _schedule(form: Form) -> Schedule:
-    return Schedule(form.texts("day"), form.text("at"), form.text("zone") or "UTC")
-
-
-def _fullness(form: Form) -> Fullness:
-    return Fullness(
-        form.number("full_wagons"),
-        _amount(form, "full_hours") * 3600,
-        parse_bytes(form.text("full_memory") or "0"),
-        _amount(form, "full_waits"),
-    )
 
 
 def _amount(form: Form, name: str) -> float:
@@ -348,11 +344,11 @@ def _amount(form: Form, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise OptionError(f"{name} cannot be {text!r:.40}", hint="write a number, as 1.5") from None
+        raise OptionError(f"{name} cannot be {text!r:.40}", hint="write a number such as 1.5") from None
 
 
 def order_train(room: ControlRoom, person: Person, form: Form) -> str:
-    """Orders a train."""
+    """Order a train."""
     wanted = TrainOrder(
         form.text("owner") or person.name,
         form.text("name"),
@@ -366,31 +362,31 @@ def order_train(room: ControlRoom, person: Person, form: Form) -> str:
 
 
 def _share(text: str) -> float:
-    """Per cent as a share."""
+    """Convert a percentage from a form to a fraction."""
     try:
         return float(text or "0") / 100
     except ValueError:
-        raise OptionError(f"{text!r:.40} is no number of per cent") from None
+        raise OptionError(f"{text!r:.40} is not a percentage", hint="write a number such as 1.5") from None
 
 
 def approve_train(room: ControlRoom, person: Person, form: Form) -> str:
-    """Has a train begin that waits for an operator."""
+    """Approve and start a train that waits for approval."""
     room.trains.approve(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
 def cancel_train(room: ControlRoom, person: Person, form: Form) -> str:
-    """Ends a train."""
+    """Cancel a train."""
     room.trains.cancel(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
 def run_train_again(room: ControlRoom, person: Person, form: Form) -> str:
-    """Runs what is missing."""
+    """Run the missing sub-jobs of a train."""
     room.trains.again(form.number("number"), person)
     return f"/trains/{form.number('number')}"
 
 
 def clone_train(room: ControlRoom, person: Person, form: Form) -> str:
-    """Runs the same again."""
+    """Order the same train again."""
     return f"/trains/{room.trains.clone(form.number('number'), person)}"

@@ -1,4 +1,4 @@
-"""The application: which address leads to which page, and what becomes of errors."""
+"""The ASGI application with its routes and error handlers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from branchline.base.plain import finite, to_plain
 from branchline.control.room import ControlRoom
 from branchline.control.web import actions
 from branchline.control.web.actions import Act, Form
-from branchline.control.web.error_answers import FAULT_SENTENCE, Failure, failure_of, failure_with
+from branchline.control.web.error_answers import FAULT_SENTENCE, ErrorResponse, failure_of, failure_with
 from branchline.control.web.live import SharedPages, Ticks, events
 from branchline.control.web.login import Logins, NewSecrets
 from branchline.control.web.pages import findings, jobs, measures, people, places, plans, trains, wagons, watched
@@ -41,7 +41,7 @@ from branchline.errors import BranchlineError
 if TYPE_CHECKING:
     from branchline.control.web.openid.openid_routes import OpenIdLogins
 
-#: Pages by path; the same path with ``.json`` appended returns the values for scripts.
+#: Pages by path. The path with the suffix ``.json`` returns the page's values for scripts.
 PAGES: dict[str, Make] = {
     "/jobs": jobs.jobs,
     "/jobs/{job}": jobs.job,
@@ -72,9 +72,9 @@ PAGES: dict[str, Make] = {
     "/me": people.me,
     "/people": people.people,
 }
-#: Pages of files that others write: nothing tells when they change, so that each look at them is a new one.
+#: Paths of pages that are not cached, because they show files of other programs, whose changes are not detected.
 DRAWN_ANEW = {"/watched"}
-#: Actions of forms by path.
+#: Form handlers by path.
 ACTIONS: dict[str, Act] = {
     "/do/upload": actions.upload,
     "/do/renew-wagon": actions.renew_wagon,
@@ -100,7 +100,7 @@ ACTIONS: dict[str, Act] = {
     "/do/change-person": actions.change_person,
     "/do/revoke-token": actions.revoke_token,
 }
-#: Pages that the head of every page leads to.
+#: Pages in the navigation bar, with their titles.
 PLACES = (
     ("/jobs", "Jobs"),
     ("/sites", "Sites x storage"),
@@ -120,7 +120,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Event) -> ASGIApp:
-    """The application over an open control room. Live pages end when ``ending`` is set."""
+    """Create the application for an open control room. Event streams end when ``ending`` is set."""
     routes = [Route(f"{path}.json", _script_endpoint(make)) for path, make in PAGES.items()]
     routes += [Route(path, _page_endpoint(make)) for path, make in PAGES.items()]
     routes += [Route(path, _action_endpoint(act), methods=["POST"]) for path, act in ACTIONS.items()]
@@ -153,10 +153,10 @@ def create_app(room: ControlRoom, settings: ServerSettings, ending: asyncio.Even
 
 
 def _openid_logins(settings: ServerSettings) -> OpenIdLogins | None:
-    """Return the OpenID Connect logins, or None if no provider is configured."""
+    """Return the handler of OpenID Connect logins, or None if no provider is configured."""
     if settings.openid is None:
         return None
-    # Few rooms have a provider, and its client and its keys take a quarter of the start.
+    # Imported only if needed: few control rooms have a provider, and this import takes a quarter of the startup time.
     from branchline.control.web.openid.openid_routes import OpenIdLogins
 
     return OpenIdLogins.of(settings, settings.openid)
@@ -164,7 +164,7 @@ def _openid_logins(settings: ServerSettings) -> OpenIdLogins | None:
 
 @asynccontextmanager
 async def _lifespan(openid: OpenIdLogins | None, _: Starlette) -> AsyncIterator[None]:
-    """From the begin to the end of the server, whose connections to a provider end with it."""
+    """Close the connections to the OpenID Connect provider when the server ends."""
     try:
         yield
     finally:
@@ -213,7 +213,7 @@ def _script_endpoint(make: Make) -> Endpoint:
 
 
 def _json(plain: object) -> Response:
-    # JSON has no NaN or infinity; browsers would reject the whole response.
+    # Browsers reject a response with NaN or infinity, which are not valid JSON.
     try:
         text = json.dumps(plain, allow_nan=False)
     except ValueError:
@@ -257,7 +257,7 @@ async def _fault(request: Request, _: Exception) -> Response:
     return await _failed(request, failure_with(500, FAULT_SENTENCE))
 
 
-async def _failed(request: Request, failure: Failure) -> Response:
+async def _failed(request: Request, failure: ErrorResponse) -> Response:
     is_known = hasattr(request.state, "person")
     if "text/html" not in request.headers.get("accept", "") or not is_known:
         return failure.plain(request.url.path)

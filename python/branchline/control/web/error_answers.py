@@ -1,4 +1,4 @@
-"""What an error is to who asked: a request that is wrong, a trouble of the control room, or a fault of Branchline."""
+"""HTTP responses for errors: an invalid request, a problem of the control room, or an internal error."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _STATUS: dict[type[BranchlineError], int] = {
     ConflictError: 409,
 }
 _WRONG, _FAULT, _UNAVAILABLE = 400, 500, 503
-#: Addresses of scripts, which get what went wrong as JSON.
+#: Prefix of paths for scripts, whose error responses are JSON.
 _API = "/api/"
-FAULT_SENTENCE = "This is a fault of Branchline: please report it, with what the server printed."
+FAULT_SENTENCE = "This is an internal error in Branchline: please report it, with the output of the server."
 _OF_ROOM = (
-    "This is a trouble of the control room, and nothing is wrong with what you asked for. Try again later; those who"
-    " run it have to mend it. Jobs keep their reports until then, and send them again."
+    "This is a problem of the control room, not of your request. Its administrator has to fix it. Try again later. Jobs"
+    " keep their reports until then and send them again."
 )
 
 
 @dataclass(frozen=True)
-class Failure:
-    """An answer that is none: its status, the head and the sentence of its page. ``advice`` is what people may do."""
+class ErrorResponse:
+    """An error response: the HTTP status, the title and sentence of the error page, and ``advice`` on what to do."""
 
     status: int
     title: str
@@ -41,34 +41,35 @@ class Failure:
 
     @property
     def for_people(self) -> str:
-        """The sentence, with the advice."""
+        """The sentence, followed by the advice."""
         return f"{self.sentence}. {self.advice}" if self.advice else self.sentence
 
     def plain(self, path: str) -> Response:
-        """The answer to scripts, or to who is not known: JSON at addresses of scripts, text elsewhere."""
+        """Return the response without an error page: as JSON if the path is for scripts, otherwise as plain text."""
         if path.startswith(_API) or "json" in path:
             content = json.dumps({"error": self.sentence})
             return Response(content, self.status, self.headers, "application/json")
         return PlainTextResponse(f"{self.for_people}\n", self.status, self.headers)
 
 
-def failure_of(error: BranchlineError, asked: str, folder: Path | None = None) -> Failure:
-    """What an error is to who ``asked``. Errors of storages below ``folder`` are those of the control room's own disk.
-    A fault of Branchline is printed, too.
+def failure_of(error: BranchlineError, asked: str, folder: Path | None = None) -> ErrorResponse:
+    """Return the response for an error. ``asked`` is the request's name in the log of internal errors.
+
+    A storage error below ``folder`` is a problem of the control room's own disk and not of the request.
     """
     if isinstance(error, InternalError):
         print_fault(error, asked)
-        return Failure(_FAULT, "A fault", str(error))
+        return ErrorResponse(_FAULT, "A fault", str(error))
     if isinstance(error, DatabaseError) or _is_below(error, folder):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-        return Failure(_UNAVAILABLE, "The control room cannot do this now", str(error), _OF_ROOM, headers)
+        return ErrorResponse(_UNAVAILABLE, "The control room cannot do this now", str(error), _OF_ROOM, headers)
     status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), _WRONG)
     return failure_with(status, str(error))
 
 
-def failure_with(status: int, sentence: str) -> Failure:
-    """One with a status that is known."""
-    return Failure(status, "This did not work" if status < _FAULT else "A fault", sentence)
+def failure_with(status: int, sentence: str) -> ErrorResponse:
+    """Return the error response with a given HTTP status and sentence."""
+    return ErrorResponse(status, "This did not work" if status < _FAULT else "A fault", sentence)
 
 
 def _is_below(error: BranchlineError, folder: Path | None) -> bool:

@@ -1,6 +1,6 @@
-"""Live pages: server-sent events announce changes, and pages then reload their parts.
+"""Live pages: server-sent events announce changes of the control room, and pages in browsers then reload their parts.
 
-A page that is requested several times is rendered once per change.
+The server renders a page only once per change, and caches the page for all browsers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ from branchline.control.room import ControlRoom
 
 
 class Ticks:
-    """The version of the control room that viewers are told of: a new one once in LIVE_INTERVAL_S at most, and once in
-    LIVE_AGE_MAX_S at least. Pages change although nothing comes: a job that sends nothing any more is silent.
+    """The version number of pages.
+
+    Except after ``renew``, the version changes at most once per LIVE_INTERVAL_S. The version changes at least once per
+    LIVE_AGE_MAX_S, because the content of pages also changes with time.
     """
 
     def __init__(self, room: ControlRoom) -> None:
@@ -39,23 +41,23 @@ class Ticks:
         self.renew()
 
     def now(self) -> int:
-        """The version of this interval."""
+        """Return the current version of pages."""
         now_s = time.monotonic()
         if now_s - self._looked_s >= LIVE_INTERVAL_S:
             self.renew()
         return self._version
 
     def renew(self) -> None:
-        """A new interval begins: who has changed something sees it at once."""
+        """Update the version now, so that users see their own changes immediately."""
         self._looked_s = time.monotonic()
-        # Both numbers only grow: so does the sum, whenever one of them does.
+        # Both numbers only increase, so the sum changes whenever one number changes.
         self._version = self._room.version + int(self._looked_s / LIVE_AGE_MAX_S)
 
 
 async def events(request: Request) -> Response:
-    """The stream of a browser, which opens it again when it ends."""
+    """Return a stream of server-sent events. Browsers reconnect when the stream ends."""
     state = request.app.state
-    # One person must not take the places of all; whoever is alone has them.
+    # A single user may use all connections. In a shared control room, each user may use only a part of them.
     own_max = LIVE_VIEWERS_OF_PERSON_MAX if state.is_shared else LIVE_VIEWERS_MAX
     if state.viewers.total() >= LIVE_VIEWERS_MAX or state.viewers[request.state.person.name] >= own_max:
         return Response("Too many pages are open.\n", 503, {"Retry-After": "60"})
@@ -77,47 +79,50 @@ async def _changes(request: Request) -> AsyncIterator[str]:
             known_s += LIVE_INTERVAL_S
             if known_s >= LIVE_KNOWN_S:
                 known_s = 0.0
-                # They may have logged out, or been disabled, since.
+                # End the stream if the user has logged out or the account was disabled in the meantime.
                 if await request.state.login_again() is None:
                     return
             if ticks.now() != seen:
                 seen, quiet_s, known_s = ticks.now(), 0.0, 0.0
                 yield f"event: changed\ndata: {seen}\n\n"
             elif quiet_s > LIVE_HEARTBEAT_S:
-                # A proxy between them would close a silent stream.
+                # Send a comment, because a proxy may close an idle connection.
                 quiet_s = 0.0
                 yield ": nothing\n\n"
     finally:
         state.viewers[name] -= 1
-        # Names of those who have gone are not kept.
+        # Adding an empty Counter removes names with a count of 0.
         state.viewers += Counter()
 
 
-#: An address with its question, and who asks.
+#: Key of a cached page: path, query and user of the request.
 Key = tuple[str, str, Person]
 
 
 class SharedPages:
-    """The pages of the last version that viewers were told of. Used by the server's one loop."""
+    """A cache of rendered pages. Pages of outdated versions are rendered again.
+
+    Must only be used in the server's event loop.
+    """
 
     def __init__(self, ticks: Ticks) -> None:
         self._ticks = ticks
         self._drawn: dict[Key, tuple[int, asyncio.Future[str]]] = {}
-        # Jobs that report have other threads: pages never keep them waiting.
+        # Pages have a separate thread pool, so that they never delay job reports.
         self._threads = ThreadPoolExecutor(PAGES_AT_ONCE, "branchline-pages")
 
     async def page(self, key: Key, draw: Callable[[], str]) -> str:
-        """What ``draw`` gives, perhaps to an earlier request of this version, or raises."""
+        """Return the cached page for ``key``, or render the page with ``draw``. Raises the errors of ``draw``."""
         version = self._ticks.now()
         known = self._drawn.get(key)
-        # What failed may work now, although nothing was reported: the disk has room again.
+        # Failures are not cached, because their cause, such as a full disk, can disappear without a new version.
         if known is None or known[0] != version or _has_failed(known[1]):
             if len(self._drawn) >= PAGES_KEPT_MAX:
                 self._drawn.clear()
             drawing = asyncio.get_running_loop().run_in_executor(self._threads, draw)
             drawing.add_done_callback(_retrieve)
             known = self._drawn[key] = (version, drawing)
-        # Whoever goes away before it is drawn does not take it from the others.
+        # A client that disconnects must not cancel the rendering for other clients.
         return await asyncio.shield(known[1])
 
 
@@ -126,6 +131,6 @@ def _has_failed(drawing: asyncio.Future[str]) -> bool:
 
 
 def _retrieve(drawing: asyncio.Future[str]) -> None:
-    """An error that nobody waits for any more is no fault of the loop."""
+    """Retrieve a failed rendering's exception. asyncio logs unretrieved exceptions if all clients have disconnected."""
     if not drawing.cancelled():
         drawing.exception()

@@ -1,4 +1,4 @@
-"""The file that joins a shared control room to a provider of OpenID Connect."""
+"""The settings file that connects a shared control room to an OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from branchline.control.people import ROLES
 from branchline.control.registry.entries import checked_name
 from branchline.errors import OptionError
 
-#: A group that everybody is in whom the provider knows.
+#: Name that stands for a group with all users of the provider.
 EVERYBODY = "*"
 _HINT = "the guide of the control room has an example"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -22,12 +22,14 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True)
 class OpenIdSettings:
-    """A provider of OpenID Connect, and what its claims mean here.
+    """An OpenID Connect provider, and the mapping of its claims to roles and groups.
 
-    ``roles`` has the provider's groups by our roles, the most powerful first, and ``groups`` the provider's groups by
-    ours; without any of these the provider's groups are ours where they can be names. ``url`` is where browsers reach
-    the server, if that is another address than the one that it prints. Without a secret it is a public client;
-    ``secret_files`` are those that it was read from.
+    - ``roles``: the provider's groups that have each role of the control room.
+    - ``groups``: the provider's groups that belong to each group of the control room; if empty, all groups of the
+      provider with valid names are groups of the control room.
+    - ``client_secret``: empty if the server is a public client.
+    - ``url``: the server's URL for browsers, if different from the printed URL.
+    - ``secret_files``: the files from which the client secret was read.
     """
 
     issuer: str
@@ -44,45 +46,45 @@ class OpenIdSettings:
 
     @property
     def shown_name(self) -> str:
-        """What the provider is called on the page of the login."""
+        """The provider's name on the login page."""
         return self.label or (urlsplit(self.issuer).hostname or self.issuer)
 
     def role_of(self, groups: frozenset[str]) -> str | None:
-        """The most powerful role of somebody in these groups of the provider; None: they may not come in."""
+        """Return the most powerful role of a user in these groups of the provider; None for a user without a role."""
         known = groups | {EVERYBODY}
         return next((role for role in reversed(ROLES) if known & set(self.roles.get(role, ()))), None)
 
     @property
     def makes_administrators(self) -> bool:
-        """Whether somebody can be an administrator by their groups."""
+        """Whether members of a group of the provider are administrators."""
         return bool(self.roles.get(ROLES[-1]))
 
 
 def load_openid(path: Path) -> OpenIdSettings:
-    """The settings of a file in TOML. Raises OptionError, which says what is wrong in it."""
-    text = _text(path, "the settings of OpenID Connect")
+    """Load settings from a TOML file. Raises OptionError for invalid settings."""
+    text = _text(path, "the OpenID Connect settings file")
     try:
         fields = _Fields(path, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise OptionError(f"it is no TOML: {error}", path=str(path), hint=_HINT) from None
+        raise OptionError(f"it is not valid TOML: {error}", path=str(path), hint=_HINT) from None
     return fields.settings()
 
 
 class _Fields:
-    """The fields of the file, of which each is asked for once; what is left over is a mistake."""
+    """The fields of a settings file. Reading a field removes it, so the remaining fields are unknown and an error."""
 
     def __init__(self, path: Path, content: Mapping[str, object]) -> None:
         self._path = path
         self._left = dict(content)
 
     def settings(self) -> OpenIdSettings:
-        """All of them together."""
+        """Return the settings. Raises OptionError for an unknown, missing or invalid field."""
         issuer = self._address("issuer")
         roles = self._lists("roles")
         wrong = sorted(set(roles) - set(ROLES))
         if wrong or not any(roles.values()):
-            what = f"there is no role {wrong[0]!r:.80}" if wrong else "no group has a role: nobody could log in"
-            raise self._error(what, f"[roles] has groups of the provider by {', '.join(ROLES)}")
+            what = f"unknown role {wrong[0]!r:.80}" if wrong else "no group has a role, so no user could log in"
+            raise self._error(what, f"list groups of the provider in [roles] under {', '.join(ROLES)}")
         groups = self._lists("groups")
         for one in groups:
             checked_name("the name of a group", one)
@@ -100,7 +102,7 @@ class _Fields:
             url=self._address("url").rstrip("/") if "url" in self._left else "",
         )
         if self._left:
-            raise self._error(f"{min(self._left)!r:.80} is no setting of OpenID Connect")
+            raise self._error(f"unknown setting {min(self._left)!r:.80}")
         return found
 
     def _error(self, what: str, hint: str = _HINT) -> OptionError:
@@ -109,27 +111,27 @@ class _Fields:
     def _text(self, name: str, usual: str = "") -> str:
         value = self._left.pop(name, usual)
         if not isinstance(value, str) or not value or not value.isprintable():
-            raise self._error(f"{name} must be a text")
+            raise self._error(f"{name} must be a non-empty string")
         return value
 
     def _address(self, name: str) -> str:
-        """An address by https, or on the loopback."""
+        """Return a field whose value is an https URL, or an http URL of the loopback interface."""
         value = self._text(name)
         parts = urlsplit(value)
         is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
         if not is_safe or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
-            raise self._error(f"{name} must be an address like https://login.example.org, and not {value!r:.200}")
+            raise self._error(f"{name} must be a URL like https://login.example.org, got {value!r:.200}")
         return value
 
     def _texts(self, name: str, value: object) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self._error(f"{name} must be a list of texts")
+            raise self._error(f"{name} must be a list of strings")
         return tuple(value)
 
     def _lists(self, name: str) -> dict[str, tuple[str, ...]]:
         value = self._left.pop(name, {})
         if not isinstance(value, Mapping):
-            raise self._error(f"{name} must be a section of lists")
+            raise self._error(f"{name} must be a table of lists")
         return {key: self._texts(f"{name}.{key}", one) for key, one in value.items()}
 
     def _scopes(self) -> tuple[str, ...]:
@@ -141,13 +143,13 @@ class _Fields:
         return (self._path.parent / name,) if isinstance(name, str) else ()
 
     def _secret(self) -> str:
-        """The content of the file that is named; a secret does not stand among settings, which people show around."""
+        """Read the client secret from a separate file, because administrators may share the settings file."""
         if "client_secret_file" not in self._left:
             return ""
         path = self._path.parent / self._text("client_secret_file")
-        secret = _text(path, "the secret of OpenID Connect").strip()
+        secret = _text(path, "the OpenID Connect secret file").strip()
         if path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise OptionError("others can use the secret", path=str(path), hint=f"chmod 600 {path}")
+            raise OptionError("other users can access the secret", path=str(path), hint=f"run chmod 600 {path}")
         if not secret:
             raise OptionError("the secret is empty", path=str(path))
         return secret
@@ -158,9 +160,9 @@ def _text(path: Path, what: str) -> str:
         with path.open("rb") as file:
             content = file.read(OPENID_FILE_MAX_BYTES + 1)
         if len(content) > OPENID_FILE_MAX_BYTES:
-            raise OptionError(f"{what} have up to {OPENID_FILE_MAX_BYTES} bytes", path=str(path))
+            raise OptionError(f"{what} is longer than {OPENID_FILE_MAX_BYTES} bytes", path=str(path))
         return content.decode()
     except OSError as error:
         raise OptionError(f"{what} cannot be read: {error.strerror}", path=str(path)) from None
     except UnicodeDecodeError:
-        raise OptionError(f"{what} are no text in UTF-8", path=str(path)) from None
+        raise OptionError(f"{what} is not UTF-8 text", path=str(path)) from None

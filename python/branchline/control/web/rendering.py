@@ -1,4 +1,4 @@
-"""Pages from templates: every text is escaped and isolated, and numbers have their units."""
+"""Render pages from templates. All strings are escaped and isolated from the surrounding text direction."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ import jinja2
 from jinja2.ext import Extension
 from markupsafe import Markup
 
-from branchline.base.quantities import count, counted, duration, percent, rate, size
+from branchline.base.quantities import count, counted, duration, megabytes, percent, rate, size
 from branchline.base.texts import printable
+from branchline.control.trains.train import PLACES
 
-#: Elements that hold text alone, or drawings.
+#: Elements that cannot contain a ``bdi`` element.
 _TEXT_ONLY = ("title", "option", "textarea", "script", "style", "svg")
 _TOKEN = re.compile(r"\{\{-?(?P<value>.*?)-?\}\}|\{%.*?%\}|\{#.*?#\}|<(?P<end>/?)(?P<element>[a-zA-Z]\w*)|>", re.DOTALL)
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 
 
 def rendered(template: str, **values: object) -> str:
-    """The text of a page."""
+    """Render a template with the given values."""
     return _environment().get_template(template).render(values)
 
 
@@ -37,12 +38,14 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["places"] = PLACES
     environment.filters |= {
         "ago": _ago,
         "count": count,
         "counted": counted,
         "duration": duration,
         "isolated": _isolated,
+        "megabytes": megabytes,
         "moment": _moment,
         "path": lambda text: quote(text, safe=""),
         "share": lambda part: "" if part is None else percent(part, 1.0),
@@ -58,13 +61,13 @@ def _clean(value: object) -> object:
 
 
 class Isolation(Extension):
-    """Adds the filter ``isolated`` to every ``{{ ... }}`` in the text of a template, where an element may stand.
+    """Adds the filter ``isolated`` to every ``{{ ... }}`` in a template where HTML allows an element.
 
-    So letters that run from right to left do not reorder what stands beside a name.
+    Right-to-left letters in a name then do not reorder the text next to the name.
     """
 
     def preprocess(self, source: str, _name: str | None, _filename: str | None = None) -> str:
-        """Return the source of a template with it."""
+        """Return a template's source with the filters added."""
         is_in_tag = False
         inside: str | None = None
 
@@ -87,7 +90,7 @@ class Isolation(Extension):
 
 
 def _isolated(value: object) -> object:
-    """Return a text with letters that run from right to left as an element of HTML; other values as they are."""
+    """Wrap a string with right-to-left letters in a ``bdi`` element. Returns other values unchanged."""
     if type(value) is not str or value.isascii():
         return value
     if not any(unicodedata.bidirectional(one) in _RIGHT_TO_LEFT for one in value):
@@ -96,12 +99,12 @@ def _isolated(value: object) -> object:
 
 
 def _moment(text: str) -> str:
-    """A time as people read it, to the minute."""
+    """Format an ISO 8601 time as date and time, without seconds."""
     return f"{text[:10]} {text[11:16]}" if text else ""
 
 
 def _ago(text: str) -> str:
-    """How long ago a time was."""
+    """Format the time since an ISO 8601 time, such as ``5 min ago``."""
     try:
         seconds = (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
     except ValueError:

@@ -1,4 +1,4 @@
-"""Limits of requests: body size, time and memory, and how often a client may ask or try a password."""
+"""Limits on requests: body size, time to receive a body, memory of all bodies together, and request rates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from branchline.base.limits import (
 
 
 class BodyRoom:
-    """The memory of all bodies that are under way."""
+    """A limit on the total memory of all request bodies that are being received."""
 
     def __init__(self) -> None:
         self._held_bytes = 0
 
     @contextmanager
     def held(self, headers: Headers) -> Iterator[bool]:
-        """Holds the memory of a request's body; gives False if there is none left."""
+        """Reserve memory for the body of a request until exit. Yields False if not enough memory is left."""
         size_bytes = announced_bytes(headers)
         fits = self._held_bytes + size_bytes <= REQUESTS_MAX_BYTES
         if not fits:
@@ -43,14 +43,14 @@ class BodyRoom:
 
 
 def announced_bytes(headers: Headers) -> int:
-    """The size of a body as its head has it; one in pieces may have the largest."""
+    """Return the size of a body according to the request headers; the maximum size for a chunked body."""
     if "transfer-encoding" in headers:
         return REQUEST_MAX_BYTES
     return int(headers.get("content-length", "0"))
 
 
 def bounded(receive: Receive) -> Receive:
-    """The messages of a body, until it is too long or too slow: then HTTPException is raised where it is read."""
+    """Return a receive function that raises HTTPException if the body is too long or arrives too slowly."""
     end = asyncio.get_running_loop().time() + REQUEST_BODY_S
     received_bytes, is_whole = 0, False
 
@@ -62,10 +62,10 @@ def bounded(receive: Receive) -> Receive:
             async with asyncio.timeout_at(end):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, f"a request has to come within {REQUEST_BODY_S:.0f} s") from None
+            raise HTTPException(408, f"the request did not arrive within {REQUEST_BODY_S:.0f} s") from None
         received_bytes += len(message.get("body", b""))
         if received_bytes > REQUEST_MAX_BYTES:
-            raise HTTPException(413, f"a request has up to {REQUEST_MAX_BYTES} bytes")
+            raise HTTPException(413, f"the request is longer than {REQUEST_MAX_BYTES} bytes")
         is_whole = not message.get("more_body", False)
         return message
 
@@ -73,31 +73,31 @@ def bounded(receive: Receive) -> Receive:
 
 
 def plain_body(content: bytes, headers: Headers) -> bytes:
-    """The body decompressed, if it says so. Raises HTTPException: 413 if it is too long then, 400 if it is damaged."""
+    """Return a request body. Decompresses the body if the content encoding is gzip.
+
+    Raises HTTPException with status 413 for a body that is too long, 400 for a damaged body, and 415 for an unsupported
+    content encoding.
+    """
     encoding = headers.get("content-encoding", "identity").lower()
     if encoding == "identity":
         return content
     if encoding != "gzip":
-        raise HTTPException(415, "a body is plain or gzip")
-    return _unzipped(content)
-
-
-def _unzipped(content: bytes) -> bytes:
+        raise HTTPException(415, f"unsupported content encoding {encoding!r:.40}; use gzip or none")
     unzip = zlib.decompressobj(wbits=31)
     try:
         plain = unzip.decompress(content, REPORT_PLAIN_MAX_BYTES + 1)
     except zlib.error as error:
-        raise HTTPException(400, f"the body is no gzip: {error}") from None
+        raise HTTPException(400, f"the body is not valid gzip: {error}") from None
     if len(plain) > REPORT_PLAIN_MAX_BYTES:
-        raise HTTPException(413, f"a body has up to {REPORT_PLAIN_MAX_BYTES} bytes after decompression")
+        raise HTTPException(413, f"the decompressed body is longer than {REPORT_PLAIN_MAX_BYTES} bytes")
     if not unzip.eof:
-        raise HTTPException(400, "the body is cut short")
+        raise HTTPException(400, "the body is truncated")
     return plain
 
 
 @dataclass
-class Rates:
-    """At most ``count_max`` times in ``span_s`` for each name."""
+class RateLimit:
+    """Limits the number of events for each name to ``count_max`` per ``span_s``."""
 
     count_max: int
     span_s: float
@@ -106,23 +106,26 @@ class Rates:
     _began_s: float = 0.0
 
     def add(self, name: str) -> bool:
-        """Counts one; False if it is too much."""
+        """Count an event. Returns False if the event exceeds the limit."""
         self._renew()
         key = self._key(name)
         self._counts[key] = self._counts.get(key, 0) + 1
         return self._counts[key] <= self.count_max
 
     def is_over(self, name: str) -> bool:
-        """Whether the next one is too much."""
+        """Whether the next event would exceed the limit."""
         self._renew()
         return self._counts.get(self._key(name), 0) >= self.count_max
 
     def forget(self, name: str) -> None:
-        """Begins anew for a name."""
+        """Reset the count of a name."""
         self._counts.pop(name, None)
 
     def _key(self, name: str) -> str:
-        """Names may come from outside: when there are too many, those that are not known yet share one count."""
+        """Return the key under which a name is counted.
+
+        Names can come from requests. If there are too many names, further names share one count.
+        """
         return name if name in self._counts or len(self._counts) < LOGIN_PLACES_MAX else ""
 
     def _renew(self) -> None:

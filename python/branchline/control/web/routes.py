@@ -1,4 +1,4 @@
-"""Routes for programs: reports of jobs, and metrics for monitoring systems.
+"""Routes for programs: job reports, and metrics for monitoring systems.
 
 Metrics are served in the text format of Prometheus (version 0.0.4) or in OpenMetrics 1.0, with alert rules and a
 dashboard as files.
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from branchline.base.limits import REPORT_WAIT_S, RETRY_AFTER_S
-from branchline.control.metrics import COUNTER, Metric, MetricValue, metrics_of
+from branchline.control.metrics import COUNTER, Metric, metrics_of
 from branchline.control.room import ControlRoom
 from branchline.control.web.request_limits import plain_body
 from branchline.records.sending.message import ReportBatch
@@ -26,19 +26,24 @@ from branchline.records.sensors.job_measures import MEASURES_FIELD
 
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#: Alert rules for Prometheus, and a dashboard for Grafana.
+#: Files for monitoring systems, with media types: alert rules for Prometheus, and a dashboard for Grafana.
 MONITORING_FILES = {"alerts.yml": "application/yaml", "dashboard.json": "application/json"}
 
 
 async def take_report(request: Request) -> Response:
-    """Takes one batch of a job: ``{"taken": true}``, or false if it was taken before; and what the job is to obey."""
+    """Store a batch of job reports.
+
+    In the response, ``taken`` is true for a new batch, and false for a batch that was stored before. The response also
+    contains the measures that are in force for the job, if any.
+    """
     content = await request.body()
     turns: asyncio.Semaphore = request.app.state.report_turns
     try:
         async with asyncio.timeout(REPORT_WAIT_S):
             await turns.acquire()
     except TimeoutError:
-        return JSONResponse({"error": "too many jobs report at once"}, 429, {"Retry-After": str(RETRY_AFTER_S)})
+        error = {"error": "too many jobs are reporting at once"}
+        return JSONResponse(error, 429, {"Retry-After": str(RETRY_AFTER_S)})
     try:
         answer = await run_in_threadpool(_take, request, content)
     except ValueError as error:
@@ -54,7 +59,7 @@ def _take(request: Request, content: bytes) -> Mapping[str, object]:
     except RecursionError:
         raise ValueError("the batch is nested too deeply") from None
     if not isinstance(plain, dict):
-        raise ValueError("a batch is an object of JSON")
+        raise ValueError("the batch is not a JSON object")
     room: ControlRoom = request.app.state.room
     reporter = request.state.person.name if request.app.state.is_shared else ""
     batch = ReportBatch.from_dict(plain)
@@ -64,7 +69,7 @@ def _take(request: Request, content: bytes) -> Mapping[str, object]:
 
 
 def monitoring_routes() -> list[Route]:
-    """Their routes."""
+    """Return the routes for the metrics and for the files for monitoring systems."""
     return [
         Route("/metrics", _metrics),
         *(Route(f"/metrics/{name}", partial(_monitoring_file, name, kind)) for name, kind in MONITORING_FILES.items()),
@@ -84,12 +89,12 @@ async def _monitoring_file(name: str, kind: str, _: Request) -> Response:
 
 
 def openmetrics_text(metrics: Iterable[Metric]) -> str:
-    """As OpenMetrics."""
+    """Format metrics as OpenMetrics."""
     return "".join(f"{line}\n" for one in metrics for line in _metric_lines(one, is_open=True)) + "# EOF\n"
 
 
 def prometheus_text(metrics: Iterable[Metric]) -> str:
-    """As Prometheus' own format."""
+    """Format metrics in the Prometheus text format."""
     return "".join(f"{line}\n" for one in metrics for line in _metric_lines(one, is_open=False))
 
 
@@ -101,20 +106,13 @@ def _metric_lines(metric: Metric, *, is_open: bool) -> Iterator[str]:
         yield f"# UNIT {family} {metric.unit}"
     yield f"# HELP {family} {_escaped(metric.help)}"
     for one in metric.readings:
-        yield f"{sample}{_labels(one)} {_number(one.value)}"
-
-
-def _labels(reading: MetricValue) -> str:
-    if not reading.labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in reading.labels.items()) + "}"
+        labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in one.labels.items())
+        shown = f"{{{labels}}}" if labels else ""
+        value = str(int(one.value)) if one.value == int(one.value) else repr(float(one.value))
+        yield f"{sample}{shown} {value}"
 
 
 def _escaped(text: str) -> str:
-    # Names from outside may have halves of characters, which no text may have.
+    # Names from job reports may contain lone surrogates, which cannot be encoded.
     clean = text.encode(errors="replace").decode()
     return clean.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))

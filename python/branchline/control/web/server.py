@@ -1,7 +1,7 @@
-"""The server: uvicorn over the application, from the printed address to a graceful shutdown.
+"""Run the application in uvicorn until a graceful shutdown.
 
-Slow connections are closed and the log is rate-limited, since anybody who reaches the port could exhaust connections or
-fill a disk.
+Slow connections are closed and the log is rate-limited. Otherwise, anyone who can reach the port could use up all
+connections or fill the disk.
 """
 
 from __future__ import annotations
@@ -40,13 +40,17 @@ from branchline.control.web.server_settings import LOOPBACK_HOSTS, TOKEN_FILE, A
 from branchline.errors import OptionError
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - it is asked whether somebody listens there
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - only compared with the given host
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens: to be opened in a browser (with the token of who is alone), and for jobs (without).
-    ``token_file`` is None where everybody has tokens of their own. ``remarks`` say what it does not do.
+    """The URLs of a server.
+
+    - ``for_browser``: URL for browsers; contains the token in a single-user control room.
+    - ``for_jobs``: URL for job reports, without a token.
+    - ``token_file``: file with the token; None in a shared control room, where users have tokens of their own.
+    - ``remarks``: sentences about disabled features.
     """
 
     for_browser: str
@@ -57,11 +61,15 @@ class Address:
 
 @dataclass(frozen=True)
 class Sharing:
-    """How others reach a shared control room: by a ``certificate`` with its ``key`` (PEM), or through a proxy that does
-    TLS and is reached at ``public_url``. On the loopback neither is needed, to try it. Wagons are tried on files below
-    ``data``. People whom the provider ``openid`` knows need no account that was made for them.
-    Sources of wagons are fetched from the hosts ``git``. Trains here are within ``train_limits``, and others run as the
-    users that ``submit_as`` becomes.
+    """Settings of a shared control room.
+
+    - ``certificate``, ``key``: PEM files for TLS. Not needed with a proxy or on the loopback interface.
+    - ``public_url``: URL of the TLS proxy through which browsers connect; empty without a proxy.
+    - ``data``: folders whose files user code can read.
+    - ``openid``: OpenID Connect provider, whose users get accounts automatically.
+    - ``git``: hosts from which wagon sources can be fetched.
+    - ``train_limits``: limits of trains on this machine.
+    - ``submit_as``: how trains are submitted to batch systems as the Unix user of the train's owner.
     """
 
     certificate: Path | None = None
@@ -74,24 +82,24 @@ class Sharing:
     submit_as: SubmitAs | None = None
 
     def check(self, host: str) -> None:
-        """Raises OptionError where passwords would go over a network as they are."""
+        """Raise OptionError for incomplete settings, or if passwords would be sent unencrypted over a network."""
         if (self.certificate is None) != (self.key is None):
-            raise OptionError("a certificate and its key are needed together")
+            raise OptionError("--certificate and --key must be given together")
         url = urlsplit(self.public_url)
         if self.public_url and (url.scheme != "https" or not url.hostname or url.path not in ("", "/")):
-            what = f"{self.public_url!r:.200} is not how browsers reach a shared control room"
+            what = f"{self.public_url!r:.200} is not the public URL of a shared control room"
             raise OptionError(what, hint="write it like https://control.example.org")
         if not self.is_secure and host not in _LOOPBACK:
             what = f"{host} can be reached by others, and passwords would not be encrypted"
-            raise OptionError(what, hint="give --certificate and --key, or --behind-proxy URL of a proxy that has them")
+            raise OptionError(what, hint="give --certificate and --key, or --behind-proxy with the URL of a TLS proxy")
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers reach it by https."""
+        """Whether browsers connect over https."""
         return self.certificate is not None or bool(self.public_url)
 
     def hosts(self, host: str) -> tuple[str, ...]:
-        """The names by which browsers may call it."""
+        """Return the host names that are accepted in the Host header of requests."""
         own = (urlsplit(self.public_url).hostname or "",) if self.public_url else (host, socket.getfqdn().lower())
         return tuple(dict.fromkeys([*LOOPBACK_HOSTS, *(one for one in own if one)]))
 
@@ -105,22 +113,27 @@ def serve(
     sharing: Sharing | None = None,
     retention: Retention | None = None,
 ) -> None:
-    """Serves a control room until SIGTERM or Ctrl-C: for oneself, or with ``sharing`` for all who have an account.
-    ``ready`` is called once it listens; port 0 is any free one.
+    """Serve a control room until SIGTERM or Ctrl-C.
 
-    Raises OptionError for an address or a retention that cannot be used, or for data that are not apart from the
-    directory, DatabaseError for a directory that cannot be used.
+    Without ``sharing``, the control room has a single user; with ``sharing``, users have accounts. ``ready`` is called
+    when the server listens. Port 0 selects any free port. Raises OptionError for an invalid address or retention, or if
+    data folders overlap with the control room's directory. Raises DatabaseError if the directory cannot be used.
     """
     if sharing is not None:
         sharing.check(host)
     elif host not in _LOOPBACK:
-        what = f"{host} can be reached by others, and without accounts they cannot be told apart"
-        raise OptionError(what, hint="serve it with --shared, or on 127.0.0.1, and forward the port by ssh")
+        what = f"{host} can be reached by others, and this control room has no accounts"
+        raise OptionError(what, hint="add --shared, or listen on 127.0.0.1 and forward the port with ssh")
     running = CodeRunning() if sharing is None else _code_running(folder, sharing)
     git = GitSources(None if sharing is None else sharing.git)
     with closing(_listening(host, port)) as listener, closing(ControlRoom(folder, running, retention, git)) as room:
         base = _base(host, listener.getsockname()[1], sharing)
-        settings, address = _alone(folder, base) if sharing is None else _shared(room, base, host, sharing, running)
+        if sharing is None:
+            token = _token(folder / TOKEN_FILE)
+            settings = ServerSettings(OwnToken(token, Person(_own_name(), ADMINISTRATOR)))
+            address = Address(f"{base}/?token={token}", base, folder / TOKEN_FILE)
+        else:
+            settings, address = _shared(room, base, host, sharing, running)
         ending = asyncio.Event()
         app = create_app(room, settings, ending)
         room.trials.start()
@@ -128,13 +141,13 @@ def serve(
         room.trains.start(None if address.token_file is None else ReportTo(base, address.token_file.absolute()))
         room.plans.start()
         config = _config(app, sharing)
-        # Configuring sets the handlers of this log anew, and keeps its filters.
+        # Use a filter, because uvicorn's configuration replaces the logger's handlers but keeps its filters.
         logging.getLogger("uvicorn.error").addFilter(BoundedLines())
         asyncio.run(_Server(config, lambda: ready(address), ending).serve([listener]))
 
 
 def _code_running(folder: Path, sharing: Sharing) -> CodeRunning:
-    """For code of others. Raises OptionError if it could read the directory, or a key of the server."""
+    """Return the rules for user code. Raises OptionError if such code could read the server's directory or secrets."""
     secret = [folder, *([sharing.key] if sharing.key else [])]
     secret += list(sharing.openid.secret_files) if sharing.openid else []
     return CodeRunning.of_shared_server(sharing.data, secret, sharing.train_limits, sharing.submit_as)
@@ -145,15 +158,9 @@ def _base(host: str, port: int, sharing: Sharing | None) -> str:
         return sharing.public_url.rstrip("/")
     scheme = "https" if sharing is not None and sharing.is_secure else "http"
     if host in _EVERYWHERE:
-        # Every address of the machine, of which none is a name for browsers.
+        # Browsers cannot connect to the wildcard address, so use the host name.
         host = socket.getfqdn().lower()
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def _alone(folder: Path, base: str) -> tuple[ServerSettings, Address]:
-    token = _token(folder / TOKEN_FILE)
-    keys = OwnToken(token, Person(_own_name(), ADMINISTRATOR))
-    return ServerSettings(keys), Address(f"{base}/?token={token}", base, folder / TOKEN_FILE)
 
 
 def _shared(
@@ -164,7 +171,7 @@ def _shared(
         one.role == ADMINISTRATOR and not one.is_disabled for one in room.accounts.accounts()
     ):
         hint = f"branchline people add NAME --role administrator {room.folder}"
-        raise OptionError("nobody has an account here who could let others in", hint=hint)
+        raise OptionError("this control room has no administrator", hint=hint)
     settings = ServerSettings(
         AccountKeys(room.accounts), sharing.hosts(host), sharing.is_secure, base=base, openid=sharing.openid
     )
@@ -181,7 +188,7 @@ def _config(app: ASGIApp, sharing: Sharing | None) -> uvicorn.Config:
         log_level="warning",
         access_log=False,
         server_header=False,
-        # The address of a browser comes from the proxy, which is on this machine.
+        # A proxy on this machine sends the browser's IP address in a header.
         proxy_headers=is_behind_proxy,
         forwarded_allow_ips="127.0.0.1,::1" if is_behind_proxy else "",
         ssl_certfile=sharing.certificate if sharing else None,
@@ -193,7 +200,7 @@ def _config(app: ASGIApp, sharing: Sharing | None) -> uvicorn.Config:
 
 
 class TimedConnection(H11Protocol):
-    """A connection that is closed if the head of a request takes too long: uvicorn would wait for it for ever."""
+    """A connection that is closed if request headers do not arrive in time. uvicorn has no such timeout."""
 
     _late: asyncio.TimerHandle | None = None
 
@@ -214,7 +221,7 @@ class TimedConnection(H11Protocol):
         self._forget()
 
     def _watch(self) -> None:
-        # There is none before the first request, whatever uvicorn declares.
+        # uvicorn's type annotation excludes None, but cycle is None before the first request.
         if self.cycle is not None and not self.cycle.response_complete:  # type: ignore[redundant-expr]
             self._forget()
         elif self._late is None and not self.transport.is_closing():
@@ -227,7 +234,7 @@ class TimedConnection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it listens, and to its streams when it ends."""
+    """A uvicorn server that calls ``ready`` when it listens, and ends all event streams before the shutdown."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: asyncio.Event) -> None:
         super().__init__(config)
@@ -243,13 +250,13 @@ class _Server(uvicorn.Server):
         self._ending.set()
         await super().shutdown(sockets)
 
-    def handle_exit(self, sig: int, frame: object) -> None:  # noqa: ARG002 - as uvicorn calls it
-        # The signal is how the server is ended, and no error of it: uvicorn would raise it again afterwards.
+    def handle_exit(self, sig: int, frame: object) -> None:  # noqa: ARG002 - signature from uvicorn
+        # Do not record the signal, because uvicorn would raise a recorded signal again after the shutdown.
         self.should_exit = True
 
 
 class BoundedLines(logging.Filter):
-    """Lets through LOG_LINES_MAX messages in LOG_SPAN_S, and says of those before it how many it has left out."""
+    """Limits the log to LOG_LINES_MAX messages per LOG_SPAN_S. The next message says how many messages were dropped."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -260,7 +267,7 @@ class BoundedLines(logging.Filter):
         self._turn = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a message is written."""
+        """Return whether to write a message."""
         with self._turn:
             if self._now_s() - self._began_s > LOG_SPAN_S:
                 self._began_s, self._count = self._now_s(), 0
@@ -270,7 +277,7 @@ class BoundedLines(logging.Filter):
                 return False
             left_out, self._left_out = self._left_out, 0
         if left_out:
-            record.msg, record.args = f"{record.getMessage()} ({left_out} messages before it were left out)", ()
+            record.msg, record.args = f"{record.getMessage()} ({left_out} earlier messages were dropped)", ()
         return True
 
 
@@ -280,15 +287,16 @@ def _listening(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        what = f"{host} port {port} cannot be listened on: {reason}"
-        raise OptionError(what, hint="choose another port with --port; 0 is any free one") from error
-    # Head and body of an answer are two packets: without this the second one waits 40 ms for the first to be confirmed.
+        what = f"cannot listen on {host} port {port}: {reason}"
+        raise OptionError(what, hint="choose another port with --port; 0 is any free port") from error
+    # Disable Nagle's algorithm: headers and body of a response are two packets, and the body would wait 40 ms for the
+    # acknowledgement of the headers.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _token(path: Path) -> str:
-    """The token of the directory, which is made once: open pages and jobs know it after a new start, too."""
+    """Return the token from a file. Creates the file if missing. The token remains valid after a server restart."""
     try:
         token = path.read_text(encoding="ascii").strip()
         if len(token) >= 32:
@@ -302,7 +310,7 @@ def _token(path: Path) -> str:
 
 
 def _own_name() -> str:
-    """The name of the user, as owners of wagons may be named."""
+    """Return the user's name. Replaces characters that are not allowed in the names of owners."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

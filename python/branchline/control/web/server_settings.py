@@ -1,6 +1,6 @@
-"""Settings of a served control room, and how its requests are authenticated.
+"""Settings of a served control room, and the authentication of requests.
 
-A single user has one token; a shared control room has sessions and tokens of accounts.
+A single-user control room has one token. In a shared control room, accounts have sessions and tokens.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ from branchline.control.accounts import Accounts, Login
 from branchline.control.people import Person
 from branchline.control.web.openid_settings import OpenIdSettings
 
-#: The cookie that a browser keeps; the port follows.
+#: Prefix of the session cookie's name, to which the port is appended.
 COOKIE = "branchline"
-#: In the directory of a control room: the token of who serves it alone. Jobs of the same user read it.
-TOKEN_FILE = "token"  # noqa: S105 - a name of a file
+#: Name of the file with a single user's token, in the control room's directory. Jobs of the same user read this file.
+TOKEN_FILE = "token"  # noqa: S105 - a file name
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """``keys`` tell who asks. ``hosts`` are the names by which browsers may call the server: any other name in a
-    request is that of a page elsewhere, which has its address point here. ``is_secure``: browsers reach it by https.
-    ``base`` is the address that is printed, and ``openid`` a provider that people may log in by.
+    """Settings of a served control room.
+
+    - ``keys``: authenticates requests.
+    - ``hosts``: accepted host names; requests with other host names are rejected to prevent DNS rebinding.
+    - ``is_secure``: whether browsers connect over https.
+    - ``base``: the server's printed URL.
+    - ``openid``: the OpenID Connect provider for logins; None if there is no provider.
     """
 
     keys: OwnToken | AccountKeys
@@ -37,49 +41,49 @@ class ServerSettings:
 
     @property
     def is_shared(self) -> bool:
-        """Whether there are accounts, which log in."""
+        """Whether users have accounts and log in."""
         return isinstance(self.keys, AccountKeys)
 
 
 class Keys(Protocol):
-    """Whose a secret is; None for one that is not known, or is no longer."""
+    """Finds the login that belongs to a secret."""
 
     async def of_bearer(self, secret: str) -> Login | None:
-        """Of the header that scripts and jobs send."""
+        """Return the login for a bearer token; None if the token is unknown or expired."""
         ...
 
     async def of_cookie(self, secret: str) -> Login | None:
-        """Of a browser."""
+        """Return the login for the value of the session cookie; None if the value is unknown or expired."""
         ...
 
 
 @dataclass(frozen=True)
 class OwnToken:
-    """One token opens everything, for one person."""
+    """The token of a single-user control room, which has all rights."""
 
     token: str
     person: Person
 
     async def of_bearer(self, secret: str) -> Login | None:
-        """The person, if it is the token."""
+        """Return the single user's login; None for a wrong token."""
         is_token = hmac.compare_digest(secret.encode(errors="replace"), self.token.encode())
         return Login(self.person) if is_token else None
 
     async def of_cookie(self, secret: str) -> Login | None:
-        """The same."""
+        """Return the single user's login; None for a wrong token. The cookie's value is the token."""
         return await self.of_bearer(secret)
 
 
 @dataclass(frozen=True)
 class AccountKeys:
-    """Sessions and tokens of a shared control room."""
+    """The sessions and tokens of accounts in a shared control room."""
 
     accounts: Accounts
 
     async def of_bearer(self, secret: str) -> Login | None:
-        """Whose token it is."""
+        """Return the login for an account's token; None if the token is unknown or expired."""
         return await run_in_threadpool(self.accounts.of_token, secret)
 
     async def of_cookie(self, secret: str) -> Login | None:
-        """Whose session it is."""
+        """Return the login for an account's session; None if the session is unknown or expired."""
         return await run_in_threadpool(self.accounts.of_session, secret) if secret else None

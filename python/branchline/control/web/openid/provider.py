@@ -1,4 +1,4 @@
-"""An OpenID Connect provider: discovery, the code flow with PKCE, and the account that follows from its claims."""
+"""An OpenID Connect provider: discovery, the authorization code flow with PKCE, and the mapping of claims to users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from branchline.control.accounts import Outsider
 from branchline.control.registry.entries import checked_name
 from branchline.control.web.openid.tokens import (
     Claims,
-    Expected,
+    ExpectedClaims,
     ProviderError,
     PublicKey,
     RejectedError,
@@ -46,7 +46,7 @@ _DISCOVERY = "/.well-known/openid-configuration"
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where a provider does what (OpenID Connect Discovery 1.0, section 3)."""
+    """The metadata of an OpenID Connect provider (OpenID Connect Discovery 1.0, section 3)."""
 
     authorization: str
     token: str
@@ -57,10 +57,10 @@ class Endpoints:
 
     @classmethod
     def of(cls, content: Claims, issuer: str) -> Endpoints:
-        """Those that a document of the discovery names. Raises ProviderError for a wrong one."""
+        """Parse a discovery document. Raises ProviderError for an invalid document."""
         if content.get("issuer") != issuer:
-            what = f"the provider calls itself {content.get('issuer')!r:.200}, and not {issuer}"
-            raise ProviderError(what, hint="write the issuer in the settings as the provider does, to the last slash")
+            what = f"the issuer of the provider is {content.get('issuer')!r:.200}, expected {issuer}"
+            raise ProviderError(what, hint="copy the issuer exactly to the settings, including a final slash")
         methods = content.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         return cls(
             authorization=_address(content, "authorization_endpoint", issuer),
@@ -73,17 +73,23 @@ class Endpoints:
 
 
 def _address(content: Claims, name: str, issuer: str) -> str:
-    """An address in the discovery: by https, unless the issuer itself is not."""
+    """Return a URL from the discovery document.
+
+    Raises ProviderError unless the scheme is https or the issuer's scheme.
+    """
     found = content.get(name)
     allowed = ("https", urlsplit(issuer).scheme)
     if not isinstance(found, str) or urlsplit(found).scheme not in allowed or not urlsplit(found).hostname:
-        raise ProviderError(f"the provider's {name} is no address by https: {found!r:.200}")
+        raise ProviderError(f"the provider's {name} is not an https URL: {found!r:.200}")
     return found
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One log-in on its way: what only this server and one browser know of it."""
+    """The state of a login in progress, which only this server and one browser know.
+
+    ``wanted`` is the path of the page to show after the login.
+    """
 
     state: str
     nonce: str
@@ -92,16 +98,17 @@ class Flow:
 
     @property
     def challenge(self) -> str:
-        """The verifier as it is told at first (RFC 7636, section 4.2)."""
+        """The PKCE challenge for the verifier (RFC 7636, section 4.2)."""
         digest = hashlib.sha256(self.verifier.encode()).digest()
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 @dataclass
 class Provider:
-    """A provider as the settings name it. What it says of itself is kept for an hour.
+    """An OpenID Connect provider. The provider's metadata and keys are cached for an hour.
 
-    All methods raise ProviderError where it is silent, cannot be reached, or answers otherwise than it must.
+    All methods that send requests raise ProviderError if the provider cannot be reached, does not respond in time, or
+    sends an invalid response.
     """
 
     settings: OpenIdSettings
@@ -115,7 +122,7 @@ class Provider:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def login_address(self, flow: Flow) -> str:
-        """Where a browser is sent to log in."""
+        """Return the provider's URL to which the browser is redirected for the login."""
         address = (await self.endpoints()).authorization
         query = {
             "response_type": "code",
@@ -130,24 +137,28 @@ class Provider:
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
     async def person(self, flow: Flow, code: str) -> Outsider:
-        """Who has logged in. Raises RejectedError also, for a code that is not good and for somebody without a role."""
+        """Return the user who has logged in at the provider.
+
+        Also raises RejectedError if the code is invalid or the user has no role.
+        """
         endpoints = await self.endpoints()
         answer = await self._exchange(endpoints, flow, code)
         token = answer.get("id_token")
         if not isinstance(token, str):
-            raise ProviderError("the provider sent no ID token", hint="is this client one of OpenID Connect there?")
-        expected = Expected(self.settings.issuer, self.settings.client_id, flow.nonce)
+            hint = "register this server as an OpenID Connect client at the provider"
+            raise ProviderError("the provider sent no ID token", hint=hint)
+        expected = ExpectedClaims(self.settings.issuer, self.settings.client_id, flow.nonce)
         claims = claims_of(token, await self._keys_for(endpoints, key_id(token)), expected)
         return outsider(await self._with_userinfo(endpoints, claims, answer), self.settings)
 
     async def close(self) -> None:
-        """Ends its connections."""
+        """Close the connections to the provider."""
         if self._client is not None:
             await self._client.aclose()
             self._client = None
 
     async def endpoints(self) -> Endpoints:
-        """Where it does what, as it said within the last hour."""
+        """Return the provider's metadata, at most an hour old."""
         async with self._lock:
             if self._endpoints is None or self.now_s() - self._endpoints_s > OPENID_DISCOVERY_S:
                 address = self.settings.issuer.rstrip("/") + _DISCOVERY
@@ -156,7 +167,10 @@ class Provider:
             return self._endpoints
 
     async def _keys_for(self, endpoints: Endpoints, kid: str | None) -> list[PublicKey]:
-        """The keys that may have signed. They are fetched again for one that is not known: providers change them."""
+        """Return the keys that match a key ID.
+
+        Fetches the keys again for an unknown ID, because providers rotate keys.
+        """
         async with self._lock:
             is_late = self.now_s() - self._keys_s > OPENID_KEYS_AGAIN_S
             is_old = self.now_s() - self._keys_s > OPENID_DISCOVERY_S
@@ -166,7 +180,7 @@ class Provider:
             return may_have_signed(self._keys, kid)
 
     async def _exchange(self, endpoints: Endpoints, flow: Flow, code: str) -> Claims:
-        """The tokens for a code (OpenID Connect Core 1.0, section 3.1.3)."""
+        """Exchange a code for tokens (OpenID Connect Core 1.0, section 3.1.3)."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -176,7 +190,7 @@ class Provider:
         headers = {}
         name, secret = self.settings.client_id, self.settings.client_secret
         if secret and "client_secret_basic" in endpoints.token_auth_methods:
-            # RFC 6749, section 2.3.1: both are encoded as in a form first.
+            # RFC 6749, section 2.3.1: form-encode name and secret before the Basic authentication.
             pair = f"{quote_plus(name)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
@@ -184,20 +198,23 @@ class Provider:
         return await self._asked("POST", endpoints.token, form, headers)
 
     async def _with_userinfo(self, endpoints: Endpoints, claims: Claims, answer: Claims) -> Claims:
-        """The claims, and those that the provider keeps at another address, if the groups are not here."""
+        """Return the claims of an ID token.
+
+        If groups or name are missing, add the claims from the userinfo endpoint.
+        """
         access = answer.get("access_token")
         has_all = groups_at(claims, self.settings.groups_claim) is not None and self.settings.name_claim in claims
         if has_all or not endpoints.userinfo or not isinstance(access, str):
             return claims
         more = await self._asked("GET", endpoints.userinfo, headers={"Authorization": f"Bearer {access}"})
         if subject_of(more) != subject_of(claims):
-            raise ProviderError("the provider tells of another person than has logged in")
+            raise ProviderError("the userinfo of the provider is about another user")
         return {**more, **{name: value for name, value in claims.items() if value is not None}}
 
     async def _asked(
         self, method: str, url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
     ) -> Claims:
-        """The JSON object of an answer, whole within one deadline."""
+        """Send a request and return the JSON object in the response. The timeout covers the whole exchange."""
         place = urlsplit(url).hostname
         try:
             async with asyncio.timeout(OPENID_WAIT_S):
@@ -220,7 +237,8 @@ class Provider:
         self, method: str, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
     ) -> tuple[int, bytes]:
         if self._client is None:
-            # The certificates of the system, as an administrator expects. Redirects would take secrets elsewhere.
+            # The client uses the system's CA certificates. It does not follow redirects, which could send secrets to
+            # other servers.
             self._client = httpx.AsyncClient(verify=ssl.create_default_context(), timeout=OPENID_WAIT_S)
         async with AsyncExitStack() as stack:
             request = self._client.stream(method, url, data=form, headers={"Accept": "application/json", **headers})
@@ -229,7 +247,7 @@ class Provider:
             async for piece in answer.aiter_bytes():
                 content += piece
                 if len(content) > OPENID_ANSWER_MAX_BYTES:
-                    raise httpx.DecodingError(f"the answer has more than {OPENID_ANSWER_MAX_BYTES} bytes")
+                    raise httpx.DecodingError(f"the response is longer than {OPENID_ANSWER_MAX_BYTES} bytes")
             return answer.status_code, bytes(content)
 
 
@@ -242,43 +260,43 @@ def _object(content: bytes) -> dict[str, object] | None:
 
 
 def _explain_refusal(error: str, description: object) -> None:
-    """Raises what the refusal of a code means: a fault of the settings, or a code that was used or is old."""
+    """Raise RejectedError for an error response about an invalid or expired code, else ProviderError."""
     more = f": {description:.200}" if isinstance(description, str) and description.isprintable() else ""
     if error == "invalid_grant":
-        raise RejectedError(f"the provider did not take the code of this log-in{more}", hint="log in again", retry=True)
-    hint = "look at client_id, its secret, and the address of return that the provider knows"
-    raise ProviderError(f"the provider refuses this server: {error[:64]!r}{more}", hint=hint)
+        raise RejectedError(f"the provider rejected the code of this login{more}", hint="log in again", retry=True)
+    hint = "check client_id, its secret, and the redirect URL that is registered at the provider"
+    raise ProviderError(f"the provider rejects this server: {error[:64]!r}{more}", hint=hint)
 
 
 def outsider(claims: Claims, settings: OpenIdSettings) -> Outsider:
-    """A person with the role and the groups that follow from the provider's. Raises RejectedError without a role."""
+    """Return a user with the role and groups that follow from the claims.
+
+    Raises RejectedError for a user without role.
+    """
     theirs = groups_at(claims, settings.groups_claim) or frozenset()
     name = name_from(claims.get(settings.name_claim), claims.get("email"))
     role = settings.role_of(theirs)
     if role is None:
-        what = f"you are known to {settings.shown_name} as {name}, and in no group that may use this control room"
-        raise RejectedError(what, hint="ask its administrator")
-    return Outsider(settings.issuer, subject_of(claims), name, role, _local_groups(theirs, settings))
+        what = f"you are logged in to {settings.shown_name} as {name}, but in no group that may use this control room"
+        raise RejectedError(what, hint="ask the administrator of the control room")
+    if settings.groups:
+        groups = [ours for ours, theirs_of in settings.groups.items() if theirs & set(theirs_of)]
+    else:
+        groups = [own for one in theirs if (own := _group_name(one)) is not None]
+    kept = tuple(sorted(set(groups))[:GROUPS_OF_PERSON_MAX])
+    return Outsider(settings.issuer, subject_of(claims), name, role, kept)
 
 
 def name_from(*claimed: object) -> str:
-    """A name as accounts have it: of ``lise.meitner@example.org`` it is ``lise_meitner``."""
+    """Return a valid account name from the first usable claim: ``lise_meitner`` for ``lise.meitner@example.org``."""
     for one in claimed:
         if isinstance(one, str) and (kept := re.sub(r"[^A-Za-z0-9_-]+", "_", one.partition("@")[0][:200]).strip("_")):
             return (kept if kept[0].isalpha() else f"u{kept}")[:60]
     return "somebody"
 
 
-def _local_groups(theirs: frozenset[str], settings: OpenIdSettings) -> tuple[str, ...]:
-    if settings.groups:
-        found = [ours for ours, theirs_of in settings.groups.items() if theirs & set(theirs_of)]
-    else:
-        found = [name for one in theirs if (name := _group_name(one)) is not None]
-    return tuple(sorted(set(found))[:GROUPS_OF_PERSON_MAX])
-
-
 def _group_name(group: str) -> str | None:
-    """A group of the provider as one of ours; Keycloak writes ``/alice``. None for a text that is no name."""
+    """Return a group's name without the leading slash that Keycloak adds; None for an invalid name."""
     try:
         return checked_name("the name of a group", group.removeprefix("/"))
     except OptionError:

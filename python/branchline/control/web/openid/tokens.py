@@ -1,4 +1,4 @@
-"""ID tokens: the signed claims of a provider (OpenID Connect Core 1.0, sections 2 and 3.1.3.7), and login errors."""
+"""Validate ID tokens (OpenID Connect Core 1.0, sections 2 and 3.1.3.7). Also defines the errors of logins."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
 from branchline.base.limits import OPENID_CLOCKS_S, OPENID_GROUPS_MAX, OPENID_KEYS_MAX
 from branchline.errors import BranchlineError
 
-#: Only those of key pairs: with a shared secret, whoever knows the secret could sign.
+#: Accepted signature algorithms. Excludes HMAC algorithms: everyone who knows the shared secret could sign a token.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 SUBJECT_CHARACTERS_MAX = 255
-# A year that no clock will show.
+# Upper limit for times in tokens, in seconds since 1970.
 _MOMENT_MAX_S = 1e12
 _KINDS = ("RSA", "EC", "OKP")
 Claims = Mapping[str, object]
@@ -25,16 +25,16 @@ PublicKey = RSAKey | ECKey | OKPKey
 
 
 class ProviderError(BranchlineError):
-    """The provider cannot be reached, or does not answer as OpenID Connect says: nobody can log in by it now."""
+    """Logins are not possible, because the provider cannot be reached or violates OpenID Connect."""
 
 
 class RejectedError(BranchlineError):
-    """A log-in was not begun here, took too long, or was refused by the provider."""
+    """A login was not started on this server, took too long, or was rejected by the provider."""
 
 
 @dataclass(frozen=True)
-class Expected:
-    """Whom a token must be from, for whom, and in answer to which log-in."""
+class ExpectedClaims:
+    """Required values of a token's claims: issuer, audience, and the nonce of the login."""
 
     issuer: str
     client_id: str
@@ -42,7 +42,7 @@ class Expected:
 
 
 def public_keys(content: Claims) -> list[PublicKey]:
-    """The keys for signatures in a set of keys (RFC 7517, section 5), without those of kinds that are not known."""
+    """Return the signature keys from a JWK set (RFC 7517, section 5). Ignores unsupported keys."""
     found: list[PublicKey] = []
     listed = content.get("keys")
     for one in listed[:OPENID_KEYS_MAX] if isinstance(listed, list) else []:
@@ -58,23 +58,26 @@ def public_keys(content: Claims) -> list[PublicKey]:
 
 
 def key_id(token: str) -> str | None:
-    """Which key a token says it is signed with. Raises ProviderError for what is no token."""
+    """Return the key ID from a token's header; None if the header has none.
+
+    Raises ProviderError for an invalid token.
+    """
     try:
         found = jws.extract_compact(token.encode()).headers().get("kid")
     except (JoseError, ValueError) as error:
-        raise ProviderError(f"the provider sent no ID token that can be read: {_why(error)}") from None
+        raise ProviderError(f"the provider sent an invalid ID token: {_why(error)}") from None
     return found if isinstance(found, str) else None
 
 
 def may_have_signed(keys: Sequence[PublicKey], kid: str | None) -> list[PublicKey]:
-    """The keys that a token with this key ID can be signed with: any, if it has none."""
+    """Return the keys that match a token's key ID; all keys if the token has no key ID."""
     return [one for one in keys if kid is None or one.kid == kid]
 
 
-def claims_of(token: str, keys: Sequence[PublicKey], expected: Expected, now_s: float | None = None) -> Claims:
-    """What a token says, once its signature and all else was checked. ``now_s``: seconds since 1970.
+def claims_of(token: str, keys: Sequence[PublicKey], expected: ExpectedClaims, now_s: float | None = None) -> Claims:
+    """Validate a token and return its claims. ``now_s`` is the time in seconds since 1970.
 
-    Raises ProviderError for a token that the provider should not have sent, RejectedError for one of another log-in.
+    Raises ProviderError for an invalid token, and RejectedError for the token of another login.
     """
     claims = _signed(token, keys)
     _check(claims, expected, time.time() if now_s is None else now_s)
@@ -82,18 +85,18 @@ def claims_of(token: str, keys: Sequence[PublicKey], expected: Expected, now_s: 
 
 
 def _signed(token: str, keys: Sequence[PublicKey]) -> Claims:
-    why = "none of the provider's keys fits"
+    why = "none of the provider's keys matches"
     for key in keys:
         try:
             return jwt.decode(token, key, algorithms=ALGORITHMS).claims
         except (JoseError, ValueError, TypeError) as error:
             why = _why(error)
-    raise ProviderError(f"the signature of the provider's ID token is not good: {why}")
+    raise ProviderError(f"the signature of the provider's ID token is invalid: {why}")
 
 
-def _check(claims: Claims, expected: Expected, now_s: float) -> None:
+def _check(claims: Claims, expected: ExpectedClaims, now_s: float) -> None:
     if claims.get("iss") != expected.issuer:
-        raise ProviderError(f"the ID token is of {claims.get('iss')!r:.200}, and not of {expected.issuer}")
+        raise ProviderError(f"the issuer of the ID token is {claims.get('iss')!r:.200}, expected {expected.issuer}")
     audience = claims.get("aud")
     for_whom = audience if isinstance(audience, list) else [audience]
     party = claims.get("azp", expected.client_id if len(for_whom) == 1 else None)
@@ -101,35 +104,36 @@ def _check(claims: Claims, expected: Expected, now_s: float) -> None:
         raise ProviderError("the ID token is for another application")
     ends_s, began_s = _moment(claims, "exp"), _moment(claims, "iat")
     if ends_s < now_s - OPENID_CLOCKS_S or began_s > now_s + OPENID_CLOCKS_S:
-        what = f"the ID token is not good now: the clocks differ by {abs(now_s - began_s):.0f} s"
-        raise ProviderError(what, hint="set the clock of the server")
+        what = "the ID token has expired or is not valid yet"
+        away = f"its issue time differs from the server's clock by {abs(now_s - began_s):.0f} s"
+        raise ProviderError(f"{what}: {away}", hint="check the clock of the server")
     nonce = claims.get("nonce")
     if not isinstance(nonce, str) or not hmac.compare_digest(nonce.encode(), expected.nonce.encode()):
-        raise RejectedError("the ID token belongs to another log-in", hint="log in again", retry=True)
+        raise RejectedError("the ID token belongs to another login", hint="log in again", retry=True)
     subject_of(claims)
 
 
 def _moment(claims: Claims, name: str) -> float:
     found = claims.get(name)
-    # Nothing is greater or less than what is no number, and whole ones may be too large for a float.
+    # The chained comparison also rejects NaN, and integers that are too large for a float.
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < _MOMENT_MAX_S:
-        raise ProviderError(f"the ID token has no {name}")
+        raise ProviderError(f"the ID token has no valid {name}")
     return float(found)
 
 
 def subject_of(claims: Claims) -> str:
-    """The identifier of a person, which never changes at a provider. Raises ProviderError if there is none."""
+    """Return the subject: the user's permanent ID at the provider. Raises ProviderError if the claim is missing."""
     found = claims.get("sub")
     if not isinstance(found, str) or not 0 < len(found) <= SUBJECT_CHARACTERS_MAX:
-        raise ProviderError("the provider does not say who it is: there is no sub")
+        raise ProviderError("the claims of the provider have no valid sub")
     return found
 
 
 def groups_at(claims: Claims, name: str) -> frozenset[str] | None:
-    """The groups in a claim; None if there is no such claim. It is called ``name``, or lies there by dots, as
-    ``realm_access.roles`` does. Providers write a list, one text, or an object with the groups as keys.
+    """Return the groups in a claim; None if the claim is missing.
 
-    Raises ProviderError where the provider says that it has left them out.
+    ``name`` is the claim's name, or a path such as ``realm_access.roles``. The claim's value may be a list, a string,
+    or an object with the groups as keys. Raises ProviderError if the provider has omitted the groups.
     """
     found: object = claims.get(name)
     if found is None:
@@ -139,12 +143,12 @@ def groups_at(claims: Claims, name: str) -> frozenset[str] | None:
     if found is None:
         left_out = claims.get("_claim_names")
         if isinstance(left_out, Mapping) and name in left_out:
-            what = "the provider has left out the groups, since they are too many"
-            raise ProviderError(what, hint="have it send those that are assigned to this application")
+            what = "the provider has omitted the groups because there are too many"
+            raise ProviderError(what, hint="configure it to send only the groups of this application")
         return None
     texts = [found] if isinstance(found, str) else found if isinstance(found, list | Mapping) else []
     if len(texts) > OPENID_GROUPS_MAX:
-        raise ProviderError(f"the provider says more than {OPENID_GROUPS_MAX} groups of one person")
+        raise ProviderError(f"the provider sent more than {OPENID_GROUPS_MAX} groups of a user")
     return frozenset(one for one in texts if isinstance(one, str))
 
 

@@ -1,1 +1,1 @@
-"""Pages: each is a function from a request to a template and its values, which scripts get as JSON."""
+"""Pages. Each page function takes a request and returns a template with values, which scripts get as JSON."""

@@ -1,4 +1,4 @@
-"""What is wrong, with its evidence."""
+"""The page of findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from branchline.control.web.pages.page import Ask, Page
 
 
 def findings(ask: Ask) -> Page:
-    """What was found last in a period; of longer ones in the last month."""
+    """The latest findings of a period. Periods longer than a month show the findings of a month."""
     shown = ask.room.findings.last(ask.period if ask.period in DAYS else "month")
     troubles = [one for one in troubles_of(ask.room) if one.why] if ask.person.is_operator else []
     words = {"estimate": estimate, "command": ask.command}
@@ -20,7 +20,7 @@ def findings(ask: Ask) -> Page:
 
 
 def estimate(finding: Finding) -> str:
-    """The estimate of a finding, with its interval where it was not measured outright."""
+    """Format a finding's estimate, with the confidence interval if the estimate has one."""
     one = finding.estimate
     write = _WRITTEN.get(finding.unit, _share)
     text = f"{write(one.value)} {_AFTER.get(finding.unit, finding.unit)}"

@@ -1,6 +1,6 @@
-"""Pages of jobs: the list, one job, its files, and its report.
+"""Pages of jobs: the job list, one job, a job's files, and a job's report.
 
-The report is rendered from the record that the job sent.
+The report is rendered from the record that the job has sent.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from branchline.base.limits import FILES_PAGE_MAX, JOBS_PAGE_MAX
+from branchline.base.quantities import MB
 from branchline.control.reports.jobs import ORDERS, SILENT, FilesPage, JobDetails, JobQuery, JobRow
 from branchline.control.reports.periods import FAR, NEAR
 from branchline.control.room import ControlRoom
 from branchline.control.web.pages.page import Ask, Page
 from branchline.control.web.pages.trains import STRANGER_POLICY
-from branchline.control.web.pictures import Line, line_picture
+from branchline.control.web.pictures import TimeSeries, line_picture
 from branchline.errors import OptionError
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.report.job_summary import summary
@@ -33,7 +34,7 @@ STATES = (RUNNING, SILENT, FINISHED, PARTIAL, FAILED)
 
 @dataclass(frozen=True)
 class JobsListed:
-    """Some of the jobs that a query found, ``total`` in all."""
+    """A page of the jobs that match a query. ``total`` is the total number of matching jobs."""
 
     query: JobQuery
     rows: list[JobRow]
@@ -41,8 +42,8 @@ class JobsListed:
 
 
 @dataclass(frozen=True)
-class JobFiles:
-    """Some of the files that a job has read, from the one with the number ``first`` on."""
+class JobFilesPage:
+    """A page of the files that a job has read, starting at index ``first``."""
 
     job: str
     first: int
@@ -51,7 +52,7 @@ class JobFiles:
 
 
 def jobs(ask: Ask) -> Page:
-    """The list: searched, filtered, ordered, in pages."""
+    """The job list, with search, filters, sort order and paging."""
     names = ("search", "status", "user", "site", "element", "distance", "wagon", "host", "since", "until")
     given = {name: ask.text(name) for name in names}
     query = JobQuery(
@@ -83,11 +84,11 @@ def jobs(ask: Ask) -> Page:
 
 
 def job(ask: Ask) -> Page:
-    """One job: how it stands, its profile, what it read, what its wagons cost."""
+    """One job, with its status, progress over time, reads, and the costs of its wagons."""
     found = _job(ask.room, ask.path("job"))
     pictures = [
         line_picture("events/s", [_rates(found, "events")]),
-        line_picture("MB/s read", [_rates(found, "bytes_read", 1e6)]),
+        line_picture("MB/s read", [_rates(found, "bytes_read", MB)]),
     ]
     return Page(
         "job.html",
@@ -97,8 +98,8 @@ def job(ask: Ask) -> Page:
     )
 
 
-def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
-    """The rate between each two points of the profile, as steps from the start of the job."""
+def _rates(found: JobDetails, name: str, unit: float = 1.0) -> TimeSeries:
+    """Return the rate between successive points of a job's progress, as a step line."""
     whole: list[TimePoint] = found.record.timeline if found.record is not None else []
     timeline = [TimePoint(0.0), *(whole or found.points)]
     steps: list[tuple[float, float]] = []
@@ -106,20 +107,20 @@ def _rates(found: JobDetails, name: str, unit: float = 1.0) -> Line:
         if after.t_s > before.t_s:
             rate = max(0.0, (getattr(after, name) - getattr(before, name)) / (after.t_s - before.t_s)) / unit
             steps += [(before.t_s, rate), (after.t_s, rate)]
-    return Line("", [steps])
+    return TimeSeries("", [steps])
 
 
 def job_files(ask: Ask) -> Page:
-    """The files that a job has read, in pages."""
+    """The files that a job has read, with paging."""
     found = _job(ask.room, ask.path("job"))
     first, count = ask.number("first"), min(ask.number("count", ROWS), FILES_PAGE_MAX)
     files = ask.room.files(found.row.identity.job, first, count)
-    listed = JobFiles(found.row.identity.job, first, count, files)
+    listed = JobFilesPage(found.row.identity.job, first, count, files)
     return Page("job_files.html", f"Files of {found.row.identity.name or 'a job'}", listed)
 
 
 async def job_report(request: Request) -> Response:
-    """The page, without the pictures of results: they are with the job."""
+    """Return a job's report. The report has no plots of results, because the control room only has the job's record."""
     ask = Ask(request)
     html = await run_in_threadpool(_report_html, ask.room, ask.path("job"))
     return HTMLResponse(html, headers={"Content-Security-Policy": STRANGER_POLICY})
@@ -128,7 +129,7 @@ async def job_report(request: Request) -> Response:
 def _report_html(room: ControlRoom, job: str) -> str:
     found = _job(room, job)
     if found.record is None:
-        raise HTTPException(404, "The job has not ended: its report comes with its end.")
+        raise HTTPException(404, "the job has not ended yet; its report will be available then")
     results = [replace(one, picture=None) for one in found.record.results]
     record = replace(found.record, files=room.files(job).files, results=results)
     return page_html(record, Path(), advise_job(record))
@@ -137,5 +138,5 @@ def _report_html(room: ControlRoom, job: str) -> str:
 def _job(room: ControlRoom, job: str) -> JobDetails:
     found = room.job(job)
     if found is None:
-        raise HTTPException(404, "No job with this name has reported.")
+        raise HTTPException(404, "no job with this name has reported")
     return found

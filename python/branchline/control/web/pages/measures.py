@@ -1,4 +1,4 @@
-"""Measures: those in force and earlier ones, the form for a new one, and what each has changed."""
+"""Pages of measures: the list, the form for a new measure, and one measure with its effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from branchline.base.limits import MEASURE_HOURS, MEASURE_HOURS_MAX
 from branchline.control.measures import IN_FORCE, Effect, Measure
-from branchline.control.reports.readings import Reads
+from branchline.control.reports.readings import ReadTotals
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.web.pages.page import Ask, Page
 from branchline.records.diagnosis.remedies import ACTIONS, SEND_AGAIN
@@ -19,7 +19,7 @@ ROWS = 50
 
 @dataclass(frozen=True)
 class MeasureRow:
-    """A measure and how it stands."""
+    """A measure with its state and its description (``what``)."""
 
     measure: Measure
     state: str
@@ -28,7 +28,7 @@ class MeasureRow:
 
 @dataclass(frozen=True)
 class MeasuresListed:
-    """Some of the measures, the newest first, ``total`` in all."""
+    """A page of the list of measures, newest first. ``total`` is the total number of measures."""
 
     measures: list[MeasureRow]
     total: int
@@ -37,7 +37,7 @@ class MeasuresListed:
 
 @dataclass(frozen=True)
 class MeasureShown:
-    """A measure, how it stands, and what was read before it and since; None for one that changes no reading."""
+    """A measure with its state, its description, and its effect. ``effect`` is None if the measure affects no reads."""
 
     measure: Measure
     state: str
@@ -46,16 +46,16 @@ class MeasureShown:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """A row of the table of a measure: reads from somewhere, in some time."""
+class ReadsRow:
+    """A row in the table of a measure's effect: reads from some storage elements (``where``) in a period (``when``)."""
 
     where: str
     when: str
-    reads: Reads
+    reads: ReadTotals
 
 
 def measures(ask: Ask) -> Page:
-    """What is in force, what has ended, and the form to switch one on; the address may fill it in."""
+    """The list of measures, and the form for a new measure, with initial values from the query string."""
     first = ask.number("first")
     found, total = ask.room.measures.measures(first, ROWS)
     now = datetime.now(UTC)
@@ -72,7 +72,7 @@ def measures(ask: Ask) -> Page:
 
 
 def measure(ask: Ask) -> Page:
-    """One measure, and whether it helped."""
+    """One measure and its effect."""
     number = ask.path_number("number")
     try:
         found = ask.room.measures.measure(number)
@@ -81,18 +81,17 @@ def measure(ask: Ask) -> Page:
     state = found.state(datetime.now(UTC))
     effect = None if found.order.kind == SEND_AGAIN else ask.room.measures.effect(found)
     shown = MeasureShown(found, state, found.order.what, effect)
+    rows: list[ReadsRow] = []
+    if effect is not None:
+        element, before, since = found.order.storage_element, "day before", "since it began"
+        rows = [
+            ReadsRow(element, before, effect.before.meant),
+            ReadsRow(element, since, effect.since.meant),
+            ReadsRow("all others", before, effect.before.others),
+            ReadsRow("all others", since, effect.since.others),
+        ]
     extra = {
-        "rows": [] if effect is None else _rows(found.order.storage_element, effect),
+        "rows": rows,
         "may_undo": ask.person.is_operator and state == IN_FORCE,
     }
     return Page("measure.html", f"Measure {number}", shown, extra)
-
-
-def _rows(element: str, effect: Effect) -> list[Compared]:
-    before, since = "day before", "since it began"
-    return [
-        Compared(element, before, effect.before.meant),
-        Compared(element, since, effect.since.meant),
-        Compared("all others", before, effect.before.others),
-        Compared("all others", since, effect.since.others),
-    ]

@@ -1,4 +1,4 @@
-"""What a page is: a template with values, for people as HTML and for scripts as JSON."""
+"""The base of all pages: a template with values, rendered as HTML for browsers, and the values as JSON for scripts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from branchline.control.reports.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.control.web.server_settings import TOKEN_FILE
 
-#: Periods that pages offer, in days; 0 is all that is known.
+#: Names of the periods that users can choose on pages, with their lengths in days. 0 means unbounded.
 PERIODS = {"day": 1, "week": 7, "month": 30, "year": 365, "all": 0}
 
 
 @dataclass(frozen=True)
 class Page:
-    """``values`` is a dataclass: the template gets it as ``page``, scripts get it as JSON. ``extra`` is for the
-    template alone.
+    """A template with its values.
+
+    ``values`` is a dataclass that the template gets as ``page`` and scripts get as JSON. ``extra`` has additional
+    values for the template.
     """
 
     template: str
@@ -32,7 +34,7 @@ class Page:
 
 
 class Ask:
-    """A request of a page: who asks, of which room, and the values in its address."""
+    """A request for a page: the user, the control room, and the parameters in the URL."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -40,41 +42,41 @@ class Ask:
         self.person: Person = request.state.person
 
     def path(self, name: str) -> str:
-        """A part of the path."""
+        """Return a parameter from the path."""
         return str(self.request.path_params[name])
 
     def text(self, name: str, default: str = "") -> str:
-        """A value after the question mark."""
+        """Return a parameter from the query string."""
         return self.request.query_params.get(name, default)
 
     def number(self, name: str, default: int = 0) -> int:
-        """A number after the question mark. Raises HTTPException for anything else."""
+        """Return a non-negative integer from the query string. Raises HTTPException for any other value."""
         text = self.text(name)
         if not text:
             return default
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise HTTPException(400, f"{name} is no number")
+            raise HTTPException(400, f"{name} must be a number, got {text!r:.40}")
         return int(text)
 
     def path_number(self, name: str) -> int:
-        """A number in the path. Raises HTTPException: there is nothing under anything else."""
+        """Return a non-negative integer from the path. Raises HTTPException (404) for any other value."""
         text = self.path(name)
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise HTTPException(404, f"There is nothing with the number {text!r:.40}.")
+            raise HTTPException(404, f"nothing has the number {text!r:.40}")
         return int(text)
 
     @property
     def address(self) -> str:
-        """Where this server is for who asks."""
+        """URL of this server, as in the request."""
         return str(self.request.base_url).rstrip("/")
 
     @property
     def token_file(self) -> str:
-        """The file with the token of who is alone, for a shell; empty where everybody has tokens of their own."""
+        """Path of the file with a single user's token, quoted for a shell; empty in a shared control room."""
         return "" if self.request.app.state.is_shared else shlex.quote(str(self.room.folder / TOKEN_FILE))
 
     def command(self, page: str) -> str:
-        """The command that shows the values of a page of this server in a terminal."""
+        """Return a shell command that prints a page's values as JSON."""
         path, mark, query = page.partition("?")
         token = f"$(cat {self.token_file})" if self.token_file else "$TOKEN"
         url = shlex.quote(f"{self.address}{path}.json{mark}{query}")
@@ -82,19 +84,19 @@ class Ask:
 
     @property
     def period(self) -> str:
-        """The period that the page is about, a week unless the address says another one."""
+        """The period's name in the query string; a week by default. Raises HTTPException for an unknown period."""
         name = self.text("period", "week")
         if name not in PERIODS:
-            raise HTTPException(400, f"periods are {', '.join(PERIODS)}")
+            raise HTTPException(400, f"unknown period {name!r:.40}; choose one of {', '.join(PERIODS)}")
         return name
 
     def since(self) -> Period:
-        """The period up to now."""
+        """Return the period in the query string as a time range that ends now."""
         days = PERIODS[self.period]
         if not days:
             return Period()
         return Period(since=(datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="seconds"))
 
 
-#: A page as a function.
+#: Type of a page function.
 Make = Callable[[Ask], Page]

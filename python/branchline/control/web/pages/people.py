@@ -1,4 +1,4 @@
-"""Who one is, and who else may use the control room."""
+"""Pages for the user's own account and for all accounts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from branchline.control.web.pages.page import Ask, Page
 
 @dataclass(frozen=True)
 class MeShown:
-    """Somebody, and their tokens. ``is_shared`` says whether there are accounts, and ``account`` is theirs."""
+    """The user, with account and tokens if the control room is shared (``is_shared``)."""
 
     person: Person
     is_shared: bool = False
@@ -28,7 +28,7 @@ class PeopleShown:
 
 
 def me(ask: Ask) -> Page:
-    """Oneself."""
+    """The user's own account and tokens."""
     is_shared: bool = ask.request.app.state.is_shared
     accounts = ask.room.accounts
     shown = MeShown(ask.person)
@@ -44,6 +44,6 @@ def people(ask: Ask) -> Page:
 
 
 def check_administrator(person: Person) -> None:
-    """Raises RefusedError for anybody else."""
+    """Raise RefusedError if the person is not an administrator."""
     if person.role != ADMINISTRATOR:
         raise RefusedError(f"{person.name} may not manage people", hint="ask an administrator")

@@ -1,4 +1,4 @@
-"""Plans: the list, one plan with what waits for its train, and the form for a new one."""
+"""Pages of plans: the list, one plan with the wagons that wait for its next train, and the form for a new plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from branchline.control.plans.plan import DAYS
 from branchline.control.plans.plan_store import KeptPlan, PlanRun
-from branchline.control.plans.waiting import Waiting
+from branchline.control.plans.waiting import WaitingWagons
 from branchline.control.registry.revisions import PLAN, Change
 from branchline.control.room_errors import NoSuchEntryError
 from branchline.control.web.pages.page import Ask, Page
@@ -19,8 +19,14 @@ ROWS = 20
 
 @dataclass(frozen=True)
 class PlanRow:
-    """A plan, when it makes its trains in words, and how many wagons wait. ``trouble`` is why it could make none when
-    it was looked at last, ``last`` what came of it the last time.
+    """A plan in the list of plans.
+
+    - ``when``: description of when the plan orders trains.
+    - ``waits``: number of waiting wagons.
+    - ``full``: the reason why the next train is full; empty if the train is not full.
+    - ``missing``: alternatives that would make the train full.
+    - ``trouble``: error of the last check of the plan; empty on success.
+    - ``last``: the latest outcome; or None.
     """
 
     kept: KeptPlan
@@ -34,7 +40,7 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class PlansListed:
-    """Some of the plans, by address, ``total`` in all."""
+    """A page of the list of plans, sorted by address. ``total`` is the total number of plans."""
 
     plans: list[PlanRow]
     total: int
@@ -43,11 +49,11 @@ class PlansListed:
 
 @dataclass(frozen=True)
 class PlanShown:
-    """A plan, what waits for its next train, what came of it, and its last changes."""
+    """A plan with the wagons that wait for its next train, its latest outcomes (``runs``), and its latest changes."""
 
     kept: KeptPlan
     when: str
-    waiting: Waiting
+    waiting: WaitingWagons
     trouble: str = ""
     runs: list[PlanRun] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
@@ -55,7 +61,7 @@ class PlanShown:
 
 @dataclass(frozen=True)
 class NewPlan:
-    """Datasets and groups of wagons to choose from."""
+    """The datasets and groups of wagons that users can choose in the form for a new plan."""
 
     datasets: list[str]
     groups: list[str]
@@ -76,7 +82,7 @@ def plans(ask: Ask) -> Page:
 
 
 def plan(ask: Ask) -> Page:
-    """One plan, with forms to change it."""
+    """One plan, with the forms to change it."""
     address = f"{ask.path('owner')}/{ask.path('name')}"
     try:
         kept = ask.room.plans.plan(address)

@@ -1,4 +1,4 @@
-"""Pages of trains: the list, one train, the form for a new one, comparisons of runs, and result files."""
+"""Pages of trains: the list, one train, the form for a new train, comparisons of runs, and result files."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from branchline.records.sensors.status import TrainStatus
 from branchline.trains.out_folder.state import job_of
 
 ROWS = 50
-#: Types that a browser shows; everything else is downloaded.
+#: Suffixes of the result files that browsers may show, with their media types. Browsers must download other files.
 PICTURE_TYPES = {"svg": "image/svg+xml", "png": "image/png"}
 _SHOWN = {**PICTURE_TYPES, "html": "text/html; charset=utf-8", "json": "application/json", "txt": "text/plain"}
-#: What code of users wrote is shown as by a stranger: no script, no cookie, nothing from elsewhere.
+#: Content security policy for result files, which user code wrote: no scripts, cookies or external content.
 STRANGER_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True)
 class TrainsListed:
-    """Some of the trains, ``total`` in all."""
+    """A page of the list of trains. ``total`` is the total number of trains."""
 
     trains: list[Train]
     total: int
@@ -44,8 +44,9 @@ class TrainsListed:
 
 @dataclass(frozen=True)
 class TrainShown:
-    """A train: its state, how its run stands, the files of its results, and failures by cause. ``job`` is the address
-    of the job that reported it, empty if none did.
+    """A train, with the status and the record of its run, its result files, and its failures by cause.
+
+    ``job`` is the ID of the job that reported the train; empty if the train was never reported.
     """
 
     train: Train
@@ -60,7 +61,7 @@ class TrainShown:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A wagon that is enabled on a dataset, and whether it may ride: how its trial ended."""
+    """A wagon that is enabled on a dataset, with the result of its trial. ``may_ride`` is whether the wagon passed."""
 
     wagon: str
     state: str = ""
@@ -72,8 +73,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class NewTrain:
-    """Datasets to choose from, and the wagons that are enabled on the chosen one. ``like`` is an order to begin with:
-    that of an earlier train.
+    """The choices in the form for a new train: all datasets, and the wagons that are enabled on the chosen dataset.
+
+    ``like`` is the order of an earlier train, from which the form gets its initial values; None for an empty form.
     """
 
     datasets: list[str]
@@ -83,14 +85,14 @@ class NewTrain:
 
 
 def trains(ask: Ask) -> Page:
-    """The list of trains, the newest first."""
+    """The list of trains, newest first."""
     first = ask.number("first")
     found, total = ask.room.trains.trains(first, ROWS)
     return Page("trains.html", "Trains", TrainsListed(found, total, first))
 
 
 def train(ask: Ask) -> Page:
-    """One train, followed live, with its results."""
+    """One train with its status and results."""
     number = ask.path_number("number")
     found = _train(ask, number)
     results = ask.room.trains.results(found)
@@ -117,12 +119,15 @@ def train(ask: Ask) -> Page:
 
 
 def new_train(ask: Ask) -> Page:
-    """The form for a new train over a dataset; with a ``like`` it is filled in as an earlier train."""
+    """The form for a new train over a dataset.
+
+    The query parameter ``like`` is the number of a train from which the form gets its initial values.
+    """
     datasets = [one.address for one in ask.room.registry.datasets()]
     like = _train(ask, ask.number("like")).order if ask.number("like") else None
     dataset = ask.text("dataset") or (like.dataset if like else datasets[0] if len(datasets) == 1 else "")
     if dataset and dataset not in datasets:
-        raise HTTPException(404, f"there is no dataset {dataset!r:.160}")
+        raise HTTPException(404, f"unknown dataset {dataset!r:.160}")
     pairs = sorted(one for one in ask.room.registry.grid().enabled if one[1] == dataset)
     trials = ask.room.trials.last(pairs)
     candidates = []
@@ -156,8 +161,10 @@ def _train(ask: Ask, number: int) -> Train:
 
 @dataclass(frozen=True)
 class TrainsCompared:
-    """A train and the one that it is compared with. ``choices`` are earlier ones of the same wagons and dataset;
-    ``other`` is 0 if there is none to compare with.
+    """The comparison of a train with another train.
+
+    ``other`` is the number of the other train; or 0. ``choices`` are earlier trains with the same wagons
+    and dataset.
     """
 
     number: int
@@ -167,7 +174,10 @@ class TrainsCompared:
 
 
 def compare(ask: Ask) -> Page:
-    """Compares with the train ``with``, or with the last one before it of the same wagons and dataset."""
+    """The comparison of a train with the train in the query parameter ``with``.
+
+    The default is the last earlier train with the same wagons and dataset.
+    """
     number = ask.path_number("number")
     train = _train(ask, number)
     choices = [one.number for one in ask.room.trains.earlier(train)]
@@ -182,7 +192,7 @@ def compare(ask: Ask) -> Page:
     drawn = [one for one in parts if one.state != SAME and one.bins is not None and one.bins.first]
     pictures = [bins_picture(one.name, one.bins) for one in drawn[:COMPARED_PICTURES_MAX] if one.bins is not None]
     extra = {"pictures": pictures, "left_out": len(drawn) - len(pictures)}
-    return Page("train_comparison.html", f"Train {number} beside an earlier run", shown, extra)
+    return Page("train_comparison.html", f"Train {number} compared with an earlier run", shown, extra)
 
 
 def _record(ask: Ask, train: Train) -> JobRecord:
@@ -193,7 +203,7 @@ def _record(ask: Ask, train: Train) -> JobRecord:
 
 
 async def train_bundle(request: Request) -> Response:
-    """The train for other machines, as an archive."""
+    """Return a ZIP archive for running a train on other machines."""
     ask = Ask(request)
     return await run_in_threadpool(_bundle_response, ask.room, ask.path_number("number"))
 
@@ -207,7 +217,7 @@ def _bundle_response(room: ControlRoom, number: int) -> Response:
 
 
 async def train_file(request: Request) -> Response:
-    """One file of a train: only what its record lists, whatever else lies there."""
+    """Return a result file of a train. Serves only files that the train's record lists."""
     ask = Ask(request)
     return await run_in_threadpool(_file_response, ask.room, ask.path_number("number"), ask.path("path"))
 
@@ -216,7 +226,7 @@ def _file_response(room: ControlRoom, number: int, name: str) -> Response:
     out = room.trains.results(room.trains.train(number))
     path = result_file(out, job_of(out), name)
     if path is None:
-        raise HTTPException(404, "The train has no such file.")
+        raise HTTPException(404, "the train has no such file")
     kind = _SHOWN.get(path.suffix.removeprefix("."))
     headers = {"Content-Security-Policy": STRANGER_POLICY}
     if kind is None:

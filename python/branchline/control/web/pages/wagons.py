@@ -1,4 +1,4 @@
-"""Pages of wagons and datasets: the grid, entries and their changes, and trials with their profiles."""
+"""Pages of wagons and datasets: the grid, single entries, changes, and trials with their profiles."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from branchline.control.trials.trials import Trial
 from branchline.control.web.pages.page import Ask, Page
 from branchline.errors import WagonError
 
-#: What is kept as it was after each change, and how many changes can be chosen from.
+#: Kinds of entries whose versions can be compared.
 KEPT = (WAGON, DATASET, PLAN)
+#: Maximum number of latest changes from which users can choose two versions to compare.
 MOMENTS_MAX = 200
 
 
 @dataclass(frozen=True)
-class Cell:
-    """Whether a wagon is enabled on a dataset, its last trial there, and whether who looks may change that."""
+class GridCell:
+    """A wagon on a dataset: whether it is enabled, its last trial, and whether the user may change the wagon."""
 
     wagon: str
     dataset: str
@@ -41,39 +42,43 @@ class Cell:
 
 @dataclass(frozen=True)
 class GridShown:
-    """Wagons by datasets; ``cells`` has a list for each wagon, in the order of the datasets."""
+    """The table of wagons and datasets. ``cells`` has a list for each wagon, in the order of ``datasets``."""
 
     wagons: list[WagonEntry]
     datasets: list[DatasetEntry]
-    cells: list[list[Cell]]
+    cells: list[list[GridCell]]
     groups: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class WagonShown:
-    """A wagon whole, its source, its last changes, and where it runs: a cell for each dataset."""
+    """A wagon with its source, its latest changes, and a grid cell for each dataset."""
 
     wagon: WholeWagon
     text: str
     changes: list[Change]
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[GridCell] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class DatasetShown:
-    """A dataset, its last changes, and what runs on it: a cell for each wagon, and the last trial of all in a train."""
+    """A dataset with its latest changes and a grid cell for each wagon.
+
+    ``in_train`` is the last trial of a train with all wagons that passed on the dataset.
+    """
 
     dataset: DatasetEntry
     revision: int
     changes: list[Change]
-    cells: list[Cell] = field(default_factory=list)
+    cells: list[GridCell] = field(default_factory=list)
     in_train: Trial | None = None
 
 
 @dataclass(frozen=True)
 class TrialShown:
-    """A trial, with its warnings and why it failed; and the last one of a train of all wagons that passed on the same
-    dataset.
+    """A trial with its warnings and the reasons for its failure.
+
+    ``in_train`` is the last trial of a train with all wagons that passed on the same dataset.
     """
 
     trial: Trial
@@ -84,14 +89,17 @@ class TrialShown:
 
 @dataclass(frozen=True)
 class ChangesShown:
-    """The last changes, the newest first."""
+    """The latest changes, newest first."""
 
     changes: list[Change]
 
 
 @dataclass(frozen=True)
 class MomentsShown:
-    """A wagon, a dataset or a plan after two of its ``changes``, whose numbers are ``first`` and ``second``."""
+    """The differences between two versions of a wagon, a dataset or a plan.
+
+    ``first`` and ``second`` are the numbers of the changes that created these versions.
+    """
 
     subject: str
     address: str
@@ -103,7 +111,7 @@ class MomentsShown:
 
 @dataclass(frozen=True)
 class Compared:
-    """Two wagons side by side."""
+    """The differences between two wagons."""
 
     first: str
     second: str
@@ -111,7 +119,7 @@ class Compared:
 
 
 def grid(ask: Ask) -> Page:
-    """What runs on what."""
+    """The grid: the table of wagons and datasets."""
     found = ask.room.registry.grid(ask.text("group"))
     cells = _cells(ask, found)
     groups = sorted({one.group for one in ask.room.registry.wagons() if one.group})
@@ -119,22 +127,22 @@ def grid(ask: Ask) -> Page:
     return Page("grid.html", "Wagons and datasets", shown, {"group": ask.text("group")})
 
 
-def _cells(ask: Ask, found: Grid) -> list[list[Cell]]:
-    """For each wagon its cell for each dataset."""
+def _cells(ask: Ask, found: Grid) -> list[list[GridCell]]:
+    """Return a list of grid cells for each wagon, with one cell per dataset."""
     pairs = {(wagon.address, dataset.address) for wagon in found.wagons for dataset in found.datasets}
     trials = ask.room.trials.states(found.enabled & pairs)
 
-    def cell(wagon: WagonEntry, dataset: DatasetEntry) -> Cell:
+    def cell(wagon: WagonEntry, dataset: DatasetEntry) -> GridCell:
         pair = (wagon.address, dataset.address)
         trial, may_change = trials.get(pair), ask.person.owns(wagon.owner)
         number, state = (trial.number, trial.state) if trial else (0, "")
-        return Cell(*pair, pair in found.enabled, number, state, may_change)
+        return GridCell(*pair, pair in found.enabled, number, state, may_change)
 
     return [[cell(wagon, one) for one in found.datasets] for wagon in found.wagons]
 
 
 def wagon(ask: Ask) -> Page:
-    """One wagon, with a form to change it."""
+    """One wagon, with the form to change it."""
     address = f"{ask.path('owner')}/{ask.path('name')}"
     try:
         found = ask.room.registry.wagon(address)
@@ -148,13 +156,13 @@ def wagon(ask: Ask) -> Page:
 
 
 def new_wagon(ask: Ask) -> Page:
-    """The form for a new wagon: a file, of which one class is chosen then."""
+    """The form for a new wagon."""
     extra: dict[str, object] = {"variants": ask.room.registry.wagons(), "git_refused": ask.room.git.refused}
     return Page("new_wagon.html", "New wagon", ask.person, extra)
 
 
 def dataset(ask: Ask) -> Page:
-    """One dataset, with a form to change it."""
+    """One dataset, with the form to change it."""
     address = f"{ask.path('owner')}/{ask.path('name')}"
     try:
         found, revision = ask.room.registry.dataset(address)
@@ -188,43 +196,42 @@ def trial(ask: Ask) -> Page:
     )
     hot = {one.name: hot_lines(one.profile) for one in _profiled_wagons(outcome) if one.profile}
     what = "a train of all that passed" if is_train else found.wagon
-    # Of what was removed meanwhile nothing is tried.
+    # The wagon or the dataset was removed, so the trial cannot be repeated.
     may_try = False
     with suppress(NoSuchEntryError):
-        entry = ask.room.registry.dataset(found.dataset)[0] if is_train else ask.room.registry.wagon(found.wagon).entry
-        may_try = ask.person.has_part_in(entry.owner, entry.group)
+        may_try = ask.room.trials.may_try(ask.person, found.wagon, found.dataset)
     return Page("trial.html", f"Trial of {what} on {found.dataset}", shown, {"hot": hot, "may_try": may_try})
 
 
 def _in_train(ask: Ask, dataset: str) -> Trial | None:
-    """The last trial of all wagons that passed on a dataset, in one train."""
+    """Return the last trial of a train with all wagons that passed on a dataset."""
     return ask.room.trials.last([(TRAIN, dataset)]).get((TRAIN, dataset))
 
 
 def changes(ask: Ask) -> Page:
-    """Who changed what, and when."""
+    """The change log."""
     found = ask.room.registry.changes(ask.text("subject"), ask.text("address"), before=ask.number("before"))
     return Page("changes.html", "Changes", ChangesShown(found), {"subject": ask.text("subject")})
 
 
 def moments(ask: Ask) -> Page:
-    """An entry at two moments, side by side: usually before and after its last change."""
+    """The differences between two versions of an entry, by default the versions before and after the last change."""
     subject, address = ask.text("subject"), ask.text("address")
     found = ask.room.registry.changes(subject, address, count=MOMENTS_MAX) if subject in KEPT and address else []
     if not found:
-        raise HTTPException(404, f"nothing was ever changed of the {subject or 'entry'} {address!r:.160}")
+        raise HTTPException(404, f"the {subject or 'entry'} {address!r:.160} has no changes")
     numbers = {one.number: one for one in found}
     second = ask.number("second") or found[0].number
     first = ask.number("first") or found[min(1, len(found) - 1)].number
     if first not in numbers or second not in numbers:
-        raise HTTPException(404, f"{address} was not changed so, or too long ago")
+        raise HTTPException(404, f"{address} has no such change among its last {MOMENTS_MAX}")
     fields = ask.room.registry.compare_moments(subject, address, numbers[first].at, numbers[second].at)
     shown = MomentsShown(subject, address, found, first, second, fields)
     return Page("moments.html", f"{address} at two moments", shown)
 
 
 def compare(ask: Ask) -> Page:
-    """Two wagons side by side."""
+    """The comparison of two wagons."""
     first, second = ask.text("first"), ask.text("second")
     fields: list[FieldChange] = []
     if first and second:
@@ -237,7 +244,7 @@ def compare(ask: Ask) -> Page:
 
 
 async def trial_profile(request: Request) -> Response:
-    """The profiles of the wagons of a trial, in speedscope's format."""
+    """Return the profiles of a trial's wagons in the speedscope format."""
     ask = Ask(request)
     content = await run_in_threadpool(_speedscope, ask.room, ask.path_number("number"))
     name = f'attachment; filename="trial-{ask.path("number")}.speedscope.json"'
@@ -248,10 +255,10 @@ def _speedscope(room: ControlRoom, number: int) -> bytes:
     trial = room.trials.trial(number)
     wagons = _profiled_wagons(trial.outcome)
     if not wagons:
-        raise HTTPException(404, "This trial has no profile.")
+        raise HTTPException(404, "this trial has no profile")
     return json.dumps(speedscope(f"{trial.wagon} on {trial.dataset}", wagons)).encode()
 
 
 def _profiled_wagons(outcome: TrialOutcome | None) -> list[WagonTrial]:
-    """The wagons of a trial whose profiles are whole."""
+    """Return the wagons in a trial's outcome that have a consistent profile."""
     return [one for one in (outcome.wagons if outcome else []) if one.profile and is_whole(one.profile)]

@@ -1,18 +1,17 @@
-"""Storages that are watched: how each is beside its reference, over time, and since when it changed."""
+"""The page of watched storage systems: read time relative to a reference storage system, over time."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from branchline.control.watched_storages import Schedule, WatchedStorage, schedules
+from branchline.control.watched_storages import WatchedStorage, WatchSchedule, schedules
 from branchline.control.web.pages.page import Ask, Page
 
 _WIDTH, _HEIGHT, _MARGIN = 320, 60, 4
-#: A line of values, and a thin one where a storage takes the time of its reference.
+#: SVG template of a plot: a line of values, and a thin horizontal line at the ratio 1.
 _SVG = Markup(
     '<svg viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img" aria-label="{2}">'
     '<path d="M0 {3:.1f}H{0}" stroke="currentColor" stroke-opacity="0.3"/>'
@@ -22,20 +21,20 @@ _SVG = Markup(
 
 @dataclass(frozen=True)
 class Watched:
-    """All schedules of a control room."""
+    """All schedules of studies that watch storage systems."""
 
-    schedules: list[Schedule]
+    schedules: list[WatchSchedule]
 
 
 def watched(ask: Ask) -> Page:
-    """The histories that `branchline study schedule` keeps in the room's directory."""
+    """The histories that `branchline study schedule` stores in the control room's directory."""
     shown = Watched(schedules(ask.room.folder))
     pictures = {(schedule.name, one.storage): _line(one) for schedule in shown.schedules for one in schedule.storages}
     return Page("watched.html", "Watched storages", shown, {"pictures": pictures})
 
 
 def _line(storage: WatchedStorage) -> Markup:
-    """Ratios of all turns, their logarithms upwards; longer times are higher."""
+    """Plot the logarithmic time ratios of the shown study runs. Higher values are slower."""
     logs = [math.log(one.ratio) for one in storage.turns if one.ratio]
     if not logs:
         return Markup("")
@@ -46,10 +45,6 @@ def _line(storage: WatchedStorage) -> Markup:
         return _HEIGHT - _MARGIN - (value - low) / span * (_HEIGHT - 2 * _MARGIN)
 
     label = f"{len(logs)} turns, from {math.exp(min(logs)):.2f} to {math.exp(max(logs)):.2f} times the reference"
-    points = " ".join(f"{x:.1f},{y(value):.1f}" for x, value in zip(_places(logs), logs, strict=True))
+    step = (_WIDTH - 2 * _MARGIN) / max(len(logs) - 1, 1)
+    points = " ".join(f"{_MARGIN + step * index:.1f},{y(value):.1f}" for index, value in enumerate(logs))
     return _SVG.format(_WIDTH, _HEIGHT, label, y(0.0), points)
-
-
-def _places(values: Sequence[float]) -> list[float]:
-    step = (_WIDTH - 2 * _MARGIN) / max(len(values) - 1, 1)
-    return [_MARGIN + step * index for index in range(len(values))]

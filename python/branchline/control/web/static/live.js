@@ -1,9 +1,9 @@
-// Parts of a page that change (data-live) are asked for again when the server says that something has changed.
+// Reloads the live parts of a page (data-live) when the server announces a change.
 const parts = () => document.querySelectorAll("[data-live][id]");
 const keyOf = (node) => node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || "" : "";
 const alike = (old, fresh) => old.nodeName === fresh.nodeName && keyOf(old) === keyOf(fresh);
 
-// Changes only what differs: the place of the reader, what is selected, what is open and what is being typed all stay.
+// Updates only nodes that differ, so that scroll position, selection, open elements and typed text are kept.
 function change(old, fresh) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
@@ -41,7 +41,7 @@ async function refresh() {
     if (next === null || next.innerHTML === part.innerHTML) continue;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
     change(part, next);
-    // A row that moved has lost it.
+    // A moved row has lost the focus.
     if (focused?.isConnected) focused.focus({ preventScroll: true });
   }
 }
@@ -58,7 +58,7 @@ async function changed() {
   try {
     await refresh();
   } catch {
-    // The server is away; the stream tells when it is back.
+    // The server cannot be reached. The event stream reports when it is reachable again.
   }
   waiting = false;
   if (again) {
@@ -73,7 +73,7 @@ if (parts().length > 0) {
   let opened = 0;
   stream.addEventListener("open", () => {
     state.textContent = "live";
-    // What changed while it was away.
+    // After a reconnect, load changes from the time without a connection.
     if (opened++ > 0) void changed();
   });
   stream.addEventListener("error", () => {
