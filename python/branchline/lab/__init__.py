@@ -1,4 +1,4 @@
-"""The lab: what is faster and by how much, as forecasts, advice, simulated jobs, measured comparisons and studies.
+"""The lab: performance forecasts, advice, simulations of concurrent jobs, measured comparisons and studies.
 
-`branchline forecast`, `advise`, `compare` and `study` start here. Start with `study.py` and `forecast/forecasting.py`.
+It implements `branchline forecast`, `advise`, `compare` and `study`. Start with `forecast/forecasting.py`.
 """

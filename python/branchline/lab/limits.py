@@ -1,68 +1,70 @@
-"""Limits of studies, simulations and forecasts. Those of everything else are in `branchline.base.limits`."""
+"""Limits of studies, simulations and forecasts. Limits that other packages use are in `branchline.base.limits`."""
 
 from __future__ import annotations
 
+from branchline.base.quantities import KIB, MB, MIB
+
 # --- studies ----------------------------------------------------------------------------------------------------------
 
-#: Size of a study's file: nobody writes more by hand.
-STUDY_FILE_MAX_BYTES = 10**6
-#: Arms of one study: more take days even with short jobs.
+#: Maximum size of a study file, which is written by hand.
+STUDY_FILE_MAX_BYTES = MB
+#: Maximum number of arms of a study. More arms take days, even with short jobs.
 STUDY_ARMS_MAX = 200
-#: Jobs at once on a farm: each is a sample of its own, and a task of the batch system.
+#: Maximum number of concurrent jobs on a farm. Each job is a separate sample and a task of the batch system.
 STUDY_JOBS_MAX = 1000
-#: Jobs at once on one machine: each is a process with its own Python.
+#: Maximum number of concurrent jobs on one machine. Each job is a process with its own Python interpreter.
 STUDY_JOBS_HERE_MAX = 256
-#: Interval at which a batch system is asked for the states of jobs.
+#: Interval in seconds at which the batch system is polled for job states.
 FARM_LOOK_S = 5.0
-#: Interval at which the folder of answers is looked at meanwhile.
+#: Interval in seconds at which the folder with the answers of jobs is polled between polls of the batch system.
 FARM_ANSWER_LOOK_S = 0.2
-#: Time that the answers of tasks gone from the queue may take through a shared file system.
+#: Maximum delay in seconds until the answer of a task that left the queue appears on a shared file system.
 FARM_ANSWER_GRACE_S = 60.0
-#: Time that jobs of a sample may wait in the queue of a farm.
+#: Maximum queue time in seconds of the jobs of a sample on a farm.
 FARM_QUEUE_S = 48 * 3600.0
-#: Failed samples in a row after which an arm is given up.
+#: Number of consecutive failed samples after which an arm is abandoned.
 STUDY_LOST_MAX = 3
-#: Rounds in which the limits of storages are measured, too.
+#: Number of rounds that also measure the limits of the storage elements.
 STUDY_LIMIT_ROUNDS = 3
-#: Number of times that the reads of a trace are repeated.
+#: Number of rounds in which the reads of a trace are replayed.
 STUDY_BLOCK_ROUNDS = 2
-#: Part of the budget that traces and their repetition may take on top of it, after the rounds.
+#: Maximum time for recording and replaying traces after the rounds, as a fraction of the budget and in addition to it.
 STUDY_TRACES_PART = 0.2
-#: Time to start a client with its imports; ROOT's take seconds, and many start at once.
+#: Timeout in seconds for starting a client. Importing ROOT takes seconds, and many clients start at once.
 STUDY_START_S = 300.0
-#: Time for a killed process to end: it is gone at once, unless it waits for a disk.
+#: Timeout in seconds for a killed process to exit, which takes no time unless the process waits for a disk.
 STUDY_ENDING_S = 60.0
-#: Size of one line that a job prints.
-STUDY_ANSWER_MAX_BYTES = 10**6
+#: Maximum length of a line that a job prints.
+STUDY_ANSWER_MAX_BYTES = MB
 
 # --- simulations ------------------------------------------------------------------------------------------------------
 
-#: Size of a platform's file: a platform of thousands of disks and links takes less.
-PLATFORM_FILE_MAX_BYTES = 1_000_000
-#: Jobs of one simulation: ten times the largest that was timed, which took seconds.
+#: Maximum size of a platform file. Thousands of disks and links take less.
+PLATFORM_FILE_MAX_BYTES = MB
+#: Maximum number of jobs of a simulation: ten times the largest simulation that was measured, which took seconds.
 SIMULATED_JOBS_MAX = 100_000
-#: Bytes that a stream reads ahead of the chunk in use: two chunks (``CHUNKS_AHEAD`` of the engine) of 100 MB of values,
-#: which take about a third of that in a file.
-AHEAD_BYTES = 64 * 2**20
-#: Blocks of a plan: a job of a day that reads 10 MB/s in blocks of 1 MB has as many.
+#: Number of bytes that a stream prefetches beyond the current chunk: two chunks (the engine's ``CHUNKS_AHEAD``) of 100
+#: MB after decompression, which take about a third of that in a file.
+AHEAD_BYTES = 64 * MIB
+#: Maximum number of blocks of a plan. A job that reads 10 MB/s in blocks of 1 MB for a day has about as many.
 PLAN_BLOCKS_MAX = 1_000_000
-#: The gap that a store of a server has, for what reading chooses over a link; see ``crates/storage/src/limits.rs``.
-REMOTE_GAP_BYTES = 128 * 1024
-#: Relative spread of the computing time of equal jobs. Jobs that keep step to the last digit would ask a disk for the
-#: same place at the same moment again and again, and be forecast up to 14 % slower than any that do not.
+#: Default gap in bytes for coalescing reads over a network, see ``crates/storage/src/limits.rs``.
+REMOTE_GAP_BYTES = 128 * KIB
+#: Relative spread of the computing times of equal jobs. Without a spread, simulated jobs stay in lockstep and compete
+#: for the same disk at the same moments; forecast times are then up to 14 % too long.
 CPU_SPREAD = 0.01
-#: A job is held up by others if it gets less than this part of what it gets alone.
+#: A job counts as slowed down by other jobs if its rate is below this fraction of its rate when it runs alone.
 FREE_PART = 0.9
-#: Relative precision of the number of jobs from which on they hold each other up.
+#: Relative precision of the number of jobs at which jobs start to slow each other down.
 SATURATION_PART = 0.01
 
 # --- forecasts --------------------------------------------------------------------------------------------------------
 
-#: Sizes of the files of calibrations and of checked forecasts: hundreds of storages, or all forecasts that are kept,
-#: take less.
-CALIBRATION_FILE_MAX_BYTES = CHECKED_FILE_MAX_BYTES = 1_000_000
-#: Checked forecasts that are kept: older ones say little about the machine as it is now.
+#: Maximum size of the files with calibrations and checked forecasts. Hundreds of storage elements, or the maximum
+#: number of forecasts, take less.
+CALIBRATION_FILE_MAX_BYTES = CHECKED_FILE_MAX_BYTES = MB
+#: Maximum number of checked forecasts that are kept. Older forecasts say little about the present state of the machine.
 CHECKED_KEPT = 500
-#: Timeout of the lock of checked forecasts, and the interval at which it is asked for: adding to them takes
-#: milliseconds, so a process that holds it longer hangs.
+#: Timeout in seconds for acquiring the lock of checked forecasts, and the polling interval. Adding a forecast takes
+#: milliseconds, so a process that holds the lock longer hangs.
 CHECKED_LOCK_S, CHECKED_LOCK_TURN_S = 20.0, 0.005

@@ -1,7 +1,7 @@
-"""`branchline.what_if`: the forecast of some work under other conditions, and advice on it.
+"""`branchline.what_if`: forecast some work under other conditions, and advise on it.
 
-The work is a job, a dataset, or a trace. Traces and concurrent jobs are simulated on a platform, or on one link that
-all of them share. Advice on a traced program is advice on reading the files and branches that it has read.
+The work is a job, a dataset, or a trace. Traces and concurrent jobs are simulated on a platform, or with one link that
+all jobs share. Advice on a traced program is advice on reading the files and branches that the program read.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from branchline.records.sensors.this_process import cpu_count
 from branchline.tracing.trace import Trace, read_trace
 from branchline.tracing.trace_summary import summarise
 
-#: Names of the storage and the link of a platform that has only these.
+#: Names of the storage element and the link on a platform that has one of each.
 STORAGE, LINK = "storage", "shared by all"
-#: Bandwidth of the network card of a worker node: more than any job takes.
+#: Bandwidth of the network card of a worker node in bytes per second: more than any job uses.
 CARD_BYTES_PER_S = 1.25e9
-#: Conditions that need the files' layout, which a trace does not have, and their fields.
+#: Conditions that need the layout of the files, which traces do not contain, with the fields that they set.
 _OF_LAYOUT = {
     "access": "mode",
     "codec": "codec",
@@ -49,16 +49,16 @@ _OF_LAYOUT = {
     "tree-cache": "tree_cache_bytes",
     "buffer": "buffer_bytes",
 }
-#: Mean size of a program's reads of baskets below which it reads them one by one.
+#: Mean size of basket reads below which a program is assumed to read baskets one by one.
 ONE_BY_ONE_BYTES = 256_000
-#: Errors raised where files are gone, or have changed since a job read them.
+#: Errors that are raised if files are gone or have changed since a job read them.
 GONE = (MissingFileError, StorageError, BadFileError, NoSuchKeyError, DatasetError)
 
 
 @dataclass(frozen=True)
 class AdvisedWork:
-    """Advice on some work. ``subject`` is the work with its files; None where they cannot be read, and then ``unsaid``
-    tells why, and what the advice leaves out.
+    """Advice on some work. ``subject`` is the work with its files, or None if the files cannot be read. ``unsaid`` then
+    says why, and what the advice leaves out.
     """
 
     found: list[Advised]
@@ -73,14 +73,15 @@ def what_if(
     access: Access | None = None,
     platform: str | os.PathLike[str] | None = None,
 ) -> WhatIf | JobsAtOnce:
-    """What the same work would take under other conditions: of a directory of results, of files that are to be read
-    (``branches`` of them, with an ``access``), or of a trace.
+    """Forecast some work under other conditions. The work is a directory of results, files to be read (with
+    ``branches`` and ``access``), or a trace.
 
     ``conditions`` are written as on the command line: ``"rtt=63ms"``, ``"bandwidth=7MB/s"``, ``"access=prefetch"``,
-    ``"codec=zstd:5"``, ``"layout=merged"``, ``"jobs=1000"``. The answer has the time, CPU efficiency, bytes and
-    requests now and then, each with its interval; of ``jobs`` at once and of a trace it has a point for each number of
-    jobs, and where they saturate. ``platform`` is a TOML file of what jobs share, instead of one link. Raises
-    OptionError, and what reading the files' metadata raises.
+    ``"codec=zstd:5"``, ``"layout=merged"``, ``"jobs=1000"``. The result has the time, CPU efficiency, bytes and
+    requests ``now`` and ``then``, each with an interval. For a trace or concurrent ``jobs``, the result has a point for
+    each number of jobs instead, and the number of jobs at which they slow each other down. ``platform`` is a TOML file
+    that describes the shared resources; by default, jobs share one link. Raises OptionError and the errors of reading
+    the files' metadata.
 
         >>> found = branchline.what_if("file.root", "rtt=63ms,bandwidth=7MB/s")
         >>> found.then.wall_s.low < found.then.wall_s.value < found.then.wall_s.high
@@ -99,7 +100,7 @@ def answer(
     access: Access | None,
     platform: Platform | None,
 ) -> WhatIf | JobsAtOnce:
-    """The forecast of a job, a dataset or a trace; a simulation of jobs at once, on a platform or behind one link."""
+    """Return the forecast for a job or dataset, or the simulation of a trace or of concurrent jobs."""
     trace = _named_trace(location)
     if trace is not None:
         return _simulate_trace(trace, conditions, platform)
@@ -111,12 +112,13 @@ def answer(
 
 
 def advice_on(location: list[str], branches: tuple[str, ...] | None, access: Access | None) -> AdvisedWork:
-    """Advice on a job, a dataset or a trace. A job whose files are gone is advised by its record alone.
+    """Return advice on a job, a dataset or a trace. If a job's files are gone, the advice uses only the job's record.
 
-    Raises what reading raises, for anything but a job.
+    Raises the errors of reading a dataset or trace.
     """
-    if len(location) == 1 and is_trace(location[0]):
-        subject = subject_of_trace(location[0], access)
+    trace = _named_trace(location)
+    if trace is not None:
+        subject = subject_of_trace(location[0], trace, access)
         return AdvisedWork(advise(subject), subject)
     if len(location) > 1 or not is_job(location[0]):
         subject = subject_of(location, branches, access)
@@ -125,43 +127,35 @@ def advice_on(location: list[str], branches: tuple[str, ...] | None, access: Acc
     try:
         subject = subject_of(location, branches, access)
     except GONE as error:
-        return AdvisedWork(advise_without_files(job), None, _unsaid(error))
+        unsaid = (
+            f"the files of the job cannot be read: {error}\n"
+            "Advice is by the record of the job alone. What another order, larger baskets or clusters, a merge or a "
+            "codec would gain was tried on no file, and how baskets lie is not known."
+        )
+        return AdvisedWork(advise_without_files(job), None, unsaid)
     return AdvisedWork(advise(subject), subject)
-
-
-def _unsaid(error: Exception) -> str:
-    return (
-        f"the files of the job cannot be read: {error}\n"
-        "Advice is by the record of the job alone. What another order, larger baskets or clusters, a merge or a codec "
-        "would gain was tried on no file, and how baskets lie is not known."
-    )
 
 
 # --- traces -----------------------------------------------------------------------------------------------------------
 
 
 def _named_trace(location: list[str]) -> Trace | None:
-    """The trace that is named; None where something else is."""
+    """Return the trace if the location is a local file with the suffix `.parquet`; None for other locations. Raises
+    BadFileError for other Parquet files, since forecasts and advice for data need ROOT files.
+    """
     if len(location) != 1 or "://" in location[0] or Path(location[0]).suffix != ".parquet":
         return None
-    try:
-        return read_trace(Path(location[0]))
-    except BadFileError:
-        return None
+    return read_trace(Path(location[0]))
 
 
-def is_trace(location: str) -> bool:
-    """Whether a location is a trace, by its ending."""
-    return location.endswith(".parquet")
+def subject_of_trace(location: str, trace: Trace, access: Access | None = None) -> Subject:
+    """Return the reading of the files and branches that a traced program read, with the access mode closest to its
+    reads.
 
-
-def subject_of_trace(location: str, access: Access | None = None) -> Subject:
-    """The files and branches that a traced program has read, and the access mode that reads most as it did.
-
-    Raises OptionError for a trace without baskets, and what reading raises.
+    Raises OptionError for a trace without baskets, and the errors of reading.
     """
-    found = summarise(read_trace(Path(location)))
-    # Baskets that only lie between others, or in the first bytes of a file, are not what the program wants.
+    found = summarise(trace)
+    # Baskets that were read only because they lie between wanted baskets or at the start of a file are not wanted.
     wanted = [row for row in found.branches if row.branch and row.read_bytes > row.unwanted_bytes]
     branches = tuple(dict.fromkeys(row.branch for row in wanted))
     trees = Counter(row.tree for row in found.branches if row.tree)
@@ -178,17 +172,17 @@ def subject_of_trace(location: str, access: Access | None = None) -> Subject:
     return replace(subject, name=location)
 
 
-# --- jobs at once -----------------------------------------------------------------------------------------------------
+# --- concurrent jobs --------------------------------------------------------------------------------------------------
 
 
 def _simulate_trace(trace: Trace, conditions: Conditions, platform: Platform | None = None) -> JobsAtOnce:
-    """The jobs of a trace at once; one if the conditions name no number. Raises OptionError for conditions that a trace
-    cannot answer, as those of another layout.
+    """Simulate concurrent jobs that each do the work in a trace, one job by default. Raises OptionError for conditions
+    that traces do not support, such as another layout.
     """
     wrong = [name for name, field in _OF_LAYOUT.items() if getattr(conditions, field)]
     if wrong:
-        hint = "name the job or its files for this; a trace answers rtt, bandwidth and jobs"
-        raise OptionError(f"a trace does not know how its files lie, so it cannot answer {wrong[0]}", hint=hint)
+        hint = "give the job or its files; traces support rtt, bandwidth and jobs"
+        raise OptionError(f"{wrong[0]} needs the layout of the files, which a trace does not contain", hint=hint)
     plans = tuple(plans_of(trace, _storage_name(platform)))
     return _simulate(plans, conditions, platform)
 
@@ -196,7 +190,9 @@ def _simulate_trace(trace: Trace, conditions: Conditions, platform: Platform | N
 def _simulate_subject(
     subject: Subject, conditions: Conditions, platform: Platform | None = None, other: OtherCodec | None = None
 ) -> JobsAtOnce:
-    """Jobs at once of which each does the work of a subject in one process. Raises as `what_if` does."""
+    """Simulate concurrent jobs that each do the work of a subject in one process. Raises the same errors as
+    `what_if`.
+    """
     work, rates = changed_work(subject, conditions, other)
     blocks: list[Block] = []
     ahead = 0
@@ -221,19 +217,17 @@ def _simulate_subject(
 
 def _simulate(plans: tuple[BlockPlan, ...], conditions: Conditions, platform: Platform | None) -> JobsAtOnce:
     jobs = conditions.jobs or 1
-    request = JobsRequest(platform or _one_link(conditions, jobs), plans, cpu_spread=CPU_SPREAD)
+    if platform is None:
+        # One storage element, reached over a link that all jobs share, and one slot per job on nodes like this machine.
+        if conditions.bytes_per_second is None:
+            hint = "give the bandwidth of the link that all jobs share, such as bandwidth=1GB/s, or a --platform"
+            raise OptionError("the bandwidth to the storage is unknown", hint=hint)
+        link = Link(LINK, conditions.bytes_per_second, conditions.round_trip_s or 0.0)
+        cores = cpu_count()
+        nodes = Nodes("nodes", -(-jobs // cores), cores, CARD_BYTES_PER_S)
+        platform = Platform((Storage(STORAGE, links=(LINK,)),), (nodes,), links=(link,))
+    request = JobsRequest(platform, plans, cpu_spread=CPU_SPREAD)
     return jobs_at_once(request, counts_between(1, jobs))
-
-
-def _one_link(conditions: Conditions, jobs: int) -> Platform:
-    """A storage behind one link that all jobs share, and a slot for each job on nodes like this machine."""
-    if conditions.bytes_per_second is None:
-        hint = "say bandwidth=1GB/s, that of the link that all jobs share, or name a --platform"
-        raise OptionError("the bandwidth to the storage is not known", hint=hint)
-    link = Link(LINK, conditions.bytes_per_second, conditions.round_trip_s or 0.0)
-    cores = cpu_count()
-    nodes = Nodes("nodes", -(-jobs // cores), cores, CARD_BYTES_PER_S)
-    return Platform((Storage(STORAGE, links=(LINK,)),), (nodes,), links=(link,))
 
 
 def _storage_name(platform: Platform | None) -> str:

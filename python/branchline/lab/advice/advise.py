@@ -1,7 +1,7 @@
-"""Advice on a job or a dataset: the changes that save most time, and writing the files that a piece of advice asks for.
+"""Advice on a job or a dataset: propose the changes that save the most time, and write the files of a proposed change.
 
-The gain of a change is measured on a sample of the files, forecast by the model, or taken from the record of the job.
-Nothing is advised where nothing is to be gained.
+The gain of a change is measured on a sample of the files, forecast by the model, or taken from the job's record.
+Changes without a gain are not proposed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from branchline.base.codecs import codec_named
 from branchline.base.quantities import percent
 from branchline.errors import OptionError
 from branchline.lab.advice.changes import (
@@ -21,7 +22,6 @@ from branchline.lab.advice.changes import (
     AdvisedChange,
     write_changed,
 )
-from branchline.lab.advice.layout_advice import DECOMPRESS_S
 from branchline.lab.advice.proposals import Proposal, columns_of_ntuple, is_far, proposals
 from branchline.lab.advice.sample_trial import SAMPLE_BYTES, TriedChange, try_change
 from branchline.lab.forecast.conditions import Conditions
@@ -34,24 +34,25 @@ from branchline.records.diagnosis.figures import phase_s
 from branchline.records.diagnosis.job_advice import advise_job
 from branchline.records.sensors.record import JobRecord
 
-#: Relative error of a time measured on a sample, for a change by a factor of e; and the least relative difference
-#: between two readings of the same files.
+#: Relative error of a time that was measured on a sample, for a change by a factor of e; and the minimum relative
+#: difference between two reads of the same files.
 TRIED_ERROR, TRIED_NOISE = 0.1, 0.03
-#: Another access mode is tried on remote files, too, if the model forecasts less than this time for this many bytes.
+#: For remote files, another access mode is tried only if reading this many bytes is forecast to take less than this
+#: time.
 TRIED_BYTES, TRIED_FAR_S = SAMPLE_BYTES, 15.0
-#: Phases of a job that belong to reading.
+#: Names of the phases of a job that belong to reading.
 READING_PHASES = ("plan", "wait", "decompress", "decode")
-#: Kinds of advice for which the files are better evidence than the record of a job.
+#: Kinds of advice for which the files are better evidence than the job's record.
 _FROM_FILES = {"access", "merge", "layout", "codec", "format", "workers"}
-#: Kinds of advice that name a flaw of the files.
+#: Prefixes of the IDs of advice that reports a flaw of the files.
 _FLAWS_OF_FILES = ("merge", "layout", "codec", "format", "slim")
-#: Files that grow by more than this fraction: the advice names it as a cost.
+#: If a change makes files grow by more than this fraction, the advice mentions the growth as a cost.
 GROWS = 0.02
 
 
 @dataclass(frozen=True)
 class Advised:
-    """A piece of advice, with the change that follows it, and the forecast of the model where it was asked."""
+    """A piece of advice, the change that implements the advice, and the model's forecast, or None."""
 
     advice: Advice
     change: AdvisedChange
@@ -59,16 +60,18 @@ class Advised:
 
 
 def advise(subject: Subject) -> list[Advised]:
-    """At most five pieces of advice, the largest gain first. An idea whose gain is below 3 %, or whose interval reaches
-    0, is none. What is near is tried on a sample of the files; what is far away is left to the model.
+    """Return at most five pieces of advice, largest gain first.
+
+    Proposals with a gain below 3 %, or with an interval that includes 0, are dropped. For nearby files, changes are
+    tried on a sample; for remote files, their gain is forecast by the model.
     """
     found = [one for proposal in proposals(subject) if (one := _judged(subject, proposal))]
     if not any(one.advice.id.startswith(_FLAWS_OF_FILES) for one in found):
-        # Whatever is wrong with files is to be mended first: a new format would hide it.
+        # Converting the files would hide other flaws, so it is only proposed for files without flaws.
         found += [one for proposal in columns_of_ntuple(subject) if (one := _judged(subject, proposal))]
     planned = {one.advice.id.partition("-")[0] for one in found}
     if subject.job is not None:
-        # What the files do not show: workers, wagons, results, places.
+        # Advice that does not depend on the files: on workers, wagons, results and sites.
         record = [one for one in advise_job(subject.job) if one.id.partition("-")[0] not in planned | _FROM_FILES]
         found += [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in record]
     by_advice = {id(one.advice): one for one in found}
@@ -76,26 +79,26 @@ def advise(subject: Subject) -> list[Advised]:
 
 
 def advise_without_files(job: JobRecord) -> list[Advised]:
-    """Advice for a job whose files cannot be read any more: what its record says. Nothing is tried or planned."""
+    """Return the advice that a job's record alone supports. No files are read, tried or planned."""
     return [Advised(one, AdvisedChange(OTHER, option=one.change)) for one in advise_job(job)]
 
 
 def advice_of(found: Sequence[Advised]) -> list[Advice]:
-    """The advice alone, for reports."""
+    """Return only the advice, without changes and forecasts, for reports."""
     return [one.advice for one in found]
 
 
 def do(advised: Advised, files: Sequence[DataFile], folder: Path) -> tuple[DataFile, ...]:
-    """Writes the files that a piece of advice asks for into a folder, and verifies them; the old ones stay.
+    """Write the files that the advice asks for into a folder and verify them. The original files are kept.
 
-    Raises OptionError for advice that is an option and no file, or for files of one name; BadFileError if what was
-    written is not the same; and what writing raises.
+    Raises OptionError for advice that changes no files and for files of the same name, BadFileError if the written
+    files differ from the original ones, and the errors of writing.
     """
     return write_changed(advised.change, files, folder, is_verified=True)
 
 
 def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
-    """The advice with its gain; None where it can be neither tried nor forecast."""
+    """Return the advice for a proposal with its gain; None if the change can be neither tried nor forecast."""
     if proposal.then_s is not None and subject.job is not None:
         now_s = subject.job.wall_s
         return Advised(_advice(proposal, gain_between(now_s, proposal.then_s, RECORD_ERROR), now_s), proposal.change)
@@ -113,8 +116,10 @@ def _judged(subject: Subject, proposal: Proposal) -> Advised | None:
 
 
 def _can_be_tried(subject: Subject, change: AdvisedChange) -> bool:
-    """What is near is tried; of what is far away only another way of reading, and only where a sample takes not long:
-    new files would not be far.
+    """Return whether a change can be tried on a sample.
+
+    For remote files, this is only true for another access mode, and only if reading the sample takes little time: a
+    change that writes files would write them locally, not to the remote storage.
     """
     if not is_far(subject):
         return True
@@ -127,7 +132,7 @@ def _can_be_tried(subject: Subject, change: AdvisedChange) -> bool:
 def _tried(subject: Subject, proposal: Proposal, trial: TriedChange) -> Advised:
     job = subject.job
     if job is None:
-        # A try reads again and again, and a program reads once: the first time takes longer, whatever is changed.
+        # A trial reads several times, but a program reads once: add the extra time of the first read to both times.
         first_s = subject.rates.first_s
         own_s = min(first_s, trial.before_s, trial.after_s) if trial.is_apart else 0.0
         now_s, then_s = ((each - own_s) / max(1e-9, trial.part) + first_s for each in (trial.before_s, trial.after_s))
@@ -142,7 +147,7 @@ def _tried(subject: Subject, proposal: Proposal, trial: TriedChange) -> Advised:
 
 
 def _forecast(subject: Subject, change: AdvisedChange) -> WhatIf | None:
-    """What the model says of a change; None where it does not know it."""
+    """Return the model's forecast for a change; None if the model does not cover this change."""
     if change.kind == ACCESS and change.access is not None:
         other = replace(subject, access=change.access)
         return _between(subject, other)
@@ -154,22 +159,22 @@ def _forecast(subject: Subject, change: AdvisedChange) -> WhatIf | None:
             clusters = try_clusters(change.cluster_bytes, subject.files, subject.laid, subject.branches)
             tried = _against_none(subject, clusters)
         except OptionError:
-            # Too large to be written for a try: bytes and rates are taken to stay.
+            # The files are too large to be rewritten for a trial: assume that sizes and rates do not change.
             tried = None
         return what_if(subject, change.conditions, tried)
     return None if change.conditions == Conditions() else what_if(subject, change.conditions)
 
 
 def _against_none(subject: Subject, other: OtherCodec) -> OtherCodec:
-    """What is not compressed, as tiny pages may be, takes next to no time, and a ratio to that says nothing."""
+    """Correct the ratio of decompression times for uncompressed files, for which the measured ratio is meaningless."""
     own = max(subject.rates.decompress_s_per_byte.values(), default=0.0)
     if subject.laid[0].codec not in ("", "none") or own <= 0:
         return other
-    return replace(other, decompress_factor=DECOMPRESS_S.get(other.codec, DECOMPRESS_S["zstd"]) / own)
+    return replace(other, decompress_factor=codec_named(other.codec).decompress_s_per_byte / own)
 
 
 def _between(subject: Subject, other: Subject) -> WhatIf:
-    """The forecast for another way of reading, with settings that conditions have no words for."""
+    """Return the forecast for another way of reading that `Conditions` cannot express."""
     now, then = (what_if(replace(one, job=None), Conditions()) for one in (subject, other))
     job = subject.job
     now_s = job.wall_s if job else now.now.wall_s.value

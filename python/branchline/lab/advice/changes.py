@@ -1,4 +1,4 @@
-"""A change that advice asks for: another way of reading, or new files, which are written beside the old ones."""
+"""Changes that advice asks for: another way of reading, or new files, which are written next to the original files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from branchline.base.codecs import DEFAULT_CODEC
 from branchline.errors import BadFileError, OptionError
 from branchline.lab.forecast.conditions import Conditions
 from branchline.reading.access import Access
@@ -15,23 +16,23 @@ from branchline.writing.merging.merge import merge
 from branchline.writing.merging.skim import slim
 from branchline.writing.merging.verify import Verification, verify
 
-#: Changes for which new files are written, by their kind.
+#: The kinds of changes that write new files.
 MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED = (
     "merge", "order", "baskets", "codec", "slim", "convert", "clusters",
 )  # fmt: skip
 WRITTEN = (MERGED, ORDERED, REBASKETED, RECOMPRESSED, SLIMMED, CONVERTED, CLUSTERED)
-#: The codec of `convert`, if a change names none.
-DEFAULT_CODEC = "zstd:5"
-#: Another way of reading, and what is no matter of files.
+#: The kind of a change of access settings, and the kind of changes that affect neither access settings nor files.
 ACCESS, OTHER = "access", "other"
 
 
 @dataclass(frozen=True)
 class AdvisedChange:
-    """What is otherwise once advice is followed. ``kind`` is one of those above; ``access`` the way of reading of
-    `ACCESS`; ``codec``, ``basket_size`` (before compression), ``cluster_bytes`` (compressed), ``max_bytes`` of a file,
-    and ``branches`` are those of new files.
-    ``conditions`` are what the model is asked, where it knows the change; ``option`` is that of a train.
+    """A change that implements advice.
+
+    ``kind`` is one of the constants of this module, such as `MERGED`. ``access`` has the new settings of an `ACCESS`
+    change. ``codec``, ``basket_size`` (before compression), ``cluster_bytes`` (compressed), ``max_bytes`` (per file)
+    and ``branches`` describe the files to write. ``conditions`` are the conditions with which the model forecasts the
+    gain. ``option`` is the command line option for a train.
     """
 
     kind: str = OTHER
@@ -46,20 +47,20 @@ class AdvisedChange:
 
     @property
     def writes(self) -> bool:
-        """Whether new files are written."""
+        """Whether the change writes new files."""
         return self.kind in WRITTEN
 
 
 def write_changed(
     change: AdvisedChange, files: Sequence[DataFile], folder: Path, *, is_verified: bool
 ) -> tuple[DataFile, ...]:
-    """Writes files as a change asks for, into a folder. ``is_verified`` compares them with the old ones.
+    """Write the files of a change into a folder. With ``is_verified``, they are compared with the original files.
 
-    Raises OptionError for a change that writes nothing or for files of one name, BadFileError if what was written is
-    not the same, and what writing raises.
+    Raises OptionError for a change that writes no files and for files of the same name, BadFileError if the written
+    files differ from the original ones, and the errors of writing.
     """
     if not change.writes:
-        raise OptionError(f"the advice is the option {change.option}: nothing is to be written")
+        raise OptionError(f"this advice is the option {change.option}, which writes no files")
     folder.mkdir(parents=True, exist_ok=True)
     if change.kind == MERGED:
         inputs = [one.opens for one in files]
@@ -67,7 +68,7 @@ def write_changed(
         return tuple(DataFile(str(path), files[0].tree) for path in result.paths)
     names = [Path(one.path).name for one in files]
     if len(set(names)) < len(names):
-        raise OptionError("several files have the same name", hint="name those of one folder at a time")
+        raise OptionError("several files have the same name", hint="give the files of one folder at a time")
     written = []
     for file, name in zip(files, names, strict=True):
         _write(change, file, folder / name, is_verified=is_verified)
@@ -79,7 +80,7 @@ def write_changed(
 def _write(change: AdvisedChange, file: DataFile, path: Path, *, is_verified: bool) -> None:
     inputs = [file.opens]
     if change.kind == SLIMMED:
-        # What is left out is no difference here.
+        # The verification does not count omitted branches as differences.
         slim(inputs, path, branches=list(change.branches), tree=file.tree, verify=is_verified, sync=is_verified)
         return
     if change.kind == CONVERTED:
@@ -100,11 +101,13 @@ def _write(change: AdvisedChange, file: DataFile, path: Path, *, is_verified: bo
 
 
 def is_same(written: Sequence[DataFile], files: Sequence[DataFile]) -> bool:
-    """Whether files that were converted, one by one, have all branches under their names, with their values."""
+    """Return whether converted files have all branches of the original files, with equal names and values."""
     pairs = zip(written, files, strict=True)
     return all(_verified(Path(one.path), file, is_converted=True).is_same for one, file in pairs)
 
 
 def _verified(path: Path, file: DataFile, *, is_converted: bool) -> Verification:
-    """Of a conversion the tree alone is compared: it takes no other objects."""
+    """Compare a written file with the original. After a conversion, only the tree is compared, since other objects are
+    not copied.
+    """
     return verify(str(path), [file.opens], tree=file.tree if is_converted else None)

@@ -1,6 +1,6 @@
-"""Advice on how files lie on disk, from their metadata alone: no basket is read, so times rest on usual rates.
+"""Advice on the layout of files, based on their metadata and on typical rates. No baskets are read.
 
-`branchline advise DATASET` measures the rates of this machine and storage instead.
+In contrast, `branchline advise DATASET` measures the rates of this machine and storage.
 """
 
 from __future__ import annotations
@@ -10,39 +10,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from branchline.base.quantities import count, counted, percent, significant, size
+from branchline.base.codecs import CODECS, DEFAULT_CODEC, codec_named
+from branchline.base.quantities import GB, count, counted, percent, significant, size
 from branchline.reading.layout.dataset_layout import DatasetLayout
 from branchline.reading.layout.file_layout import FileLayout
 from branchline.records.diagnosis.advice import MANAGER, Advice, Idea, chosen, inputs_words
 
-#: Seconds that a core takes for a byte after decompression, by codec: measured with columns of floats on a server of
-#: 2023. Codecs of other names take as long as zlib.
-DECOMPRESS_S = {"none": 0.0, "lz4": 1.3e-9, "zstd": 4.5e-9, "zlib": 6.5e-9, "old CS": 1.5e-8, "lzma": 4.0e-8}
 DECODE_S = 3e-10
-#: Seconds for a basket besides its bytes: its header, its key, a call of the codec. Measured with baskets of 500 bytes.
+#: Overhead per basket in seconds (header, key, call of the codec), measured with baskets of 500 bytes.
 BASKET_S = 8e-6
-#: Seconds to open a file on a local disk and to read the record of its tree; a server adds round trips.
+#: Time in seconds for opening a file on a local disk and reading the metadata of its tree. Remote files need additional
+#: round trips.
 OPEN_S = 4e-3
-#: A rotating disk, as most storage of data has: bytes per second, and the time to turn to another place.
+#: Rates of a hard disk, on which data is usually stored: bytes per second, and seconds per seek.
 DISK_BYTES_PER_S, TURN_S = 200e6, 8e-3
-#: The error of a time by usual rates, as a part, for a change by a factor of e.
+#: Relative error of a time that was computed from typical rates, for a change by a factor of e.
 USUAL_ERROR = 0.4
-#: Size of baskets after writing them anew, of merged files, and the largest growth of a file from lzma to zstd.
-BASKET_BYTES, MERGED_BYTES = 64_000, 1e9
+#: Compressed size of baskets after rewriting, and size of merged files.
+BASKET_BYTES, MERGED_BYTES = 64_000, GB
 ZSTD_GROWTH = 1.35
-#: Of a file that is not compressed this part is left by zstd, usually.
+#: Typical size after compression with zstd, as a fraction of the uncompressed size.
 ZSTD_KEEPS = 0.6
-#: Baskets below this are tried larger, files below this merged, a cluster above this cut.
+#: Thresholds: larger baskets are proposed for baskets below the first size, merging for files below the second size,
+#: and smaller clusters for clusters above the third size.
 SMALL_BASKET_BYTES, SMALL_FILE_BYTES, LARGE_CLUSTER_BYTES = 8_000, 20_000_000, 300_000_000
-#: A part of the bytes that is worth a sentence.
+#: Minimum fraction of the bytes that must have a slow codec for recompression to be proposed.
 MUCH_OF_IT = 0.2
-SLOW_CODECS = ("lzma", "old CS", "zlib")
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """What reading some files entry after entry takes, in all: bytes in the file by codec, those after decompression,
-    baskets, files that are opened, turns of the disk.
+    """Total costs of reading files entry by entry.
+
+    ``codecs`` maps each codec to bytes in the files, ``plain_bytes`` is their uncompressed size. ``baskets``, ``files``
+    and ``turns`` are the numbers of baskets, of opened files and of disk seeks.
     """
 
     codecs: Mapping[str, int]
@@ -52,18 +53,18 @@ class _Reading:
     turns: float = 0
 
     def seconds(self) -> float:
-        """By the usual rates: a core and a disk take turns where a reader has no plan."""
+        """Return the time that a reader needs at typical rates if it alternates between computing and reading from the
+        disk.
+        """
         stored = sum(self.codecs.values())
         factor = self.plain_bytes / max(1, stored)
-        unpack_s = sum(
-            factor * held * DECOMPRESS_S.get(name, DECOMPRESS_S["zlib"]) for name, held in self.codecs.items()
-        )
+        unpack_s = sum(factor * held * codec_named(name).decompress_s_per_byte for name, held in self.codecs.items())
         cpu_s = unpack_s + self.plain_bytes * DECODE_S + self.baskets * BASKET_S
         return cpu_s + stored / DISK_BYTES_PER_S + self.turns * TURN_S + self.files * OPEN_S
 
 
 def advise_file(layout: FileLayout) -> list[Advice]:
-    """What would make reading the wanted branches of a file faster; empty where nothing would."""
+    """Return advice on reading the wanted branches of a file faster; empty if no change would help."""
     wanted = set(layout.wanted)
     rows = [one for one in layout.branches if one.path in wanted]
     codecs: dict[str, int] = {}
@@ -80,10 +81,10 @@ def advise_file(layout: FileLayout) -> list[Advice]:
 
 
 def advise_dataset(layout: DatasetLayout) -> list[Advice]:
-    """What would make reading all of some files faster; empty where nothing would."""
+    """Return advice on reading all branches of some files faster; empty if no change would help."""
     codecs: dict[str, int] = {}
     for one in layout.files:
-        # A basket that compression does not make smaller is stored as it is.
+        # Baskets that cannot be compressed are stored uncompressed, so "none" is ignored if there are other codecs.
         named = [name for name in one.codecs if name != "none"] or list(one.codecs) or ["none"]
         codecs[named[0]] = codecs.get(named[0], 0) + one.compressed_bytes
     files = len(layout.files)
@@ -139,17 +140,18 @@ def _order(layout: FileLayout, reading: _Reading) -> Iterator[Idea]:
 def _codecs(reading: _Reading, inputs: str, size_bytes: int, *, is_words: bool = False) -> Iterator[Idea]:
     stored = sum(reading.codecs.values())
     words = inputs if is_words else inputs_words([inputs])
-    change = f"branchline recompress {words} -o zstd.root --codec zstd:5"
+    change = f"branchline recompress {words} -o zstd.root --codec {DEFAULT_CODEC}"
     cost = f"{size(size_bytes)} are read and written, once, with CPU to compress"
-    for name in SLOW_CODECS:
+    for codec in CODECS:
+        name = codec.name
         held = reading.codecs.get(name, 0)
-        if not stored or held < MUCH_OF_IT * stored:
+        if not codec.is_slow or not stored or held < MUCH_OF_IT * stored:
             continue
         growth = ZSTD_GROWTH if name == "lzma" else 1.0
         others = {one: size for one, size in reading.codecs.items() if one != name}
         others["zstd"] = others.get("zstd", 0) + round(held * growth)
         then = _Reading(others, reading.plain_bytes, reading.baskets, reading.files, reading.turns)
-        slower = DECOMPRESS_S[name] / DECOMPRESS_S["zstd"]
+        slower = codec.decompress_s_per_byte / codec_named("zstd").decompress_s_per_byte
         what = f"{percent(held, stored)} of the bytes are compressed with {name}, which takes {significant(slower, 2)} "
         what += "times as long to decompress as zstd"
         grown = f"{cost}; the files get up to {percent(growth - 1, 1)} larger" if growth > 1 else cost
@@ -157,7 +159,9 @@ def _codecs(reading: _Reading, inputs: str, size_bytes: int, *, is_words: bool =
 
 
 def _cluster(layout: FileLayout, reading: _Reading) -> Iterator[Idea]:
-    """One cluster for all entries: sub-jobs that share a file read the baskets of others."""
+    """Propose smaller clusters if all entries are in one cluster, since sub-jobs that share the file would then read
+    baskets of their neighbours.
+    """
     clusters = layout.clusters
     if clusters.count != 1 or len(layout.wanted) < 2 or clusters.stored_bytes.most <= LARGE_CLUSTER_BYTES:
         return

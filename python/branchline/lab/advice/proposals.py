@@ -1,7 +1,6 @@
-"""Changes that may help a job or the reading of files, by how the files lie and how they are read.
+"""Changes that may speed up a job or reading of files, derived from the layout of the files and the access settings.
 
-`proposals` yields them without their gain: whether a proposal is worth it is measured or forecast afterwards
-(`advise`).
+`proposals` yields the changes without their gain, which `advise` measures or forecasts afterwards.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from branchline.base.quantities import count, counted, percent, size
+from branchline.base.codecs import CODECS, DEFAULT_CODEC, codec_named
+from branchline.base.quantities import GB, MB, count, counted, duration, percent, size
 from branchline.errors import MemoryLimitError
 from branchline.lab.advice.changes import (
     ACCESS,
@@ -52,55 +52,54 @@ from branchline.records.diagnosis.job_advice import (
     workers_for_threads,
 )
 
-#: Round trip from which on files are far away, in seconds.
+#: Round trip in seconds above which files count as remote.
 FAR_S = 1e-3
-#: Bytes per second of a local disk, for files that are kept near.
+#: Assumed bandwidth of a local disk that has copies of remote files.
 NEAR_BYTES_PER_S = 400e6
-#: Smallest part of a file that is worth a copy of all of it on a local disk.
+#: Minimum fraction of the bytes of a file that must be wanted to propose copying all of the file to a local disk.
 STAGED_SHARE = 0.5
 
 #: Mean size of files below which merging them is proposed.
 SMALL_FILE_BYTES = 50_000_000
-#: Least time that opening a file takes, with all that it makes a reader do besides its calls.
+#: Minimum overhead per file in seconds for a reader, including opening the file, but not the calls to the storage.
 OPEN_S = 5e-4
 
-#: Small pages and baskets: their median is below the first. Their clusters are the reason if the mean cluster is below
-#: the second.
+#: Baskets and pages are small if their median size is below the first value. The clusters are the cause if their mean
+#: size is below the second value.
 SMALL_BASKET_BYTES, SMALL_CLUSTER_BYTES = 8_000, 10_000_000
-#: Baskets that end together though the sizes of branches differ by this factor end with a cluster, not because they are
-#: full.
+#: If all branches have baskets with the same entries although their total sizes differ by this factor, baskets end at
+#: the borders of clusters and not because they are full.
 DIFFERENT = 1.5
-#: Size of a large basket.
-LARGE_BASKET_BYTES = 1_000_000
-#: Size in the file that larger baskets are tried with.
+#: Compressed size in bytes above which a basket counts as large when clusters may be too large for the memory.
+LARGE_BASKET_BYTES = MB
+#: Compressed size of baskets after rewriting small baskets.
 LARGER_BASKET_BYTES = 64_000
-#: Usual ratio of the bytes of a basket before compression to those in the file.
+#: Typical ratio of a basket's uncompressed to its compressed size.
 BEFORE_COMPRESSION = 4
-#: A basket above this keeps one thread busy, and memory, while the others wait.
+#: Size above which a basket keeps one thread and much memory busy while the other threads wait.
 HUGE_BASKET_BYTES = 8_000_000
-#: Share of the baskets at which a reader may turn back without being slowed down.
+#: Maximum fraction of baskets at which a reader jumps backwards in the file without being slowed down noticeably.
 JUMPS_BACK_SHARE = 0.02
 
-ZSTD = "zstd:5"
-#: Codecs that take longer to decompress than zstd.
-SLOW_CODECS = ("lzma", "zlib", "old CS")
-#: Least share of decompression in the CPU time of reading for which another codec is tried.
+#: Minimum share of decompression in the CPU time of reading for another codec to be tried.
 DECOMPRESSION_SHARE = 0.2
-#: Seconds per byte above which the decoded objects are not split into columns.
+#: Decoding time in seconds per byte above which objects are assumed not to be split into columns.
 SLOW_DECODE_S_PER_BYTE = 1e-8
-#: An RNTuple is tried with the codec of the files at its usual level, so that the gain does not come from the codec.
-#: Files without compression are left out: where a basket is not compressed the others may still be.
-SAME_CODECS = {"zstd": ZSTD, "zlib": "zlib:1", "lz4": "lz4:4"}
-#: Least seconds of decompressing and decoding for which files without a flaw are worth a copy.
+#: Codecs with which an RNTuple is tried: that of the files at its usual level, so that the gain does not come from the
+#: codec. Uncompressed files are excluded, since only some of their baskets may be uncompressed, and so are files with
+#: LZMA, which is too slow to be kept.
+SAME_CODECS = {one.name: one.setting for one in CODECS if one.level and one.name != "lzma"}
+#: Minimum time in seconds of decompressing and decoding for a copy of files without a flaw to be proposed.
 WORTH_A_COPY_S = 1.0
-#: Share of unwanted bytes that is worth a copy without them.
+#: Minimum fraction of unwanted bytes for a copy without them to be proposed.
 UNWANTED_SHARE = 0.3
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Something that may help. ``what`` is how it is, ``words`` the command or option that changes it. ``then_s`` are
-    the seconds that the work takes with it, where the record of a job shows them and no try would.
+    """A change that may be an improvement. ``what`` describes the present state, ``words`` is the command or option
+    that makes the change. ``then_s`` is the time with the change, if only a job's record and not a trial can provide
+    it.
     """
 
     id: str
@@ -113,13 +112,13 @@ class Proposal:
 
 
 def proposals(subject: Subject) -> Iterator[Proposal]:
-    """All that may help: what is clearly good as it is is not proposed to be otherwise."""
+    """Yield all changes that may be improvements. Settings that are known to be good are not changed."""
     yield from _access(subject)
     yield from _near(subject)
     yield from _workers(subject)
     yield from _small_files(subject)
     clusters = list(cluster_proposals(subject))
-    # Baskets of other sizes are no matter where clusters are to be others.
+    # Changing the clusters changes the baskets too.
     yield from clusters or _baskets(subject)
     yield from _order(subject)
     yield from _codec(subject)
@@ -128,8 +127,10 @@ def proposals(subject: Subject) -> Iterator[Proposal]:
 
 
 def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
-    """An RNTuple in place of a TTree in which nothing is wrong: it is no flaw, so it is only proposed where files have
-    none, where reading takes long enough to be worth a copy of all, and where a try can show the gain: near.
+    """Propose to convert TTrees without flaws to RNTuples.
+
+    A TTree is not a flaw itself, so files with flaws get other proposals first. The files must be nearby, so that a
+    trial can show the gain, and reading must take long enough to be worth a copy.
     """
     if is_far(subject) or any(one.is_ntuple for one in subject.laid) or _reading_s(subject) < WORTH_A_COPY_S:
         return
@@ -144,23 +145,21 @@ def columns_of_ntuple(subject: Subject) -> Iterator[Proposal]:
 
 
 def _reading_s(subject: Subject) -> float:
-    """Seconds that unpacking and decoding take, now."""
+    """Return the present time in seconds for decompressing and decoding."""
     if subject.job is not None:
         return phase_s(subject.job, "decompress") + phase_s(subject.job, "decode")
     spent = subject.rates.decode_s_per_byte + max(subject.rates.decompress_s_per_byte.values(), default=0.0)
     return subject.scale * sum(one.plain_bytes for one in subject.laid) * spent / max(1, subject.threads)
 
 
-# --- how files are read, and where ------------------------------------------------------------------------------------
+# --- access and workers -----------------------------------------------------------------------------------------------
 
 
 def _access(subject: Subject) -> Iterator[Proposal]:
     access = subject.access
     far = is_far(subject)
-    how = f"files are read with --access {access.mode}"
-    if access.read_ahead is not None:
-        how += f" --read-ahead {access.read_ahead}"
-    how += f" over a round trip of {subject.rates.round_trip_s * 1e3:.2g} ms" if far else " from near storage"
+    how = f"files are read with {access.words}"
+    how += f" over a round trip of {duration(subject.rates.round_trip_s)}" if far else " from near storage"
     if access.mode == "planned" and access.read_ahead is None:
         if far:
             yield from _whole_files(subject, how)
@@ -171,14 +170,16 @@ def _access(subject: Subject) -> Iterator[Proposal]:
 
 
 def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
-    """Files as a whole: in memory where they fit into it, else on a local disk where most of them is wanted."""
+    """Propose to read whole files: into memory if they fit, or else to a local disk if most of their bytes are
+    wanted.
+    """
     access, largest = subject.access, max(subject.laid, key=lambda one: one.size_bytes)
     prefetch = _read_otherwise(access, "prefetch", how, "memory for whole files, each time")
     limit, change = subject.memory_limit_bytes, prefetch.change
     request = PlanRequest(
         access=change.access or access, memory_limit_bytes=subject.stream_bytes, threads=subject.threads
     )
-    # A file that is cut is opened before its parts are read, and never read whole.
+    # A file that is read in parts is opened before its parts are read, and is never read as a whole.
     if largest.parts == 1 and planned(largest, request).is_whole:
         yield prefetch
     elif largest.wanted_bytes >= STAGED_SHARE * largest.size_bytes:
@@ -189,20 +190,20 @@ def _whole_files(subject: Subject, how: str) -> Iterator[Proposal]:
 
 def _read_otherwise(access: Access, mode: str, how: str, cost: str) -> Proposal:
     option = f"--access {mode}"
-    words = option if access.read_ahead is None else f"read with {option}, and without --read-ahead"
+    words = option if access.read_ahead is None else f"read with {option}, and without --experiment read-ahead"
     change = AdvisedChange(ACCESS, access=replace(access, mode=mode, read_ahead=None), option=option)
     return Proposal(f"access-{mode}", how, words, cost, ANALYST, change)
 
 
 def _near(subject: Subject) -> Iterator[Proposal]:
-    """What is far is kept near for the next runs, once it is read in a good way."""
+    """Propose a local cache of remote files, which speeds up later runs, if the access mode is already good."""
     access, rates = subject.access, subject.rates
     is_read_well = access.mode in ("planned", "prefetch") and access.read_ahead is None
     is_elsewhere = any(not one.is_near for one in subject.laid)
     if not is_far(subject) or not is_read_well or access.cache_dir or not is_elsewhere:
         return
     wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
-    what = f"{size(wanted)} come over a round trip of {rates.round_trip_s * 1e3:.2g} ms in each run"
+    what = f"{size(wanted)} come over a round trip of {duration(rates.round_trip_s)} in each run"
     cost = f"{size(wanted)} of a disk; the first run takes as long as now"
     conditions = Conditions(round_trip_s=0.0, bytes_per_second=NEAR_BYTES_PER_S)
     change = AdvisedChange(OTHER, conditions=conditions, option=CACHE_OPTION)
@@ -215,7 +216,7 @@ def _workers(subject: Subject) -> Iterator[Proposal]:
     if job is None:
         return
     others_cores = ((job.machine_cpu_s or 0.0) - job.cpu_s) / max(1e-9, job.wall_s)
-    # Half a core of other programs is nothing.
+    # Rounding ignores other load of up to half a core.
     free = round(subject.cores - max(0.0, others_cores))
     fewer = workers_for_threads(subject.workers, subject.threads, subject.cores)
     if fewer is not None and free >= subject.cores:
@@ -231,7 +232,7 @@ def _workers(subject: Subject) -> Iterator[Proposal]:
     yield Proposal("workers", what, change.option, f"{wanted} cores, each time", ANALYST, change)
 
 
-# --- how files lie ----------------------------------------------------------------------------------------------------
+# --- layout of files --------------------------------------------------------------------------------------------------
 
 
 def _small_files(subject: Subject) -> Iterator[Proposal]:
@@ -249,7 +250,9 @@ def _small_files(subject: Subject) -> Iterator[Proposal]:
 
 
 def _opening_share(subject: Subject, into: int) -> float:
-    """The part of reading near files that opening takes, without that of ``into`` of them. Merging saves no more."""
+    """Return the maximum gain of merging nearby files into ``into`` files: the share of reading time spent on opening
+    files.
+    """
     rates, files = subject.rates, len(subject.files)
     saved_s = (files - into) * max(rates.open_s, OPEN_S)
     spent = rates.decode_s_per_byte + max(rates.decompress_s_per_byte.values(), default=0.0)
@@ -258,7 +261,9 @@ def _opening_share(subject: Subject, into: int) -> float:
 
 
 def cluster_proposals(subject: Subject) -> Iterator[Proposal]:
-    """Other clusters, where those that are there are too small, or too large for the memory or the workers."""
+    """Propose another cluster size if the present clusters are too small, or too large for the memory or the
+    workers.
+    """
     what, then_s = _too_small(subject), None
     if what is None:
         what, then_s = _too_large(subject)
@@ -287,7 +292,9 @@ def _too_small(subject: Subject) -> str | None:
 
 
 def _ends_with_clusters(file: LaidFile) -> bool:
-    """Whether the baskets of a TTree end where clusters do: those of all branches end together, however large."""
+    """Return whether the baskets of a TTree end at the borders of its clusters: the baskets of all branches have the
+    same entries, although their sizes differ.
+    """
     branches = [own for own in file.extents if own]
     stored = [sum(row[1] for row in own) for own in branches]
     ends = {tuple(row[3] for row in own) for own in branches}
@@ -295,7 +302,9 @@ def _ends_with_clusters(file: LaidFile) -> bool:
 
 
 def _too_large(subject: Subject) -> tuple[str | None, float | None]:
-    """What is wrong with clusters that are too large, and the time without that where a job shows it."""
+    """Return a sentence about clusters that are too large, and the time that smaller clusters would take, if a job
+    shows it; None and None if they are not too large.
+    """
     job = subject.job
     if job is not None:
         wanted = {one.path: one.wanted_bytes for one in subject.laid}
@@ -313,7 +322,9 @@ def _too_large(subject: Subject) -> tuple[str | None, float | None]:
 
 
 def _read_times(subject: Subject, file: LaidFile) -> float:
-    """How often the bytes of a file are read, as planned; 0 where its baskets fit into no plan."""
+    """Return how many times the baskets are planned to be read on average; 0 if they do not fit into the memory
+    limit.
+    """
     request = PlanRequest(
         access=subject.access,
         step_entries=subject.step_entries,
@@ -336,7 +347,7 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
     if any(one.is_ntuple for one in subject.laid):
         return
     basket_size = BEFORE_COMPRESSION * LARGER_BASKET_BYTES
-    # Without a word on clusters they stay as they are, and no basket is larger than its cluster.
+    # Without this option, clusters are kept, and a basket cannot be larger than its cluster.
     layout = f"--basket-size '{basket_size // 1000} kB' {CLUSTER_OPTION}"
     words = f"branchline merge {_inputs(subject)} -o baskets.root {layout} --verify"
     conditions = Conditions(basket_bytes=LARGER_BASKET_BYTES)
@@ -351,11 +362,14 @@ def _baskets(subject: Subject) -> Iterator[Proposal]:
 
 
 def _order(subject: Subject) -> Iterator[Proposal]:
-    """Baskets in the order of entries."""
+    """Propose to order the baskets by entry."""
     if any(one.is_ntuple for one in subject.laid):
         return
     baskets = sum(len(branch) for one in subject.laid for branch in one.extents)
-    back = sum(_jumps_back(branches.extents) for branches in subject.laid)
+    back = 0
+    for file in subject.laid:
+        rows = sorted((row[2], number, row[0]) for number, branch in enumerate(file.extents) for row in branch)
+        back += sum(after[2] < before[2] for before, after in pairwise(rows))
     if back > JUMPS_BACK_SHARE * baskets:
         what = f"a reader turns back at {percent(back, baskets)} of the baskets"
         words = f"branchline reorder {_inputs(subject)} -o ordered.root --verify"
@@ -363,44 +377,39 @@ def _order(subject: Subject) -> Iterator[Proposal]:
         yield Proposal("layout-order", what, words, _writing_cost(subject), MANAGER, change)
 
 
-def _jumps_back(extents: list[list[tuple[int, int, int, int]]]) -> int:
-    rows = sorted((row[2], number, row[0]) for number, branch in enumerate(extents) for row in branch)
-    return sum(after[2] < before[2] for before, after in pairwise(rows))
-
-
 def _codec(subject: Subject) -> Iterator[Proposal]:
     codec = subject.laid[0].codec
-    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {ZSTD}"
-    change = AdvisedChange(RECOMPRESSED, codec=ZSTD, conditions=Conditions(codec=ZSTD))
+    words = f"branchline recompress {_inputs(subject)} -o zstd.root --codec {DEFAULT_CODEC}"
+    change = AdvisedChange(RECOMPRESSED, codec=DEFAULT_CODEC, conditions=Conditions(codec=DEFAULT_CODEC))
     speed = subject.rates.bytes_per_second
     if codec == "none" and is_far(subject) and 0 < speed < NEAR_BYTES_PER_S:
         wanted = subject.scale * sum(one.wanted_bytes for one in subject.laid)
         what = f"{size(wanted)} that are not compressed come at {size(speed)}/s"
         yield Proposal("codec", what, words, f"{_writing_cost(subject)}, with CPU to compress", MANAGER, change)
     spent = subject.rates.decompress_of(codec)
-    if codec not in SLOW_CODECS or spent is None:
+    if not codec_named(codec).is_slow or spent is None:
         return
     share = spent / max(1e-18, spent + subject.rates.decode_s_per_byte)
     if share < DECOMPRESSION_SHARE:
         return
     cost = f"{_writing_cost(subject)}, with CPU to compress; files grow, from lzma by up to a third"
-    what = f"decompressing {codec} takes {spent * 1e9:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
+    what = f"decompressing {codec} takes {spent * GB:.2g} s for a GB, {percent(share, 1)} of the CPU time of reading"
     yield Proposal("codec", what, words, cost, MANAGER, change)
 
 
 def _objects(subject: Subject) -> Iterator[Proposal]:
-    """Objects that are written one after the other, and not as columns."""
+    """Propose to convert objects that are not split to columns of an RNTuple."""
     decode, is_ntuple = subject.rates.decode_s_per_byte, any(one.is_ntuple for one in subject.laid)
     if is_ntuple or decode < SLOW_DECODE_S_PER_BYTE:
         return
-    what = f"decoding takes {decode * 1e9:.2g} s for a GB: objects are not split into columns"
+    what = f"decoding takes {decode * GB:.2g} s for a GB: objects are not split into columns"
     words = f"branchline convert {_inputs(subject)} -o columns.root --to rntuple{_tree_option(subject)}"
     cost = f"{_writing_cost(subject)}, with CPU to compress; programs that read it need RNTuple"
     yield Proposal("format-rntuple", what, words, cost, MANAGER, AdvisedChange(CONVERTED))
 
 
 def _slim(subject: Subject) -> Iterator[Proposal]:
-    """A copy of the wanted branches, where files are read whole or other branches lie in between."""
+    """Propose a copy with only the wanted branches if files are read whole."""
     total = sum(one.size_bytes for one in subject.laid)
     wanted = sum(one.wanted_bytes for one in subject.laid)
     if subject.branches is None or not total or total - wanted < UNWANTED_SHARE * total:
@@ -416,28 +425,28 @@ def _slim(subject: Subject) -> Iterator[Proposal]:
     yield Proposal("slim", what, words, cost, MANAGER, AdvisedChange(SLIMMED, branches=subject.branches))
 
 
-# --- words and distances that proposals share -------------------------------------------------------------------------
+# --- shared by proposals ----------------------------------------------------------------------------------------------
 
 
 def is_far(subject: Subject) -> bool:
-    """Whether files are behind a round trip: at a server, or on a mounted file system. A local disk that is busy has
-    none, however long it takes to answer.
+    """Return whether files are remote: on a server, or on a mounted file system with a long round trip. A local disk is
+    never remote, even if it is busy and slow to respond.
     """
     is_remote = bool(subject.access.throttle) or any(not one.is_near for one in subject.laid)
     return is_remote and subject.rates.round_trip_s > FAR_S
 
 
 def _inputs(subject: Subject) -> str:
-    """The files as the input of a command."""
+    """Return the files as arguments of a command."""
     return inputs_words([one.path for one in subject.files])
 
 
 def _tree_option(subject: Subject) -> str:
-    """The option that names their tree."""
+    """Return the command line option that selects the tree."""
     return tree_words([one.tree for one in subject.files])
 
 
 def _writing_cost(subject: Subject) -> str:
-    """What writing all files again costs."""
+    """Return a sentence about the cost of rewriting all files."""
     total = size(subject.scale * sum(one.size_bytes for one in subject.laid))
     return f"{total} are read and written, once"

@@ -1,5 +1,7 @@
-"""Tries a change on a sample of some files: writes them anew in a temporary folder where it asks for that, and reads
-both in turns. Where files are near, this says more than any model: what a layout costs is time of the CPU.
+"""Try a change on a sample of some files: rewrite them in a temporary folder if necessary, and read the original and
+the changed files alternately.
+
+For nearby files this is more accurate than any model, since the cost of a layout is CPU time.
 """
 
 from __future__ import annotations
@@ -22,29 +24,33 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.records.diagnosis.advice import GAIN_MIN
 
-#: The sample has the smallest files, up to so many and so many bytes. A larger file is not written again for a try.
+#: Maximum number of files in a sample, which are the smallest ones, and their maximum total size. A single file may
+#: have up to the third size; larger ones are not rewritten for a trial.
 SAMPLE_FILES, SAMPLE_BYTES, TRIED_BYTES_MAX = 8, 60_000_000, 300_000_000
-#: Small files are tried in so many, since opening them is what costs; and each time in a new process: a large file
-#: takes memory that a process has not touched yet, many small ones take the same again and again.
+#: Maximum number of files in a sample for trying a merge. Many files are needed, since opening files dominates. Each
+#: read uses a new process, because a large file needs memory that the process has not touched yet, while many small
+#: files reuse their memory.
 SMALL_FILES = 2000
-#: Both are read in turns so often, as long as that takes no more than so many seconds.
+#: Usual number of rounds, in each of which the original and the changed files are read, and the time limit of a trial.
 ROUNDS, TRIAL_S = 5, 20.0
-#: What takes milliseconds is read more often, as long as all of it takes no more than so many seconds; and what the
-#: machine disturbs so much that a gain would not be seen.
+#: Maximum number of rounds for reads that are noisy or fast, and the time in seconds for which fast reads are repeated.
 ROUNDS_MAX, QUICK_S = 25, 2.0
-#: By how much the ratio of two readings is uncertain where there was one round only.
+#: Assumed relative uncertainty of the ratio of two reading times after only one round.
 ONE_ROUND_NOISE = 0.1
-#: The quickest of so many rounds, one and the next, are what a machine takes that does nothing else.
+#: The fastest 1/8 of the rounds are assumed to be free of other load.
 QUICK_PART = 8
 
 
 @dataclass(frozen=True)
 class TriedChange:
-    """The seconds that reading the sample took before and after, the quickest of each: what else the machine does only
-    makes it slower. ``part`` is that of the sample in all files, by their bytes. ``noise`` is the error of the
-    logarithm of `factor`, by how much the quickest rounds differ. ``growth`` is what new files have of bytes over the
-    old ones, less 1. ``is_apart`` says that each was read in a process of its own, so that what only the first reading
-    of a process takes is in both; they are medians then, as two readings at a time are as disturbed as one job is.
+    """The times in seconds of reading the sample before and after a change. Each is the minimum over the rounds, since
+    other load only slows down.
+
+    ``part`` is the share of the sample in the total size of all files. ``noise`` is the error of the logarithm of
+    `factor`, estimated from the spread of the fastest rounds. ``growth`` is the relative growth of the files.
+
+    ``is_apart`` is true if each read used its own process, so that both times include the overhead of a first read. The
+    times are then medians, since other load disturbs these reads as much as it disturbs a job.
     """
 
     before_s: float
@@ -56,12 +62,14 @@ class TriedChange:
 
     @property
     def factor(self) -> float:
-        """The time after over that before."""
+        """Ratio of the time after the change to the time before."""
         return self.after_s / max(1e-9, self.before_s)
 
 
 def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
-    """Tries a change; None where it cannot be tried: files are too large, or what they hold cannot be written so."""
+    """Try a change. Returns None if the files are too large, or if their content cannot be written in the new
+    format.
+    """
     sample = _sample(subject, change)
     if not sample:
         return None
@@ -69,7 +77,7 @@ def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
         try:
             after = write_changed(change, sample, Path(folder), is_verified=False) if change.writes else sample
             if change.kind == CONVERTED and not is_same(after, sample):
-                # What is lost, or has another name, is no faster.
+                # A conversion that loses or renames branches is not an improvement.
                 return None
             is_apart = change.kind == MERGED
             before, others = _in_turns(subject, change, sample, after, Path(folder) if is_apart else None)
@@ -87,24 +95,26 @@ def try_change(subject: Subject, change: AdvisedChange) -> TriedChange | None:
 
 
 def _sizes(subject: Subject) -> dict[str, int]:
-    """The bytes of all files; those that are not known are as large as the others."""
+    """Return the sizes of all files by path; an unknown size is estimated by the mean."""
     known = {one.path: one.size_bytes for one in subject.laid}
     mean = sum(known.values()) // max(1, len(known))
     return {one.path: known.get(one.path, one.size_bytes or mean) for one in subject.files}
 
 
 def noise_of_medians(before: Sequence[float], after: Sequence[float]) -> float:
-    """The error of the logarithm of the ratio of the medians of two readings that were made in turns."""
+    """Return the error of the logarithm of the ratio of the medians of two series of times, which were measured
+    alternately.
+    """
     if len(before) < 3:
         return ONE_ROUND_NOISE
     logs = [math.log(max(1e-9, then) / max(1e-9, now)) for now, then in zip(before, after, strict=True)]
-    # That of a median is larger than that of a mean.
+    # The standard error of a median is larger than that of a mean.
     return math.sqrt(math.pi / 2) * statistics.stdev(logs) / math.sqrt(len(logs))
 
 
 def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
-    """The error of the logarithm of the ratio of the quickest of two readings, from the seconds of each in some rounds:
-    by how much the next quickest differ. Slow rounds say nothing, since other programs make them as slow as they like.
+    """Return the error of the logarithm of the ratio of the minima of two series of times, estimated from the next
+    fastest rounds. Slow rounds are ignored, since they depend on other load.
     """
     if len(before) < 2:
         return ONE_ROUND_NOISE
@@ -112,7 +122,7 @@ def noise_of(before: Sequence[float], after: Sequence[float]) -> float:
 
 
 def is_unsettled(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Whether the quickest rounds show a gain that is worth a word, which the others make doubtful."""
+    """Return whether the fastest rounds show a relevant gain that the next fastest ones do not confirm."""
     gain = -math.log(max(1e-9, min(after)) / max(1e-9, min(before)))
     return gain > GAIN_MIN and 2 * noise_of(before, after) > gain
 
@@ -134,14 +144,16 @@ def _sample(subject: Subject, change: AdvisedChange) -> list[DataFile]:
         if len(chosen) == most or total > (SAMPLE_BYTES if chosen else TRIED_BYTES_MAX):
             break
         chosen.append(file)
-    # One file is not merged with any other: what differs then is noise.
+    # A single file cannot be merged with others; any difference would be noise.
     return [] if change.kind == MERGED and len(chosen) < 2 else chosen
 
 
 def _in_turns(
     subject: Subject, change: AdvisedChange, before: Sequence[DataFile], after: Sequence[DataFile], apart: Path | None
 ) -> tuple[list[float], list[float]]:
-    """The seconds of both, in turns; in processes of their own that find their work in a folder ``apart``."""
+    """Return the times of both series, measured alternately. With a folder ``apart``, each read uses its own
+    process.
+    """
     branches, limit = subject.branches, subject.memory_limit_bytes
     begin_s = time.monotonic()
     times: tuple[list[float], list[float]] = ([], [])
@@ -169,8 +181,8 @@ def _goes_on(times: tuple[list[float], list[float]], spent_s: float) -> bool:
 def read_s(
     files: Sequence[DataFile], branches: Sequence[str] | None, access: Access, threads: int, limit: int
 ) -> float:
-    """The seconds in which some branches of some files are read and decoded in memory of ``limit`` bytes. Raises what
-    reading raises.
+    """Return the time in seconds for reading and decoding some branches of some files, with a memory limit of ``limit``
+    bytes. Raises the errors of reading.
     """
     sources = [Source(one.opens, one.tree) for one in files]
     begin_s = time.monotonic()

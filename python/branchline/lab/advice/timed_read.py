@@ -1,4 +1,4 @@
-"""Reads some branches of some files in a process of its own, so that two ways of reading can be compared:
+"""Measure reading some branches of some files in a separate process, to compare two ways of reading:
 ``python -m branchline.lab.advice.timed_read REQUEST.json``.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.processes import own_python
+from branchline.base.quantities import GIB
 from branchline.errors import BranchlineError
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
@@ -22,14 +23,14 @@ from branchline.reading.trees.stream import ChunkStream
 from branchline.records.sensors.record import AccessRecord
 
 READING_VERSION = 1
-#: A process that reads a sample for longer hangs.
+#: Timeout in seconds of a process that reads a sample.
 READING_S_MAX = 300.0
 
 
 @dataclass(frozen=True)
 class ReadingRequest:
-    """Files with the names of their trees (empty for the only one), branches (empty for all), settings of reading. A
-    process writes what it did to the file ``done``.
+    """The files to read, with access settings. ``trees`` has the name of each file's tree, empty for the only tree. An
+    empty ``branches`` stands for all branches. The process writes its result to the file ``done``.
     """
 
     files: list[str]
@@ -42,14 +43,14 @@ class ReadingRequest:
     tree_cache: int | None = None
     cache_dir: str | None = None
     done: str = ""
-    memory_limit_bytes: int = 2**30
+    memory_limit_bytes: int = GIB
     reading_version: int = READING_VERSION
 
     @classmethod
     def of(
         cls, files: Sequence[DataFile], branches: Sequence[str] | None, access: Access, threads: int, done: Path
     ) -> ReadingRequest:
-        """For some files, branches (None for all) and a way of reading."""
+        """Create the request for these files, branches (None for all) and access settings."""
         chosen = AccessRecord.of(access)
         return cls(
             files=[one.opens for one in files],
@@ -65,26 +66,26 @@ class ReadingRequest:
         )
 
     def write(self, path: Path) -> None:
-        """Writes it for the process that is to read."""
+        """Write the request to a file for the reading process."""
         path.write_text(json.dumps(to_plain(self)), encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class ReadingDone:
-    """The seconds of reading alone, without those in which the process was started, and entries that were read."""
+    """The time for reading in seconds, without the start of the process, and the number of entries read."""
 
     wall_s: float
     entries: int
 
     @classmethod
     def of(cls, path: Path) -> ReadingDone:
-        """What a process wrote. Raises OSError and ValueError where it wrote nothing."""
+        """Load the result of a process. Raises OSError without a result file, and ValueError for an invalid one."""
         found: ReadingDone = from_plain(cls, json.loads(path.read_text(encoding="utf-8")))
         return found
 
 
 def read(request: ReadingRequest) -> int:
-    """Reads and decodes all; returns the number of entries. Raises what reading raises."""
+    """Read and decode all data of a request; return the number of entries. Raises the errors of reading."""
     sources = [Source(path, tree or None) for path, tree in zip(request.files, request.trees, strict=True)]
     access = Access(
         mode=request.mode,
@@ -104,21 +105,21 @@ def read(request: ReadingRequest) -> int:
 
 
 def read_apart_s(request: ReadingRequest, path: Path) -> float:
-    """The seconds of reading in a process of its own, which finds its work in the file ``path``. Raises
-    BranchlineError where that process fails.
+    """Return the time in seconds for reading in a separate process, which gets its request in the file ``path``. Raises
+    BranchlineError if the process fails.
     """
     request.write(path)
     command = [*own_python(), "-m", "branchline.lab.advice.timed_read", str(path)]
-    done = subprocess.run(  # noqa: S603 - our own module
+    done = subprocess.run(  # noqa: S603 - a module of this package
         command, capture_output=True, check=False, text=True, timeout=READING_S_MAX
     )
     if done.returncode:
-        raise BranchlineError(f"a process that was to read ended with {done.returncode}: {done.stderr[-400:]}")
+        raise BranchlineError(f"the reading process ended with code {done.returncode}: {done.stderr[-400:]}")
     return ReadingDone.of(Path(request.done)).wall_s
 
 
 def main(path: Path) -> None:
-    """Reads what a file asks for, and writes down what that took. Raises what reading raises."""
+    """Execute the request in the file ``path`` and write the result. Raises the errors of reading."""
     request: ReadingRequest = from_plain(ReadingRequest, json.loads(path.read_text(encoding="utf-8")))
     begin_s = time.monotonic()
     entries = read(request)

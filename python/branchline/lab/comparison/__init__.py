@@ -1,1 +1,1 @@
-"""Comparisons of two commands, or of two ways of reading, in alternating pairs."""
+"""Comparisons of two commands or of two ways of reading, from alternating runs."""

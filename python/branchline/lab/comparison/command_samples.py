@@ -1,4 +1,4 @@
-"""A sample: one run of a command, with its times."""
+"""Samples of a comparison: each is one run of a command, with its times."""
 
 from __future__ import annotations
 
@@ -16,24 +16,29 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
-from branchline.base.texts import printable
+from branchline.base.texts import end_of_log
 from branchline.errors import OptionError
 from branchline.lab.sampling.machine import Moment, Surroundings
 from branchline.lab.sampling.page_cache import Temperature
 from branchline.records.result_files.job_files import JOB
 from branchline.records.sensors.record import JobRecord
 
-#: What ru_inblock counts in (getrusage(2)).
+#: Size of a block in ru_inblock (getrusage(2)).
 _BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True)
 class ArmRun:
-    """A run of ``arm`` in a round: its position there, from 0, seconds of wall and CPU time with all that it started,
-    its exit code, and the seconds of its phases if it was a train or a reading. ``load`` is that of the machine before
-    it, ``cached_bytes`` what the page cache had of the files that had to be cold; None where none had to be.
-    ``temperature`` says so of a reading, and ``events`` how many entries it read. ``disk_bytes`` came from disks, as
-    the kernel counts it for its processes. ``notes`` are what disturbed it.
+    """One run of ``arm`` in a round.
+
+    ``position`` is its position in the round, from 0. ``wall_s`` and ``cpu_s`` include child processes. ``code`` is the
+    exit code, ``said`` the end of the output of a failed run. ``phases`` has the seconds of each phase if a train or a
+    reading ran. ``load`` is the load average of the machine before the run.
+
+    ``cached_bytes`` is the part of the cold files that the page cache still held, None without cold files.
+    ``temperature`` describes the page cache in detail, for readings only. ``events`` is the number of entries that a
+    reading read. ``disk_bytes`` is the number of bytes read from disks according to the kernel. ``notes`` lists
+    disturbances.
     """
 
     arm: str
@@ -52,69 +57,69 @@ class ArmRun:
     notes: list[str] = field(default_factory=list)
 
 
-class Subject(Protocol):
+class ComparedSubject(Protocol):
     """What is compared: a command, or the reading of files."""
 
     @property
     def name(self) -> str:
-        """What the answer calls it."""
+        """Name of the subject in the result."""
 
     @property
     def whole(self) -> list[str]:
-        """Its words, all of them."""
+        """All words of the command, or of the description of the reading."""
 
     @property
     def output(self) -> Path | None:
-        """The directory that it writes to, where that is known."""
+        """Output directory of the command, if it is known."""
 
     def prepare(self, wait_s: float) -> None:
-        """Is called once, before the first sample."""
+        """Prepare the subject. Called once, before the first sample."""
 
     def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
-        """Runs once. What lasts longer than ``wait_s`` is ended, and has a code that is not 0."""
+        """Run the subject once. A run that exceeds ``wait_s`` is killed and has a nonzero exit code."""
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command that is compared. ``added`` are options that it needs to be run again and again."""
+class ShellCommand:
+    """A command that is compared. ``added`` are options that are appended for repeated runs."""
 
     name: str
     words: tuple[str, ...]
     added: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, name: str, text: str) -> Command:
-        """A command as it is written in a shell; pipes and variables are not for it. Raises OptionError."""
+    def of(cls, name: str, text: str) -> ShellCommand:
+        """Parse a shell command, without pipes and variables. Raises OptionError."""
         try:
             words = shlex.split(text)
         except ValueError as error:
-            raise OptionError(f"{text!r:.200} is no command: {error}") from None
+            raise OptionError(f"cannot parse the command {text!r:.200}: {error}") from None
         if not words:
-            raise OptionError(f"command {name} is empty", hint="write both commands in quotes")
+            raise OptionError(f"command {name} is empty", hint="quote both commands")
         added: tuple[str, ...] = ()
         if Path(words[0]).name == "branchline" and words[1:2] == ["run"]:
-            # The second time results of the first would be taken.
+            # Without these options, the second run would reuse the results of the first one.
             added = tuple(one for one in ("--force", "--no-reuse") if one not in words)
         return cls(name, tuple(words), added)
 
     @property
     def whole(self) -> list[str]:
-        """All its words."""
+        """All words of the command, with the added options."""
         return [*self.words, *self.added]
 
     @property
     def output(self) -> Path | None:
-        """The directory of results, if it is a train."""
+        """Output directory if the command runs a train."""
         for option in ("-o", "--output"):
             if option in self.words[:-1] and self.words[1:2] == ("run",):
                 return Path(self.words[self.words.index(option) + 1])
         return None
 
     def prepare(self, wait_s: float) -> None:
-        """Nothing is to be done."""
+        """Do nothing; commands need no preparation."""
 
     def taken(self, round_number: int, position: int, cached_bytes: int | None, wait_s: float) -> ArmRun:
-        """Runs it once. Raises OptionError for a program that is not there."""
+        """Run the command once. Raises OptionError if the program does not exist."""
         load, before = os.getloadavg()[0], Moment.now()
         with tempfile.TemporaryFile() as log:
             begin_s = time.perf_counter()
@@ -130,7 +135,7 @@ class Command:
                 timer.cancel()
             wall_s = time.perf_counter() - begin_s
             process.returncode = code = os.waitstatus_to_exitcode(status)
-            said = _said(log) if code else ""
+            said = end_of_log(log, TRIAL_LOG_MAX_BYTES) if code else ""
         cpu_s = usage.ru_utime + usage.ru_stime
         beside = Surroundings.between(before, Moment.now(), cpu_s, Path.cwd())
         return ArmRun(
@@ -159,21 +164,15 @@ def _started(words: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a command with what it started."""
+    """Kill a command and its child processes."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
 
 
-def _said(log: IO[bytes]) -> str:
-    size = log.seek(0, os.SEEK_END)
-    log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
-    return printable(log.read().decode(errors="replace")).strip()
-
-
 def _phases(output: Path | None) -> dict[str, float]:
-    """Where the time of a train went; empty for any other program."""
+    """Return the seconds of a train's phases; empty for other programs."""
     if output is None:
         return {}
     try:

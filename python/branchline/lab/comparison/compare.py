@@ -1,7 +1,7 @@
-"""Comparison of two subjects, each a command or files that are read, and its verdict in sentences.
+"""Compare two subjects, each a command or the reading of files, and state the verdict in sentences.
 
-Rounds run both subjects in random order, with the first one twice as its own control, until the ratio of their times is
-precise enough.
+Each round runs both subjects in random order, and the first subject a second time as a control, until the ratio of
+their times is precise enough.
 """
 
 from __future__ import annotations
@@ -17,36 +17,39 @@ from pathlib import Path
 from branchline.base.limits import COMPARED_LOST_MAX, COMPARED_ROUNDS_MAX
 from branchline.base.quantities import counted, duration, percent, size
 from branchline.errors import BranchlineError, OptionError
-from branchline.lab.comparison.command_samples import ArmRun, Subject
+from branchline.lab.comparison.command_samples import ArmRun, ComparedSubject
 from branchline.lab.sampling.page_cache import cached_bytes, fuse_remark, make_cold
 from branchline.lab.statistics import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 
 COMPARISON_VERSION = 1
-#: The arms: two subjects, and the first again. Its ratio to itself shows what the machine alone does.
+#: Names of the arms: the two subjects, and the first subject again. The ratio of its times to those of the first arm
+#: shows the noise of the machine.
 FIRST, SECOND, CONTROL = "A", "B", "A again"
 ARMS = (FIRST, SECOND, CONTROL)
-#: Less CPU time cannot be compared: the kernel counts it in ticks.
+#: Minimum CPU time of a run for CPU times to be compared, since the kernel counts CPU time in ticks.
 CPU_TELLING_S = 0.1
-#: Smallest share of the difference for which a phase is named.
+#: Minimum share of the difference between the subjects for which a phase is mentioned.
 _PHASE_TELLING = 0.1
-#: Least share of the bytes in the page cache for which files count as warm.
+#: Minimum fraction of a file's bytes in the page cache for the file to count as warm.
 WARM_LEAST = 0.99
 
 
 class FailedCommandError(BranchlineError):
-    """A command that is compared fails."""
+    """A compared command failed."""
 
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What is compared, and when that ends: when half of the interval is within ``precision``, a part of the ratio; or
-    after ``budget_s`` seconds. It never ends because a difference was found: then one would be found too often.
-    ``cold`` are files that are thrown out of the page cache before each sample of commands; readings have their own.
-    A sample takes up to ``wait_s``.
+    """The two subjects of a comparison, and when it stops.
+
+    The comparison stops when the half width of the interval, relative to the ratio, is below ``precision``, or after
+    ``budget_s`` seconds. It does not stop because a difference was found, which would increase the rate of false
+    differences. The files in ``cold`` are evicted from the page cache before each run of a command; readings have their
+    own setting instead. ``wait_s`` is the timeout of a run.
     """
 
-    first: Subject
-    second: Subject
+    first: ComparedSubject
+    second: ComparedSubject
     precision: float = 0.02
     budget_s: float = 600.0
     wait_s: float = 3600.0
@@ -54,11 +57,11 @@ class ComparisonPlan:
     cold: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises OptionError for what cannot be."""
+        """Raise OptionError for invalid settings."""
         if not 0 < self.precision < 1:
-            raise OptionError(f"a precision of {self.precision:g} is impossible", hint="0.02 are two per cent")
+            raise OptionError(f"invalid precision: {self.precision:g}", hint="give a fraction such as 0.02 (2 %)")
         if self.budget_s <= 0 or self.wait_s <= 0:
-            raise OptionError("a comparison needs time")
+            raise OptionError("budget and wait of a comparison must be positive")
         outputs = [one.output for one in (self.first, self.second) if one.output is not None]
         if len({one.resolve() for one in outputs}) < len(outputs):
             raise OptionError("both trains write to the same directory", hint="give each its own -o")
@@ -66,7 +69,7 @@ class ComparisonPlan:
 
 @dataclass(frozen=True)
 class PhaseDifference:
-    """The seconds that a phase takes more in the second subject: the median over all rounds."""
+    """The additional time in seconds that the second subject spends in a phase: the median over all rounds."""
 
     phase: str
     seconds: float
@@ -74,10 +77,13 @@ class PhaseDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found: how many times the time of the first subject the second one takes, and the first one itself.
-    ``cpu`` is None where there was too little CPU time. ``lost`` counts rounds in which one failed. ``commands`` are
-    their words. ``phases`` are those of both records of jobs; with ``is_from_outside`` what can be seen of any program.
-    ``cold_remark`` says what is not known of the files that were made cold for commands.
+    """The result of a comparison.
+
+    ``wall`` is the ratio of the second subject's time to the first subject's, ``control`` that of the repeated first
+    subject. ``cpu`` is the ratio of CPU times, None if they are too short. ``seconds`` are the median times of both
+    subjects. ``lost`` is the number of failed rounds. ``commands`` are the words of both subjects. ``phases`` come from
+    the records of jobs, or, with ``is_from_outside``, from measurements that are possible for any program.
+    ``cold_remark`` says what is unknown about the evicted files.
     """
 
     commands: list[list[str]]
@@ -96,11 +102,11 @@ class Comparison:
 
 
 def compare(plan: ComparisonPlan, say: Callable[[str], None] = lambda _: None) -> Comparison:
-    """Compares two subjects. ``say`` is called after each round with how it stands.
+    """Compare two subjects. ``say`` is called with the current result after each round.
 
-    Raises OptionError for a plan that cannot be, and for a program that is not there; FailedCommandError when a command
-    fails again and again, or in the first round, or a file cannot be made cold; StillCachedError for files that stay in
-    the page cache.
+    Raises OptionError for an invalid plan or a program that does not exist, and FailedCommandError if a command fails
+    in the first round or repeatedly, or if a file cannot be accessed to evict it from the page cache. Raises
+    StillCachedError if a file remains in the page cache.
     """
     plan.check()
     for one in (plan.first, plan.second):
@@ -123,7 +129,7 @@ def compare(plan: ComparisonPlan, say: Callable[[str], None] = lambda _: None) -
             say(_standing(rounds))
         if len(rounds) >= PAIRS_MIN and _is_precise(rounds, plan.precision):
             break
-        # A round that would end after the budget does not begin, but an interval needs some.
+        # Do not start a round that would probably exceed the budget.
         spent_s = time.monotonic() - begin_s
         if spent_s + spent_s / (len(rounds) + lost) > plan.budget_s:
             break
@@ -131,7 +137,7 @@ def compare(plan: ComparisonPlan, say: Callable[[str], None] = lambda _: None) -
 
 
 def _round(plan: ComparisonPlan, number: int, draw: random.Random) -> dict[str, ArmRun]:
-    """One sample of each arm, in a drawn order; none after one that failed."""
+    """Run one sample of each arm in random order, and stop after a failed one."""
     order = draw.sample(ARMS, len(ARMS))
     found: dict[str, ArmRun] = {}
     for position, arm in enumerate(order):
@@ -145,27 +151,27 @@ def _round(plan: ComparisonPlan, number: int, draw: random.Random) -> dict[str, 
 
 
 def _made_cold(files: Sequence[str]) -> int:
-    """What the page cache holds of files that were thrown out of it."""
+    """Evict files from the page cache; return the number of bytes that are still cached."""
     try:
         make_cold(list(files))
         return sum(map(cached_bytes, files))
     except OSError as error:
-        raise FailedCommandError(f"it cannot be made cold: {error.strerror}", path=str(error.filename or "")) from None
+        raise FailedCommandError(f"cannot be made cold: {error.strerror}", path=str(error.filename or "")) from None
 
 
 def _check_same_work(found: Mapping[str, ArmRun]) -> None:
-    """Raises FailedCommandError where both read different numbers of entries."""
+    """Raise FailedCommandError if the subjects read different numbers of entries."""
     first, second = found[FIRST].events, found[SECOND].events
     if first is not None and second is not None and first != second:
-        what = f"A has {counted(first, 'entry', 'entries')} and B {counted(second, 'entry', 'entries')}"
-        raise FailedCommandError(what, hint="compare places that hold the same")
+        what = f"different data: A has {counted(first, 'entry', 'entries')} and B {counted(second, 'entry', 'entries')}"
+        raise FailedCommandError(what, hint="compare places with the same content")
 
 
 def _failure(plan: ComparisonPlan, sample: ArmRun) -> FailedCommandError:
     subject = plan.second if sample.arm == SECOND else plan.first
     said = f":\n{sample.said}" if sample.said else ""
     what = f"{' '.join(subject.whole)} ended with code {sample.code} after {sample.wall_s:.1f} s{said}"
-    return FailedCommandError(what, hint="only what works can be compared")
+    return FailedCommandError(what, hint="make sure that both commands succeed")
 
 
 def _ratio(rounds: Sequence[dict[str, ArmRun]], arm: str, *, is_cpu: bool = False) -> Ratio:
@@ -206,8 +212,8 @@ def _comparison(plan: ComparisonPlan, rounds: Sequence[dict[str, ArmRun]], lost:
 
 
 def seen_from_outside(sample: ArmRun) -> dict[str, float]:
-    """The phases of any program: on a core, and not. With several threads both are for one core. What it waits for,
-    storage, network or others, cannot be seen from outside.
+    """Return how long a program ran on a core and how long it waited, which can be measured for any program. Several
+    threads are treated as one core. The reason for waiting (storage, network or other) is unknown.
     """
     on_core_s = min(sample.cpu_s, sample.wall_s)
     return {"CPU": on_core_s, "waiting": sample.wall_s - on_core_s}
@@ -216,7 +222,7 @@ def seen_from_outside(sample: ArmRun) -> dict[str, float]:
 def _phases(
     rounds: Sequence[dict[str, ArmRun]], phases: Callable[[ArmRun], Mapping[str, float]]
 ) -> list[PhaseDifference]:
-    """The difference in each phase, the largest first."""
+    """Return the difference in each phase, largest difference first."""
     pairs = [(phases(one[FIRST]), phases(one[SECOND])) for one in rounds]
     names = sorted({name for pair in pairs for one in pair for name in one})
     found = [
@@ -227,11 +233,11 @@ def _phases(
 
 
 def local_files(path: str) -> list[str]:
-    """The files of a path: itself, or all below a folder. Raises OptionError where there are none."""
+    """Return the file at a path, or all files below a folder. Raises OptionError if no file is found."""
     place = Path(path)
     found = [str(place)] if place.is_file() else sorted(str(one) for one in place.rglob("*") if one.is_file())
     if not found:
-        raise OptionError(f"there is no file at {path!r:.200} that could be made cold")
+        raise OptionError(f"no file to be made cold at {path!r:.200}")
     return found
 
 
@@ -239,8 +245,13 @@ def local_files(path: str) -> list[str]:
 
 
 def verdict(found: Comparison) -> list[str]:
-    """The control first, then the answer with the phases in which the difference lies, then how it was measured."""
-    lines = [_control(found), "; ".join([_answer(found), *_phase_sentences(found)])]
+    """Return the verdict in sentences: the control, the answer with the phases that explain the difference, and the
+    conditions of the measurement.
+    """
+    control = f"control: A takes {shown_ratio(found.control)} its own time"
+    if found.control.differs:
+        control += ": something else disturbs the machine, and the answer below is doubtful"
+    lines = [control, "; ".join([_answer(found), *_phase_sentences(found)])]
     if found.cpu is not None:
         lines.append(f"CPU time: B takes {shown_ratio(found.cpu)} that of A")
     lines += _temperatures(found)
@@ -252,7 +263,7 @@ def verdict(found: Comparison) -> list[str]:
 
 
 def _temperatures(found: Comparison) -> list[str]:
-    """What the page cache held before the runs."""
+    """Return sentences about the state of the page cache before the runs."""
     if any(one.temperature is not None for one in found.samples):
         return [_temperature(arm, found) for arm in (FIRST, SECOND)]
     held = [one.cached_bytes for one in found.samples if one.cached_bytes is not None]
@@ -273,13 +284,6 @@ def _temperature(arm: str, found: Comparison) -> str:
     held = size(most) if least == most else f"{size(least)} to {size(most)}"
     line = f"{arm} was {state}: before each run {held} of {size(whole)} were in the page cache, as mincore(2) says"
     return f"{line}; {remark}" if remark else line
-
-
-def _control(found: Comparison) -> str:
-    line = f"control: A takes {shown_ratio(found.control)} its own time"
-    if found.control.differs:
-        return f"{line}: something else disturbs the machine, and the answer below is doubtful"
-    return line
 
 
 def _answer(found: Comparison) -> str:
@@ -303,7 +307,7 @@ def _answer(found: Comparison) -> str:
 
 
 def shown_ratio(ratio: Ratio) -> str:
-    """A ratio with its interval."""
+    """Return a ratio with its interval as text."""
     if ratio.low is None or ratio.high is None or ratio.level is None:
         return f"{ratio.value:.3f} times"
     pairs = counted(ratio.pairs, "pair")
@@ -311,7 +315,7 @@ def shown_ratio(ratio: Ratio) -> str:
 
 
 def _phase_sentences(found: Comparison) -> list[str]:
-    """The phases in which most of the difference lies."""
+    """Return a sentence about the phases that explain most of the difference, in a list; empty without a difference."""
     if not found.phases or not found.wall.differs:
         return []
     whole_s = sum(abs(one.seconds) for one in found.phases)

@@ -1,4 +1,4 @@
-"""Reading as what is compared: the files of a place with an access mode, by Branchline, in a process of its own."""
+"""Readings for comparisons: Branchline reads the files of a location with an access mode in a separate process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from branchline.lab.sampling.study_files import JobFiles, files_at
 from branchline.lab.study import JobSettings, Value
 from branchline.reading.locations import is_pattern, is_url, shown, split_location
 
-#: The code of a sample that failed, as of a command.
+#: Exit code of a failed sample.
 _FAILED = 1
 _OF_SERVER = "the cache of the server is not ours, and may be warm"
 
 
 @dataclass(frozen=True)
 class ReadingOptions:
-    """What is read of each place: branches of a tree (none: all), from cold files or from the page cache. ``behind``
-    are files of a server of ours, which are made cold, too.
+    """The data to read: branches of a tree (all by default), from cold or from warm files. ``behind`` are the files
+    that a local server reads, which are also evicted from the page cache.
     """
 
     tree: str = ""
@@ -35,7 +35,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True)
 class Reading:
-    """All files of a place, read with an access mode. ``place`` and ``access`` are as they were written."""
+    """All files of a location, read with an access mode. ``place`` and ``access`` are kept as the user wrote them."""
 
     name: str
     place: str
@@ -45,7 +45,9 @@ class Reading:
 
     @classmethod
     def of(cls, name: str, place: str, access: str, wanted: ReadingOptions) -> Reading:
-        """Raises OptionError for an access that is none, DatasetError for a place without files."""
+        """Create a reading. Raises OptionError for invalid access settings, DatasetError for a location without
+        files.
+        """
         path, tree = split_location(place)
         settings = JobSettings(
             where=(path,),
@@ -56,31 +58,31 @@ class Reading:
             served_from=wanted.behind,
         )
         found = cls(name, place, access, settings, files_at(path, wanted.behind))
-        reader_of(replace(JobRequest.of(0, settings, [], Path()), branches=[]))  # Checks the access.
+        reader_of(replace(JobRequest.of(0, settings, [], Path()), branches=[]))  # Validates the access settings.
         return found
 
     @property
     def whole(self) -> list[str]:
-        """What it is, in words."""
+        """Description of the reading, split into words."""
         return ["read", shown(self.place), *(["with access", self.access] if self.access else [])]
 
     @property
     def output(self) -> Path | None:
-        """It writes nothing."""
+        """None, since a reading has no output directory."""
         return None
 
     def prepare(self, wait_s: float) -> None:
-        """What is to be warm is read once. Raises BranchlineError where that fails."""
+        """Read warm files once, so that the page cache contains them. Raises BranchlineError if that fails."""
         if not self.settings.cold:
             first = self.taken(0, 0, None, wait_s)
             if first.code:
                 raise BranchlineError(first.said, path=shown(self.place))
 
     def taken(self, round_number: int, position: int, _cached_bytes: int | None, wait_s: float) -> ArmRun:
-        """Reads everything once."""
+        """Read all data once."""
         load = os.getloadavg()[0]
         is_cold, local = self.settings.cold, self.files.local
-        # What is warm is looked at before the process starts, what has to be cold is made so behind that.
+        # Warm files: their cache state is measured before the process starts. Cold files are evicted later.
         try:
             before = Temperature.of(local)
         except OSError as error:
@@ -111,7 +113,7 @@ class Reading:
 
 
 def options_of(access: str) -> dict[str, Value]:
-    """The options of client branchline for an access as "plain" or "plain,read_ahead=1 MiB". Raises OptionError."""
+    """Parse access settings such as "plain" or "plain,read_ahead=1 MiB" to client options. Raises OptionError."""
     if not access:
         return {}
     mode, *fields = access.split(",")
@@ -126,7 +128,7 @@ def options_of(access: str) -> dict[str, Value]:
 
 
 def is_place(text: str) -> bool:
-    """Whether a text names files, and is no command."""
+    """Return whether a string is a location of files and not a command."""
     path, _ = split_location(text)
     if is_url(path):
         return " " not in path.strip()

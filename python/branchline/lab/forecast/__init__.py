@@ -1,1 +1,1 @@
-"""Forecasts: the requests, bytes and time of a read under other conditions, with intervals."""
+"""Forecasts of the requests, bytes and time of a read under other conditions, with intervals."""

@@ -1,4 +1,4 @@
-"""What is known of this machine and of storages from measurements that were made for it, kept in a file of the user."""
+"""Calibrations of this machine and of storage elements, kept in a file of the user."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from branchline import _core
+from branchline.base.codecs import CODECS, DEFAULT_CODEC
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.user_state import state_folder
 from branchline.base.whole_files import write_whole
@@ -26,22 +27,22 @@ from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 
-#: The version of the form of the file; a reader refuses a newer one.
+#: Version of the file format. Files with newer versions are rejected.
 CALIBRATION_VERSION = 1
-#: Codecs that are measured, with the level that files most often have.
-CODECS = {"zlib": "zlib:1", "zstd": "zstd:5", "lz4": "lz4:4", "lzma": "lzma:8"}
-#: Entries of the tree on which codecs are measured, and its branches: 4 MB.
+#: The codecs that are measured, with their usual levels.
+SETTINGS = {one.name: one.setting for one in CODECS if one.level}
+#: Number of entries and of branches of the tree with which codecs are measured, 4 MB in total.
 ENTRIES, BRANCHES = 50_000, 20
-#: Small files on which the cost of a file is measured, their entries, and how often they are read.
+#: Number of small files with which the overhead per file is measured, number of their entries, and number of rounds.
 SMALL_FILES, SMALL_ENTRIES, SMALL_ROUNDS = 200, 100, 7
-#: A calibration that is older is said to be old: machines and links change in such a time.
+#: Age in days at which a calibration is reported as old, since machines and links change.
 OLD_DAYS = 30
 
 
 @dataclass(frozen=True)
 class StorageRates:
-    """A storage element: the round trip, bytes per second (0 if too little was read to know), and what a call costs
-    besides.
+    """Rates of a storage element: the round trip, the bandwidth (0 if too little was read to measure it), and the time
+    per call in addition to the round trip.
     """
 
     round_trip_s: float
@@ -52,11 +53,12 @@ class StorageRates:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Rates of a machine: seconds of a core for a byte after decompression, to decode it and to decompress it by codec.
+    """Rates of a machine.
 
-    ``file_s`` is what a near file takes besides its values: it is opened, its metadata are decoded, and what it has is
-    handed from thread to thread and to Python; 0 where it was not measured. ``storages`` are those that were measured
-    from here. ``measured_at`` is in UTC, as ISO 8601.
+    ``decode_s_per_byte`` is the CPU time for decoding a decompressed byte, ``decompress_s_per_byte`` that for
+    decompression, by codec. ``file_s`` is the overhead of a nearby file: opening it, decoding its metadata, and passing
+    its data between threads and to Python; 0 if it was not measured. ``storages`` are the storage elements that were
+    measured from this machine. ``measured_at`` is in UTC, in ISO 8601 format.
     """
 
     machine: str
@@ -68,32 +70,32 @@ class Calibration:
     calibration_version: int = CALIBRATION_VERSION
 
     def age_days(self, now: datetime | None = None) -> float:
-        """Days since the machine was measured."""
+        """Return the number of days since the machine was measured."""
         then = datetime.fromisoformat(self.measured_at)
         return max(0.0, ((now or datetime.now(UTC)) - then).total_seconds() / 86400)
 
     def age_words(self, now: datetime | None = None) -> str:
-        """The age in words."""
+        """Return the age as text."""
         days = self.age_days(now)
         if days < 1:
-            return "of today" if days * 24 >= 1 else "of the last hour"
-        old = "; it is old: branchline calibrate" if days > OLD_DAYS else ""
+            return "less than a day old" if days * 24 >= 1 else "less than an hour old"
+        old = "; repeat it with: branchline calibrate" if days > OLD_DAYS else ""
         return f"{days:.0f} days old{old}"
 
 
 def calibration_path() -> Path:
-    """The file of the user. Raises OptionError where there is no home directory."""
+    """Return the path of the user's calibration file. Raises OptionError without a home directory."""
     return state_folder() / "calibration.json"
 
 
 def load_calibration(path: Path | None = None) -> Calibration | None:
-    """That of this machine; None if there is none, or one of another machine. Raises BadFileError for a file that is
-    none, or of a later version.
+    """Load the calibration of this machine; None if the file is missing, or if it contains the calibration of another
+    machine. Raises BadFileError for an invalid file or a newer version.
     """
     try:
         path = path or calibration_path()
         if path.stat().st_size > CALIBRATION_FILE_MAX_BYTES:
-            raise BadFileError(f"{path} is too large for a calibration", path=str(path))
+            raise _bad(path, "it is too large")
         plain = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, OptionError):
         return None
@@ -101,7 +103,7 @@ def load_calibration(path: Path | None = None) -> Calibration | None:
         raise _bad(path, str(error)) from error
     version = plain.get("calibration_version") if isinstance(plain, dict) else None
     if not isinstance(version, int) or version > CALIBRATION_VERSION:
-        raise _bad(path, f"its version {version!r:.20} is not known here")
+        raise _bad(path, f"unsupported version {version!r:.20}")
     try:
         found: Calibration = from_plain(Calibration, plain)
         found.age_days()
@@ -111,43 +113,46 @@ def load_calibration(path: Path | None = None) -> Calibration | None:
 
 
 def _bad(path: Path | None, why: str) -> BadFileError:
-    hint = "branchline calibrate writes it anew, after it is removed"
-    return BadFileError(f"{path} is no calibration: {why}", path=str(path), hint=hint)
+    hint = "remove it and run: branchline calibrate"
+    return BadFileError(f"{path} is not a valid calibration: {why}", path=str(path), hint=hint)
 
 
 def save_calibration(calibration: Calibration, path: Path | None = None) -> Path:
-    """Writes it whole; returns where. Raises StorageError and OptionError."""
+    """Write the calibration and return the path of its file. Raises StorageError and OptionError."""
     path = path or calibration_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"the folder of the calibration cannot be made: {error}", path=str(path)) from error
+        raise StorageError(f"cannot create the folder of the calibration: {error}", path=str(path)) from error
     write_whole(path, json.dumps(finite(to_plain(calibration)), indent=1).encode())
     return path
 
 
 def calibrate(files: Sequence[DataFile], access: Access, before: Calibration | None = None) -> Calibration:
-    """Measures this machine in all codecs, and the storage of some files if there are any. What was known ``before``
-    of other storages is kept. Raises what reading and writing raise.
+    """Measure this machine with all codecs, and the storage element of ``files`` if there are any. Storage elements
+    measured in the previous calibration ``before`` are kept. Raises the errors of reading and writing.
     """
     decode_s, decompress_s = _codecs()
     storages = dict(before.storages) if before else {}
     if files:
-        storages |= _storages(files, access)
+        # The storage element is measured by reading the files, as jobs do.
+        rates = measured(files, None, access)
+        name = _core.File(files[0].opens, Access(mode="plain")).store
+        storages[name] = StorageRates(rates.round_trip_s, rates.bytes_per_second, rates.call_s, now_text())
     return Calibration(machine_name(), now_text(), decode_s, decompress_s, storages, _file_s())
 
 
 def _codecs() -> tuple[float, dict[str, float]]:
-    """Seconds to decode a byte, and to decompress one by codec."""
+    """Return the time in seconds for decoding a byte, and the times for decompressing a byte by codec."""
     from branchline.writing.recreate.writable_file import recreate
 
     random = np.random.default_rng(1)
-    # Of a few digits, as the numbers of detectors are: they compress to a half.
+    # Values with few significant digits, like detector data, which compress to about one half.
     values = {f"b{number}": random.normal(size=ENTRIES).astype("f2").astype("f4") for number in range(BRANCHES)}
     decompress: dict[str, float] = {}
     decode: list[float] = []
     with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
-        for codec, level in CODECS.items():
+        for codec, level in SETTINGS.items():
             path = Path(folder) / f"{codec}.root"
             with recreate(path, compression=level) as file:
                 file.mktree("events", values)
@@ -158,14 +163,14 @@ def _codecs() -> tuple[float, dict[str, float]]:
 
 
 def _file_s() -> float:
-    """What a small near file costs: the time of many of them over that of one. The quickest rounds count, as what other
-    programs make of a file would be multiplied by all.
+    """Return the overhead of a small nearby file: the difference between reading many files and reading one, per file.
+    Uses the fastest rounds, since forecasts multiply the noise per file by the number of files.
     """
     from branchline.writing.recreate.writable_file import recreate
 
     with tempfile.TemporaryDirectory(prefix="branchline-calibration-") as folder:
         paths = [Path(folder) / f"{number}.root" for number in range(SMALL_FILES)]
-        with recreate(paths[0], compression=CODECS["zstd"]) as file:
+        with recreate(paths[0], compression=DEFAULT_CODEC) as file:
             file.mktree("events", {f"b{number}": np.arange(SMALL_ENTRIES, dtype="f4") for number in range(BRANCHES)})
         for path in paths[1:]:
             shutil.copyfile(paths[0], path)
@@ -182,17 +187,9 @@ def _read_s(paths: Sequence[Path]) -> float:
     return time.monotonic() - begin_s
 
 
-def _storages(files: Sequence[DataFile], access: Access) -> dict[str, StorageRates]:
-    """The storage of some files, as reading them sees it."""
-    rates = measured(files, None, access)
-    names = {_core.File(one.opens, Access(mode="plain")).store for one in files[:1]}
-    found = StorageRates(rates.round_trip_s, rates.bytes_per_second, rates.call_s, now_text())
-    return dict.fromkeys(names, found)
-
-
 def with_calibrated(rates: Rates, calibration: Calibration | None) -> Rates:
-    """The rates, with the cost of a file and the rates of codecs that only the calibration knows, scaled to the speed
-    that was measured.
+    """Return the rates with additions from the calibration: the overhead of a file, and the rates of codecs that were
+    not measured, scaled to the measured speed.
     """
     if calibration is None:
         return rates

@@ -1,6 +1,6 @@
-"""Layouts of files after a change: merged, in another order, with other baskets, clusters or codecs.
+"""File layouts after a change: merged, reordered, or with other baskets, clusters or codecs.
 
-Nothing is read or written: the baskets of a `LaidFile` are moved, joined or split.
+No files are read or written: the changes apply to the baskets of a `LaidFile`, which are moved, joined or split.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ from dataclasses import replace
 import numpy as np
 
 from branchline import _core
+from branchline.base.quantities import MIB
 from branchline.lab.forecast.laid_file import Basket, LaidFile
 from branchline.lab.limits import REMOTE_GAP_BYTES
 
-#: Bytes that the record of a tree takes for a basket: its offset, its size, its first entry, compressed.
+#: Compressed size of the metadata of a basket in the record of its tree: position, size and first entry.
 BASKET_RECORD_BYTES = 8
-#: The largest basket or page that a rewrite makes, before compression.
-BASKET_BYTES_MAX = 1 << 20
-#: A record of a tree keeps at least this part of its bytes, however few baskets it lists.
+#: Maximum size of a basket or page after a rewrite, before compression.
+BASKET_BYTES_MAX = MIB
+#: Fraction of the record of a tree that does not depend on its number of baskets.
 RECORD_KEPT = 0.02
 
 
 def merged(files: Sequence[LaidFile], file_bytes: int) -> list[LaidFile]:
-    """Return the files merged into files of at most ``file_bytes``; baskets are copied unchanged."""
+    """Return the files merged into files of at most ``file_bytes`` bytes. Baskets are copied unchanged."""
     groups: list[list[LaidFile]] = []
     for file in files:
         if groups and sum(one.size_bytes for one in groups[-1]) + file.size_bytes <= file_bytes:
@@ -65,7 +66,9 @@ def _one_of(files: Sequence[LaidFile]) -> LaidFile:
 
 
 def in_order_of_entries(file: LaidFile) -> LaidFile:
-    """The wanted baskets by their first entries, with the bytes of other branches in equal parts between them."""
+    """Return the file with its wanted baskets ordered by first entry. The bytes of other branches are spread evenly
+    between them.
+    """
     wanted = sorted(
         (row[2], branch, number) for branch, own in enumerate(file.extents) for number, row in enumerate(own)
     )
@@ -84,7 +87,9 @@ def in_order_of_entries(file: LaidFile) -> LaidFile:
 
 
 def in_order_of_branches(file: LaidFile) -> LaidFile:
-    """Return the file with the baskets of each wanted branch contiguous; other branches are spread evenly between."""
+    """Return the file with the baskets of each wanted branch contiguous. The bytes of other branches are spread evenly
+    between the wanted branches.
+    """
     others = data_bytes(file) - file.wanted_bytes
     between = others // max(1, len(file.extents))
     branches, at = [], _core.HEAD_BYTES
@@ -99,7 +104,9 @@ def in_order_of_branches(file: LaidFile) -> LaidFile:
 
 
 def with_larger_baskets(file: LaidFile, basket_bytes: int) -> LaidFile:
-    """Neighbouring baskets of each branch put together, up to this many bytes in the file."""
+    """Return the file with neighbouring baskets of each branch joined to baskets of at most ``basket_bytes`` compressed
+    bytes.
+    """
     branches = []
     for own in file.extents:
         joined: list[Basket] = []
@@ -114,13 +121,15 @@ def with_larger_baskets(file: LaidFile, basket_bytes: int) -> LaidFile:
 
 
 def borders_of(branches: Sequence[Sequence[Basket]]) -> tuple[int, ...]:
-    """Where parts of a file may begin: at the baskets of its largest branch."""
+    """Return the entries at which parts of a file may begin: the first entries of the baskets of its largest branch."""
     largest = max(branches, key=lambda own: sum(size for _, size, _, _ in own), default=())
     return tuple(dict.fromkeys(start for _, _, start, _ in largest))
 
 
 def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
-    """Return the file with clusters of about ``cluster_bytes``; each cluster has at least one basket per branch."""
+    """Return the file with clusters of about ``cluster_bytes`` bytes. Each cluster has at least one basket per
+    branch.
+    """
     if not file.entries or not any(file.extents):
         return file
     entries = max(1, round(cluster_bytes * file.entries / max(1, data_bytes(file))))
@@ -136,10 +145,12 @@ def with_clusters_of(file: LaidFile, cluster_bytes: int) -> LaidFile:
 
 
 def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max: int) -> list[Basket]:
-    """A branch in new baskets (without places): of each cluster one, or several where that is too large."""
+    """Return the new baskets of a branch, without positions: at least one per cluster, each within the maximum size
+    ``stored_max``.
+    """
     stops = np.array([stop for _, _, _, stop in own], float)
     sizes = np.cumsum([size for _, size, _, _ in own])
-    # Bytes before an entry, assuming that all entries of a basket have the same size.
+    # Number of bytes before each entry, assuming that all entries of a basket have the same size.
     up_to = np.concatenate([[0.0], stops]), np.concatenate([[0.0], sizes])
     found: list[Basket] = []
     for start, stop in zip(starts, [*starts[1:], entries], strict=True):
@@ -154,10 +165,10 @@ def _cut(own: Sequence[Basket], starts: Sequence[int], entries: int, stored_max:
 
 
 def _placed(file: LaidFile, branches: list[list[Basket]], cluster_entries: int) -> tuple[list[list[Basket]], int]:
-    """Return the baskets with new positions, and the end of the last one.
+    """Return the baskets with new positions, and the end of the last basket.
 
-    They are ordered by cluster; within a cluster baskets of a TTree by entry, pages of an RNTuple by branch. Each
-    cluster ends with the branches that are not wanted.
+    Clusters are in order. Within a cluster, baskets of a TTree are ordered by entry and pages of an RNTuple by branch.
+    The bytes of unwanted branches are at the end of each cluster.
     """
     rows = sorted(
         (start // cluster_entries, branch if file.is_ntuple else start, branch, number)
@@ -178,7 +189,7 @@ def _placed(file: LaidFile, branches: list[list[Basket]], cluster_entries: int) 
 
 
 def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
-    """The same baskets, each ``factor`` as large, as another codec would make them."""
+    """Return the file with the size of each basket multiplied by ``factor``, as if compressed with another codec."""
 
     def scaled(number: int) -> int:
         return int(number * factor)
@@ -190,7 +201,7 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
     shift = scaled(data) - data
 
     def moved(record_at: int) -> int:
-        """Return the new position of a record, which keeps its place among the baskets."""
+        """Return the new position of a record, which remains at the same position relative to the baskets."""
         return record_at + shift * record_at // max(1, file.size_bytes)
 
     return replace(
@@ -205,15 +216,17 @@ def with_other_sizes(file: LaidFile, factor: float, codec: str) -> LaidFile:
 
 
 def at_a_server(file: LaidFile) -> LaidFile:
-    """Return the file as read from a server, where ranges with larger gaps are read together."""
+    """Return the file as if it were read from a server, for which a larger gap is used to coalesce ranges."""
     return replace(file, is_at_a_server=True, is_near=False, store_gap_bytes=REMOTE_GAP_BYTES)
 
 
 def clusters_of(file: LaidFile) -> int:
-    """How many clusters there are at most: each has a basket of every branch."""
+    """Return the number of clusters, assuming that each has a basket of every branch: the smallest number of baskets of
+    a branch.
+    """
     return min((len(own) for own in file.extents if own), default=1)
 
 
 def data_bytes(file: LaidFile) -> int:
-    """Bytes of the baskets of all branches, about."""
+    """Return the approximate total size of the baskets of all branches."""
     return max(file.wanted_bytes, file.size_bytes - file.metadata_bytes - _core.HEAD_BYTES)

@@ -1,17 +1,17 @@
-"""The conditions of a forecast: what is to be otherwise, as a user writes it."""
+"""The conditions of a forecast, as written by a user."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 
-from branchline.base.limits import parse_bytes
+from branchline.base.quantities import GB, parse_bytes
 from branchline.errors import OptionError
 from branchline.reading.access import MODES
 
-#: Size of a merged file, if none is given.
-MERGED_BYTES = 10**9
-#: Units of a time.
+#: Default size of merged files.
+MERGED_BYTES = GB
+#: Seconds per unit of time.
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 KEYS = (
     "rtt, bandwidth, access, gap, tree-cache, buffer, codec, layout, order, baskets, clusters, branches, cores, "
@@ -21,13 +21,13 @@ KEYS = (
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is otherwise; None leaves it as it is. Times are in seconds, sizes in bytes.
+    """Conditions that are changed; None means unchanged. Times are in seconds, sizes in bytes.
 
-    ``merged_bytes`` is the size of merged files, ``basket_bytes`` that of larger baskets in the file,
-    ``cluster_bytes`` that of clusters; ``by_branch`` and
-    ``by_entry`` are orders of baskets. ``gap_bytes``, ``tree_cache_bytes`` and ``buffer_bytes`` (what is requested at a
-    time) are sizes of reading. ``cores`` are the workers of a job, or the threads of a reader; ``threads`` are those
-    that decode in each worker. ``jobs`` at once are left to a simulation.
+    ``merged_bytes``, ``basket_bytes`` (compressed) and ``cluster_bytes`` are the sizes of files, baskets and clusters
+    after rewriting. ``by_branch`` and ``by_entry`` are orders of baskets. ``gap_bytes``, ``tree_cache_bytes`` and
+    ``buffer_bytes`` (the maximum bytes in flight) are access settings. ``cores`` is the number of workers of a job or
+    of threads of a reader. ``threads`` is the number of decoding threads per worker. ``jobs``, the number of concurrent
+    jobs, needs a simulation.
     """
 
     round_trip_s: float | None = None
@@ -49,25 +49,25 @@ class Conditions:
 
     @property
     def changes_layout(self) -> bool:
-        """Whether files would have to be written again."""
+        """Whether the files would have to be rewritten."""
         sizes = self.merged_bytes or self.basket_bytes or self.cluster_bytes
         return bool(self.codec or sizes or self.by_entry or self.by_branch)
 
     def words(self) -> str:
-        """The conditions as they are written."""
+        """Return the changed conditions as text."""
         said = [(one.name, getattr(self, one.name)) for one in fields(self)]
         return ", ".join(f"{name}={value}" for name, value in said if value not in (None, False))
 
 
 def conditions_of(texts: Iterable[str]) -> Conditions:
-    """The conditions that were written as ``rtt=63ms``, ``layout=merged,order=entry`` and so on.
+    """Parse conditions such as ``rtt=63ms`` or ``layout=merged,order=entry``.
 
-    Raises OptionError for one that is unknown or has no such value.
+    Raises OptionError for an unknown condition or an invalid value.
     """
     found = Conditions()
     for text in texts:
         parts = text.split(",")
-        # The names of branches are separated by commas, too.
+        # Commas also separate the names of branches.
         if text.startswith("branches="):
             parts = [text]
         for part in parts:
@@ -102,7 +102,7 @@ def _with(found: Conditions, key: str, value: str, part: str) -> Conditions:
 
 
 _Change = Callable[[Conditions, int], Conditions]
-#: Conditions that are sizes, and those that are numbers.
+#: Conditions whose values are sizes, with functions that set them.
 _SIZES: Mapping[str, _Change] = {
     "baskets": lambda found, value: replace(found, basket_bytes=value),
     "clusters": lambda found, value: replace(found, cluster_bytes=value),
@@ -127,11 +127,9 @@ def _seconds(text: str) -> float:
                 continue
             if 0 <= seconds < 3600:
                 return seconds
-    raise OptionError(f"{text!r:.40} is no round trip", hint="write it like 63ms")
+    raise OptionError(f"invalid round trip {text!r:.40}", hint="give a time such as 63ms")
 
 
 def _unknown(part: str) -> OptionError:
-    hint = (
-        f"known are {KEYS}; as in rtt=63ms, bandwidth=7MB/s, access=prefetch, codec=zstd:5, layout=merged, order=entry"
-    )
-    return OptionError(f"{part!r:.60} is no condition of a forecast", hint=hint)
+    examples = "rtt=63ms, bandwidth=7MB/s, access=prefetch, codec=zstd:5, layout=merged, order=entry"
+    return OptionError(f"invalid condition {part!r:.60}", hint=f"known conditions: {KEYS}; examples: {examples}")

@@ -1,4 +1,4 @@
-"""Forecasts that are kept, and compared with what was measured later."""
+"""Save forecasts, and compare saved forecasts with later measurements."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from branchline.records.sensors.record import JobRecord
 
 @dataclass(frozen=True)
 class Check:
-    """A forecast beside a job: seconds as they were said and as they were, and whether the interval has them.
-    ``bytes_error`` and ``requests_error`` are parts, as ``error`` is: 0.1 is ten per cent too much said.
+    """A comparison of a forecast with a job: forecast and measured seconds. ``is_held`` is true if the interval
+    contains the measured time. ``error``, ``bytes_error`` and ``requests_error`` are relative: 0.1 means that the
+    forecast was ten per cent too high.
     """
 
     said_s: float
@@ -32,65 +33,65 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Record:
-    """How right forecasts were: the median and the largest of their errors, and how many intervals held."""
+class ForecastAccuracy:
+    """The accuracy of a forecast, from comparisons with several jobs."""
 
     checks: tuple[Check, ...]
 
     @property
     def median_error(self) -> float:
-        """Without its sign."""
+        """Median of the absolute errors of the forecast time."""
         return statistics.median(abs(one.error) for one in self.checks)
 
     @property
     def coverage(self) -> float:
-        """The part of the intervals that hold what was measured; 0.9 if they are right."""
+        """Fraction of the measured times that the interval contains; ideally 0.9."""
         return sum(one.is_held for one in self.checks) / len(self.checks)
 
 
 def keep(forecast: WhatIf, path: Path) -> None:
-    """Writes a forecast to a file. Raises StorageError."""
+    """Write a forecast to a file. Raises StorageError."""
     write_whole(path, json.dumps(finite(to_plain(forecast)), indent=1).encode())
 
 
 def kept(path: Path) -> WhatIf:
-    """A forecast that was kept. Raises BadFileError for what is none, or of a later version."""
+    """Load a saved forecast. Raises BadFileError if the file is not a forecast or has a newer version."""
     try:
         plain = json.loads(path.read_text(encoding="utf-8"))
         version = plain["forecast_version"]
         if not isinstance(version, int) or version > FORECAST_VERSION:
             raise BadFileError(
-                f"{path} is a forecast of version {version!r:.20}, and this Branchline reads {FORECAST_VERSION}"
+                f"{path} is a forecast of version {version!r:.20}; supported are versions up to {FORECAST_VERSION}"
             )
         found: WhatIf = from_plain(WhatIf, plain)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise BadFileError(f"{path} is no forecast: {error}") from error
+        raise BadFileError(f"{path} is not a forecast: {error}") from error
     return found
 
 
-def check(forecast: WhatIf, jobs: Sequence[JobRecord]) -> Record:
-    """How right a forecast was, by jobs that did the work under its conditions."""
-    return Record(tuple(_check(forecast, job) for job in jobs))
-
-
-def _check(forecast: WhatIf, job: JobRecord) -> Check:
-    then, totals = forecast.then, job.totals
-    return Check(
-        said_s=then.wall_s.value,
-        measured_s=job.wall_s,
-        error=_error(then.wall_s.value, job.wall_s),
-        is_held=then.wall_s.holds(job.wall_s),
-        bytes_error=_error(then.bytes_read.value, totals.bytes_read + totals.cached_bytes),
-        requests_error=_error(then.requests.value, totals.read_calls),
-    )
+def check(forecast: WhatIf, jobs: Sequence[JobRecord]) -> ForecastAccuracy:
+    """Compare a forecast with jobs that ran under its conditions."""
+    then = forecast.then
+    checks = [
+        Check(
+            said_s=then.wall_s.value,
+            measured_s=job.wall_s,
+            error=_error(then.wall_s.value, job.wall_s),
+            is_held=then.wall_s.holds(job.wall_s),
+            bytes_error=_error(then.bytes_read.value, job.totals.bytes_read + job.totals.cached_bytes),
+            requests_error=_error(then.requests.value, job.totals.read_calls),
+        )
+        for job in jobs
+    ]
+    return ForecastAccuracy(tuple(checks))
 
 
 def _error(said: float, measured: float) -> float:
     return said / measured - 1 if measured > 0 else math.inf if said > 0 else 0.0
 
 
-def checked_of(forecast: WhatIf, record: Record) -> list[Checked]:
-    """What is kept of a comparison: those that have a time."""
+def checked_of(forecast: WhatIf, record: ForecastAccuracy) -> list[Checked]:
+    """Return records of the comparisons with positive times, for `keep_checked`."""
     about = f"{forecast.subject}: {forecast.conditions.words()}"
     machine, now = machine_name(), now_text()
     return [

@@ -1,4 +1,4 @@
-"""A file as it lies at its storage, or as it would lie: all that the planner of requests needs of it."""
+"""The layout of a file, real or hypothetical: all that is needed to plan its requests."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.layout.extents import as_numbers
 
-#: Offset, bytes, first entry and the entry after the last of a basket or page.
+#: A basket or page: its offset, its size in bytes, its first entry, and the entry after its last one.
 Basket = tuple[int, int, int, int]
-#: Offset and bytes.
+#: An offset and a size in bytes.
 Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class LaidFile:
-    """A file and its wanted branches. ``extents`` has the baskets of each in the order of entries, ``metadata`` the
-    records that opening the tree needs, by the requests that reading each alone takes, ``infos`` the one of streamer
-    infos, ``unwanted_first`` the baskets with the first entries of all other branches.
+    """A file and its wanted branches.
 
-    ``is_near`` says whether it is on a disk of this machine: a mounted file system (NFS, FUSE) is neither that nor a
-    server. ``stored_per_entry`` are bytes of the wanted branches in the file, ``plain_per_entry`` after decompression,
-    ``values_per_entry`` in memory. ``scratch_bytes`` is what decompressing the largest basket takes.
+    ``extents`` has the baskets of each branch, ordered by entry. ``metadata`` has the records that are read to open the
+    tree, grouped by request. ``infos`` is the record of streamer infos. ``unwanted_first`` has the baskets of other
+    branches that contain the first entries.
 
-    ``borders`` are the entries at which parts of it may begin. ``subjobs`` are those of a job that read it: a part of
-    one where a sub-job has several files, more where the file is cut, 0 outside of jobs. ``late_reads`` are the baskets
-    that wagons asked for one by one, where a job learned on it what they read.
+    ``is_near`` is true for a file on a local disk. For a file on a mounted file system (NFS, FUSE), both ``is_near``
+    and ``is_at_a_server`` are false. ``stored_per_entry`` is the size of the wanted branches in bytes per entry in the
+    file, ``plain_per_entry`` after decompression, ``values_per_entry`` in memory. ``scratch_bytes`` is the memory for
+    decompressing the largest basket.
+
+    ``borders`` are the entries at which parts may begin. ``subjobs`` is the number of sub-jobs that read the file:
+    below 1 if a sub-job reads several files, above 1 if the file is split, 0 outside of jobs. ``late_reads`` is the
+    number of branches that were read one by one while the job learned from this file which branches its wagons read.
     """
 
     path: str
@@ -53,29 +56,29 @@ class LaidFile:
 
     @property
     def parts(self) -> int:
-        """In how many parts a job reads it."""
+        """Number of parts in which a job reads the file."""
         return max(1, int(self.subjobs))
 
     @property
     def wanted_bytes(self) -> int:
-        """Bytes of the wanted baskets."""
+        """Total size of the wanted baskets."""
         return sum(size for branch in self.extents for _, size, _, _ in branch)
 
     @property
     def plain_bytes(self) -> float:
-        """Bytes of the wanted branches after decompression."""
+        """Total size of the wanted branches after decompression."""
         return self.plain_per_entry * self.entries
 
     @property
     def metadata_bytes(self) -> int:
-        """Bytes of the records that opening the tree needs."""
+        """Total size of the records that are read to open the tree."""
         return sum(size for request in self.metadata for _, size in request)
 
 
 def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
-    """How a file lies, with these branches wanted, or all. Reads metadata only, each record once.
+    """Return the layout of a file with these wanted branches (None for all). Reads only metadata, each record once.
 
-    Raises NoSuchKeyError and what opening a file raises.
+    Raises NoSuchKeyError and the errors of opening a file.
     """
     core = _core.File(file.opens, Access(mode="plain"))
     tree = core.tree(file.tree)
@@ -86,18 +89,20 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
     others = [] if tree.nests else [index for index in range(len(outline)) if index not in set(indices)]
     per_entry = tree.bytes_per_entry(indices)
     values, scratch = tree.memory_needs(indices)
+    baskets = (basket for branch in _by_branch(tree, others) for basket in branch)
     return LaidFile(
         path=file.path,
         size_bytes=core.size_bytes,
         is_at_a_server="://" in core.store,
         is_near=core.is_near,
         store_gap_bytes=core.store_gap_bytes,
-        # The first request is for the head. Of an RNTuple the extents came with its page lists.
+        # The first request reads the head of the file and is left out. For an RNTuple, the other requests include page
+        # lists.
         metadata=core.metadata_requests()[1:],
         infos=core.infos_range(),
         entries=tree.entries_count,
         extents=extents,
-        unwanted_first=_first(tree, others),
+        unwanted_first=[(offset, size) for offset, size, start, _ in baskets if start < _core.LEARN_ENTRIES],
         stored_per_entry=per_entry.stored,
         plain_per_entry=per_entry.plain,
         values_per_entry=values,
@@ -109,7 +114,7 @@ def laid_file(file: DataFile, branches: Sequence[str] | None) -> LaidFile:
 
 
 def names_of(file: DataFile) -> tuple[str, ...]:
-    """The branches of a file that can be read. Raises what opening a file raises."""
+    """Return the names of all readable branches of a file. Raises the errors of opening a file."""
     return tuple(_core.File(file.opens, Access(mode="plain")).tree(file.tree).readable())
 
 
@@ -121,8 +126,3 @@ def _by_branch(tree: _core.Tree, indices: Sequence[int]) -> list[list[Basket]]:
     for branch, row in zip(as_numbers(found.branch).tolist(), rows, strict=True):
         branches[branch].append(row)
     return list(branches.values())
-
-
-def _first(tree: _core.Tree, indices: Sequence[int]) -> list[Place]:
-    baskets = (basket for branch in _by_branch(tree, indices) for basket in branch)
-    return [(offset, size) for offset, size, start, _ in baskets if start < _core.LEARN_ENTRIES]

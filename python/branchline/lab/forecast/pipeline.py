@@ -1,10 +1,11 @@
-"""The time of reading, from its planned requests: the engine's own pipeline in simulated time.
+"""Simulate the engine's pipeline to get the time of reading from its planned requests.
 
-As in the engine one thread (the fetcher) opens the files in their order, asks for what each chunk needs and hands it to
-the decoders; prefetch threads open the next files and ask for what later chunks need, as many at a time and as many
-bytes as are chosen for the link; a connection serves one call at a time. Threads share the cores of the machine.
+As in the engine, one thread (the fetcher) opens the files in order, requests the data of each chunk and passes the
+chunk to the decoders. Prefetch threads open the next files and request data of later chunks, within the limits of
+requests and bytes in flight that are chosen for the link. A connection serves one call at a time. Threads share the
+cores of the machine.
 
-The simulation is one of discrete events: processes are generators that wait for a moment or a gate of the `Clock`.
+This is a discrete-event simulation: processes are generators that wait for a time or a gate of the `Clock`.
 """
 
 from __future__ import annotations
@@ -18,30 +19,32 @@ import numpy as np
 
 from branchline.lab.forecast.planned_requests import PlannedReads
 
-#: A simulated process; it yields what it waits for: the moment at which it goes on, or a gate.
+#: A simulated process, a generator that yields the time at which it continues, or the gate that it waits for.
 Process = Generator["float | Gate", None, None]
-#: Chunks that may be fetched and decoded ahead, beyond one for each decoder (the engine's `CHUNKS_AHEAD`).
+#: Maximum number of chunks that are fetched and decoded in advance, in addition to one per decoder (the engine's
+#: `CHUNKS_AHEAD`).
 CHUNKS_AHEAD = 2
-#: Files that are opened ahead before it is known what the first takes (`UNKNOWN_FILES_PREFETCHED`).
+#: Maximum number of files opened in advance while their memory needs are unknown (`UNKNOWN_FILES_PREFETCHED`).
 UNKNOWN_FILES = 64
-#: What is prefetched takes at most this part of the memory limit (`PREFETCH_MEMORY_SHARE`).
+#: Divisor of the memory limit: prefetched data takes at most this part (`PREFETCH_MEMORY_DIVISOR`).
 PREFETCH_SHARE = 8
-#: Threads that copy a file to the local disk, at most (`STAGE_THREADS`).
+#: Maximum number of threads that copy a file to the local disk (`STAGE_THREADS`).
 STAGE_THREADS = 8
-#: From this round trip on connections are made before they are needed (`FAR_ROUND_TRIP_MIN`).
+#: Round trip in seconds above which connections are established in advance (`FAR_ROUND_TRIP_MIN`).
 FAR_S = 0.02
-#: One connection is made in advance for this many bytes (`MAX_JOINED_BYTES`).
+#: Number of bytes for which one connection is established in advance (`MAX_JOINED_BYTES`).
 JOINED_BYTES = 8 << 20
-#: Stored bytes of a bundle, in which baskets are handed to decoders (`BUNDLE_BYTES`).
+#: Compressed size of a bundle of baskets that is passed to a decoder (`BUNDLE_BYTES`).
 BUNDLE_BYTES = 128 << 10
-#: Bundles of a chunk that are simulated one by one, at most.
+#: Maximum number of bundles per chunk that are simulated individually.
 BUNDLES_MAX = 64
 
 
 @dataclass(frozen=True)
 class FileCosts:
-    """A file, or a part of one: its planned requests, the seconds of a core to decode its metadata, to decompress and
-    decode what is wanted of it, and those of wagons. Parts of one file have its ``path``.
+    """The costs of a file, or of a part of a file: its planned requests, and CPU times for decoding its metadata
+    (``open_s``), for decompressing and decoding the wanted data (``decode_s``), and of wagons. Parts of the same file
+    have the same ``path``.
     """
 
     plan: PlannedReads
@@ -54,12 +57,15 @@ class FileCosts:
 
 @dataclass(frozen=True)
 class ReadingConditions:
-    """The link to the storage: its round trip, its bytes per second (0 for no bound), what a call takes besides, and
-    the round trips until a connection can be asked for bytes of a file.
+    """The conditions under which one reader reads files.
 
-    ``first_in_flight`` files are opened at a time before the link is known; ``prefetches_chunks`` says whether more is
-    asked for ahead than files. ``cores`` are those for all threads of the reader; 0 for one for each.
-    ``staging_threads`` copy a file.
+    ``round_trip_s`` and ``bytes_per_s`` (0 if unlimited) describe the link to the storage, ``call_s`` is the additional
+    time per call. ``connect_trips`` is the number of round trips to establish a connection on which a file is open.
+
+    ``first_in_flight`` is the number of files that are opened concurrently before the link is known.
+    ``prefetches_chunks`` is true if chunks are prefetched, and files not only opened in advance. ``cores`` is the
+    number of cores that all threads of the reader share; 0 means one core per thread. ``staging_threads`` is the number
+    of threads that copy a file.
     """
 
     round_trip_s: float
@@ -77,14 +83,14 @@ class ReadingConditions:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of reading, and the sum of those in which decoders worked."""
+    """The wall time of reading, and the total busy time of the decoders, in seconds."""
 
     wall_s: float
     decoding_s: float
 
 
 def timing(files: Sequence[FileCosts], conditions: ReadingConditions) -> Timing:
-    """How long one reader takes for files that it reads one after the other."""
+    """Return the time that one reader needs for these files, which it reads in order."""
     if not files:
         return Timing(0.0, 0.0)
     run = _Run(files, conditions)
@@ -101,7 +107,9 @@ class _Job:
 
 @dataclass
 class _Chunk:
-    """The sizes of the calls that a chunk needs when it is read, and of those before."""
+    """The sizes of a chunk's calls: ``serial`` calls are made when the chunk is read, ``ahead`` calls are
+    prefetched.
+    """
 
     serial: list[float] = field(default_factory=list)
     ahead: list[float] = field(default_factory=list)
@@ -112,7 +120,7 @@ class _Chunk:
 
 
 class _Opened:
-    """A file that is, or will be, open."""
+    """A file that is open or will be opened."""
 
     def __init__(self, costs: FileCosts) -> None:
         self.costs = costs
@@ -131,15 +139,15 @@ class _Run:
         self.wagons = Servers(1)
         self.cores = Servers(conditions.cores) if conditions.cores else None
         self.end_s = 0.0
-        # Prefetch threads.
+        # State of the prefetch threads.
         self.jobs: deque[_Job] = deque()
         self.busy = 0
         self.in_flight_bytes = 0.0
         self.leased_bytes = 0.0
         self.changed = Gate()
         self.next_file = 0
-        # Connections that are idle, by the files that are open on them.
         self.names = [one.path or str(number) for number, one in enumerate(files)]
+        # Idle connections: each is the set of names of the files that are open on it.
         self.idle: list[set[str]] = []
         self.connections = 0
         self.expecting = 0
@@ -147,7 +155,7 @@ class _Run:
         self.is_link_known = False
         self.decoded: list[Gate] = []
 
-    # What is chosen for the link.
+    # Limits that depend on the link.
 
     def threads_max(self) -> int:
         plan = self.files[0].costs.plan
@@ -163,7 +171,7 @@ class _Run:
     def memory_max(self) -> float:
         return self.conditions.memory_limit_bytes / PREFETCH_SHARE
 
-    # The fetcher.
+    # Fetcher thread.
 
     def fetch(self) -> Process:
         for number, file in enumerate(self.files):
@@ -200,18 +208,18 @@ class _Run:
         self.clock.start(self.used(chunk, end_s, gate))
 
     def used(self, chunk: _Chunk, decoded_s: float, gate: Gate) -> Process:
-        """Wagons take chunks one after the other."""
+        """Run the wagons, which process one chunk at a time."""
         yield decoded_s
         yield self.computed(self.wagons, [chunk.wagons_s])
         self.clock.open(gate)
 
     def computed(self, threads: Servers | None, tasks_s: Sequence[float]) -> float:
-        """The moment at which some tasks are done, for each of which a thread of some and a core are needed."""
+        """Return the time at which all tasks are done. Each task needs one of the threads and one of the cores."""
         takers = [one for one in (threads, self.cores) if one is not None]
         return max((one.take(self.clock.now_s, tasks_s) for one in takers), default=self.clock.now_s + sum(tasks_s))
 
     def open_ahead(self, current: int) -> None:
-        """Lets prefetch threads open the next files, and the first where chunks are prefetched."""
+        """Let the prefetch threads open the next files. They also open the first file if chunks are prefetched."""
         threads = self.threads_max()
         if threads <= 0:
             return
@@ -264,7 +272,7 @@ class _Run:
         return self.changed
 
     def prefetch_chunks(self, file: _Opened, number: int) -> Process:
-        """Asks for what chunks need, in their order, as there is memory."""
+        """Prefetch the data of the chunks in order, within the memory limit."""
         for chunk in file.chunks:
             for size in chunk.ahead[len(chunk.ahead_gates) :]:
                 while self.leased_bytes + size > self.memory_max() and self.leased_bytes > 0:
@@ -285,7 +293,7 @@ class _Run:
     # Calls.
 
     def opened(self, number: int) -> Process:
-        """Opens a file: asks for it, reads its metadata, and decodes these."""
+        """Open a file: send the open request, read the metadata, and decode them."""
         file = self.files[number]
         yield from self.connected(number, None)
         is_whole = file.costs.plan.is_whole
@@ -310,7 +318,7 @@ class _Run:
         self.clock.open(file.gate)
 
     def staged(self, number: int, sizes: Sequence[float]) -> Process:
-        """Threads that copy, each one call after the other."""
+        """Copy a file with several threads, each making one call at a time."""
         gates = []
         threads = self.conditions.staging_threads
         for first in range(threads):
@@ -329,8 +337,9 @@ class _Run:
         yield from self.connected(number, size)
 
     def connected(self, number: int, size: float | None) -> Process:
-        """Asks for bytes on a connection on which a file is open (None: only opens it): one that is, else an idle one,
-        else a new one.
+        """Request bytes, or only open the file if ``size`` is None.
+
+        Uses an idle connection on which the file is open, or else another idle connection, or else a new connection.
         """
         if not self.conditions.is_remote:
             if size is not None:
@@ -358,7 +367,7 @@ class _Run:
         self.idle.append(connection)
 
     def expect(self, number: int) -> None:
-        """Makes connections for the reads of a file that are still to come."""
+        """Establish connections in advance for the reads of a file."""
         plan, file = self.files[0].costs.plan, self.files[number]
         size = min(self.bytes_max(), self.memory_max(), file.costs.size_bytes)
         wanted = min(plan.calls_in_flight, -(-int(size * 1.25) // JOINED_BYTES))
@@ -375,7 +384,7 @@ class _Run:
 
 
 def _calls_of(costs: FileCosts) -> tuple[list[float], list[float], list[_Chunk]]:
-    """The sizes of the calls that open a file, of those that copy it, and its chunks."""
+    """Return the sizes of the calls that open a file, the sizes of the calls that copy it, and its chunks."""
     plan = costs.plan
     sizes = np.bincount(plan.call, weights=plan.size, minlength=plan.calls).tolist()
     opening, staging = [], []
@@ -401,7 +410,7 @@ def _calls_of(costs: FileCosts) -> tuple[list[float], list[float], list[_Chunk]]
 
 
 class Gate:
-    """Closed until something has happened; processes wait for it."""
+    """A gate for which processes can wait. It is closed until an event has happened."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -409,7 +418,9 @@ class Gate:
 
 
 class Clock:
-    """Runs processes in the order of their moments; those of one moment in the order in which they came."""
+    """Runs processes in the order of their times. Processes with the same time run in the order in which they were
+    added.
+    """
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -417,18 +428,18 @@ class Clock:
         self._count = 0
 
     def start(self, process: Process) -> None:
-        """Lets a process begin now."""
+        """Start a process now."""
         self._at(self.now_s, process)
 
     def open(self, gate: Gate) -> None:
-        """Lets those go on that wait for a gate."""
+        """Open a gate and resume the processes that wait for it."""
         gate.is_open = True
         for process in gate.waiting:
             self._at(self.now_s, process)
         gate.waiting = []
 
     def run(self) -> None:
-        """Until no process has anything to do."""
+        """Run until no process is left."""
         while self._due:
             moment, _, process = heapq.heappop(self._due)
             self.now_s = max(self.now_s, moment)
@@ -451,14 +462,14 @@ class Clock:
 
 
 class Servers:
-    """So many that work side by side, each at one task: a task is taken by the one that is free first."""
+    """Several servers, each processing one task at a time. The first free server takes the next task."""
 
     def __init__(self, count: int) -> None:
         self._free_s = [0.0] * max(1, count)
         self.worked_s = 0.0
 
     def take(self, now_s: float, tasks_s: Iterable[float]) -> float:
-        """The moment at which the last of some tasks is done that come now."""
+        """Return the time at which all of these tasks, which arrive now, are done."""
         end_s = now_s
         for task_s in tasks_s:
             begin_s = max(now_s, heapq.heappop(self._free_s))
@@ -469,7 +480,9 @@ class Servers:
 
 
 class Way:
-    """The link to a server: bytes of all answers pass it one after the other. 0 bytes per second are no bound."""
+    """The link to a server, which transmits responses one after the other. A bandwidth of 0 stands for unlimited
+    bandwidth.
+    """
 
     def __init__(self, round_trip_s: float, bytes_per_s: float) -> None:
         self.round_trip_s = round_trip_s
@@ -477,7 +490,7 @@ class Way:
         self._free_s = 0.0
 
     def answered(self, now_s: float, size_bytes: float) -> float:
-        """The moment at which the last byte has come of an answer that is asked for now."""
+        """Return the time at which the last byte of the response to a request sent now arrives."""
         begin_s = max(now_s + self.round_trip_s, self._free_s)
         if self._bytes_per_s > 0:
             self._free_s = begin_s + size_bytes / self._bytes_per_s

@@ -1,7 +1,7 @@
-"""The requests that reading files makes, planned by the engine's own rules without reading them.
+"""The requests for reading files, planned by the engine's own rules without reading data.
 
-A file is read by one worker, or cut into parts for several: `pieces_of` says what each worker reads, one piece after
-the other, and the planner carries over what it learns of the link and of the files from one piece to the next.
+A file is read by one worker, or split into parts for several workers: `pieces_of` returns what each worker reads, in
+order. From one piece to the next, the planner carries over what a worker learns about the link and the files.
 """
 
 from __future__ import annotations
@@ -14,36 +14,38 @@ from typing import Literal
 import numpy as np
 
 from branchline import _core
-from branchline.base.limits import LEARN_ENTRIES, memory_limit_bytes, parse_bytes
+from branchline.base.limits import LEARN_ENTRIES, memory_limit_bytes
+from branchline.base.quantities import parse_bytes
 from branchline.errors import MemoryLimitError
 from branchline.lab.forecast.laid_file import LaidFile
 from branchline.reading.access import Access
 from branchline.reading.layout.extents import Numbers, as_numbers
 
-#: How a tree is opened: by the stream that reads it, apart from it, or before.
+#: How a tree is opened: by the stream that reads it ("stream"), separately ("apart"), or earlier, for a previous piece
+#: ("before").
 Opening = Literal["stream", "apart", "before"]
-#: Bytes after which the engine knows the bandwidth of a link (`LINK_BYTES_MIN`).
+#: Number of bytes from which the engine learns the bandwidth of a link (`LINK_BYTES_MIN`).
 LEARNED_BYTES = 16 << 20
-#: Only bytes that come while more than this is due count for that (`LINK_FULL_BYTES`).
+#: Minimum number of bytes in flight for received bytes to count towards `LEARNED_BYTES` (`LINK_FULL_BYTES`).
 FULL_BYTES = 4 << 20
-#: Baskets are too large for the memory if they are requested this many times as often as with memory for all.
+#: Baskets count as too large for the memory limit if they are requested this many times as often as without the limit.
 ASKED_AGAIN = 1.1
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """How files are read. ``link`` is the round trip in seconds and the bytes per second of the link to their storage,
-    if they are known; ``seen`` what was learned from the file before; ``is_named`` whether branches are named.
+    """The settings with which files are read.
 
-    ``entries`` are those that are read, None for all. A tree is opened by the stream that reads it, or ``apart`` from
-    it, or was so ``before``.
+    ``link`` is the round trip in seconds and the bandwidth in bytes per second; None if unknown. ``seen`` is the
+    observation from the previous file. ``is_named`` is true if the branches to read are named. ``entries`` is the range
+    of entries that is read, None for all. ``opening`` says how the tree is opened, see `Opening`.
     """
 
     access: Access = field(default_factory=Access)
     link: tuple[float, float] | None = None
     step_bytes: int = parse_bytes("100 MB")
     step_entries: int | None = None
-    #: Whether all chunks of a file have the same length, as in a train.
+    #: Whether all chunks of a file have the same number of entries, as in a train.
     has_even_steps: bool = False
     memory_limit_bytes: int = memory_limit_bytes("1 GiB")
     threads: int = 1
@@ -55,12 +57,14 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class PlannedReads:
-    """The requests of a file: for each range the number of its call, its offset and its bytes; what each call is for.
+    """The requests for reading a file.
 
-    ``chunk_of_call`` is the number of the chunk that needs it; 0 for what is read before the first.
+    ``call``, ``offset`` and ``size`` have an element for each range: the index of its call, its offset and its size.
+    ``purposes`` and ``chunk_of_call`` have an element for each call: its purpose, and the index of the chunk that needs
+    it, 0 for calls before the first chunk.
 
-    A call is one wait of a reader, ``calls_in_flight`` of them at a time. ``opens_ahead`` says whether the next file is
-    opened while this one is read.
+    A reader waits once per call; up to ``calls_in_flight`` calls are concurrent. ``opens_ahead`` is true if the next
+    file is opened while this one is read.
     """
 
     call: Numbers
@@ -77,27 +81,27 @@ class PlannedReads:
 
     @property
     def calls(self) -> int:
-        """Calls to the store: each waits for a round trip."""
+        """Number of calls to the storage. Each call takes at least one round trip."""
         return len(self.purposes)
 
     @property
     def requests(self) -> int:
-        """Ranges that are requested."""
+        """Total number of ranges requested."""
         return len(self.offset)
 
     @property
     def bytes_read(self) -> int:
-        """Bytes that come."""
+        """Total number of bytes received."""
         return int(self.size.sum())
 
     def calls_for(self, *purposes: str) -> int:
-        """How many calls are for these purposes: opening, baskets, prefetch, staging."""
+        """Return the number of calls with one of these purposes: opening, baskets, prefetch, staging."""
         return sum(one in purposes for one in self.purposes)
 
     @property
     def times(self) -> float:
-        """How often baskets are requested, on the mean: more than once where memory is tight. What lies between the
-        wanted baskets is read too, but each byte of it once.
+        """Mean number of times that a byte of the baskets is requested, above one if memory is tight. Gaps between
+        wanted baskets that are read too are included.
         """
         asked = ~np.isin(self.call, [number for number, one in enumerate(self.purposes) if one == "opening"])
         offset, size = self.offset[asked], self.size[asked]
@@ -108,15 +112,15 @@ class PlannedReads:
         return float(size.sum()) / covered if covered else 1.0
 
     def largest(self) -> int:
-        """Bytes of the largest range."""
+        """Return the size of the largest range."""
         return int(np.max(self.size, initial=0))
 
 
 def planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
-    """The requests of a file. Raises MemoryLimitError if the memory limit is too small for its baskets.
+    """Return the requests for reading a file. Raises MemoryLimitError if the baskets do not fit into the memory limit.
 
-    The engine's planner takes what was asked for ahead as kept for all chunks. Where baskets are so large that a reader
-    which asks for nothing ahead has to ask again, so has one that does.
+    The engine's planner assumes that prefetched data is kept until it is used. However, if a reader without prefetching
+    has to request large baskets repeatedly, a reader with prefetching has to do so, too.
     """
     found = _planned(file, request)
     if request.link is None or found.chunks < 2 or not found.calls_for("prefetch"):
@@ -135,7 +139,8 @@ def planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
 def _planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
     found = _core.plan_reads(file, request)
     if found is None:
-        raise MemoryLimitError(f"{file.path}: its baskets do not fit into the memory limit", hint="allow more memory")
+        hint = "increase the memory limit"
+        raise MemoryLimitError(f"{file.path}: the baskets do not fit into the memory limit", hint=hint)
     return PlannedReads(
         call=as_numbers(found.call),
         offset=as_numbers(found.offset),
@@ -152,20 +157,20 @@ def _planned(file: LaidFile, request: PlanRequest) -> PlannedReads:
 
 
 def planned_in_order(files: Sequence[LaidFile], request: PlanRequest) -> list[PlannedReads]:
-    """The requests of files that one reader reads one after the other: it learns from each for the next. The bandwidth
-    is only known to it after `LEARNED_BYTES` that came while the link was full.
+    """Return the requests for files that one reader reads in order, learning from each file for the next. The reader
+    knows the bandwidth only after it has received `LEARNED_BYTES` while the link was saturated.
     """
     return planned_pieces([FilePiece(one) for one in files], request)
 
 
 def planned_pieces(pieces: Sequence[FilePiece], request: PlanRequest) -> list[PlannedReads]:
-    """The same for what each of several workers reads."""
+    """Return the requests for the pieces of several workers. Each worker learns only from its own pieces."""
     workers = {one.worker: _Worker() for one in pieces}
     return [workers[one.worker].planned(one, request) for one in pieces]
 
 
 class _Worker:
-    """What the process of a worker has learned so far."""
+    """Tracks what a worker has learned about its link and from the previous file."""
 
     def __init__(self) -> None:
         self.learning = _BandwidthLearning()
@@ -174,20 +179,19 @@ class _Worker:
     def planned(self, piece: FilePiece, request: PlanRequest) -> PlannedReads:
         seen = self.seen if request.is_named and not piece.begins_stream else None
         now = replace(request, seen=seen, entries=piece.entries, opening=piece.opening)
-        found = self._with_learning(piece.file, now)
+        if now.link is None or self.learning.is_done:
+            found = planned(piece.file, now)
+        else:
+            found = planned(piece.file, replace(now, link=(now.link[0], 0.0)))
+            chunk = self.learning.learned_in(found)
+            if chunk is not None:
+                found = _joined(found, planned(piece.file, now), chunk)
         self.seen = None if piece.only_reads else found.seen
         return found
 
-    def _with_learning(self, file: LaidFile, now: PlanRequest) -> PlannedReads:
-        if now.link is None or self.learning.is_done:
-            return planned(file, now)
-        first = planned(file, replace(now, link=(now.link[0], 0.0)))
-        chunk = self.learning.learned_in(first)
-        return first if chunk is None else _joined(first, planned(file, now), chunk)
-
 
 class _BandwidthLearning:
-    """What a reader knows of the bandwidth of a link."""
+    """Tracks when a reader has learned the bandwidth of a link."""
 
     def __init__(self) -> None:
         self.moved_bytes = 0.0
@@ -197,7 +201,9 @@ class _BandwidthLearning:
         return self.moved_bytes >= LEARNED_BYTES
 
     def learned_in(self, plan: PlannedReads) -> int | None:
-        """Counts the bytes of a file; the chunk from which on the bandwidth is known, None if it is not."""
+        """Count the bytes of a file. Return the index of the first chunk for which the bandwidth is known; None if it
+        remains unknown.
+        """
         sizes = np.bincount(plan.call, weights=plan.size, minlength=plan.calls)
         ahead = np.array([one in ("prefetch", "staging") or plan.opens_ahead for one in plan.purposes], bool)
         due = np.where(ahead, sizes * plan.calls_in_flight, sizes)
@@ -208,7 +214,9 @@ class _BandwidthLearning:
 
 
 def _joined(first: PlannedReads, then: PlannedReads, chunk: int) -> PlannedReads:
-    """The requests of a file as ``first`` has them, and from a chunk on as ``then`` has them."""
+    """Return the requests of ``first`` for chunks before ``chunk``, followed by those of ``then`` for the other
+    chunks.
+    """
     early, late = first.chunk_of_call < chunk, then.chunk_of_call >= chunk
     kept, added = np.nonzero(early)[0], np.nonzero(late)[0]
     number = np.concatenate([_renumbered(first.call, kept, 0), _renumbered(then.call, added, len(kept))])
@@ -224,19 +232,20 @@ def _joined(first: PlannedReads, then: PlannedReads, chunk: int) -> PlannedReads
 
 
 def _renumbered(call: Numbers, kept: Numbers, begin: int) -> Numbers:
-    """The new numbers of the calls that are kept."""
+    """Return the new indices of the calls that are kept, for each of their ranges."""
     found: Numbers = np.searchsorted(kept, call[np.isin(call, kept)]) + begin
     return found
 
 
-# --- what each worker reads -------------------------------------------------------------------------------------------
+# --- pieces of each worker --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class FilePiece:
-    """Entries of a file that a worker reads; None for all. Its tree is opened by the stream that reads it, or ``apart``
-    from it, or was so ``before``. ``begins_stream`` says that nothing is learned from the piece before. One that
-    ``only_reads`` hands no events to wagons.
+    """A range of entries of a file that a worker reads.
+
+    ``entries`` is None for all entries. ``opening`` says how the tree is opened, see `Opening`. With ``begins_stream``,
+    nothing is carried over from the previous piece. With ``only_reads``, the entries are not passed to wagons.
     """
 
     file: LaidFile
@@ -248,15 +257,17 @@ class FilePiece:
 
     @property
     def events(self) -> int:
-        """Entries that wagons get."""
+        """Number of entries that are passed to wagons."""
         start, stop = self.entries or (0, self.file.entries)
         return 0 if self.only_reads else stop - start
 
 
 def pieces_of(files: Sequence[LaidFile], workers: int, *, learns_by_cache: bool = False) -> list[FilePiece]:
-    """The pieces of all workers, in the order in which they draw them, one worker after the other. The first file of a
-    job is opened once more: to find branches in it that were named. Where branches are learned on it instead, the first
-    entries of each are read alone, unless a cache learns them.
+    """Return the pieces of all workers in the order in which the workers draw them.
+
+    If the wanted branches are named, the first file of a job is opened one more time to look up the branches. Otherwise
+    the branches are learned from the first file: the first entries of each branch are read separately, unless a cache
+    learns the branches.
     """
     if not any(one.subjobs for one in files):
         return [FilePiece(one, number % workers) for number, one in enumerate(files)]
@@ -272,7 +283,7 @@ def pieces_of(files: Sequence[LaidFile], workers: int, *, learns_by_cache: bool 
 
 
 class _Drawn:
-    """What workers have drawn in turn, and of which file each has the tree open."""
+    """Assigns files and parts to workers in turn, and tracks which file each worker has open."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -282,19 +293,21 @@ class _Drawn:
         self.last = -1
 
     def file(self, file: LaidFile) -> Iterator[FilePiece]:
-        """A file that is not cut, often with others in one sub-job."""
+        """Yield the piece for a file that is not split, which often shares a sub-job with other files."""
         begins = int(self.subjobs) != self.last
         self.last = int(self.subjobs)
-        # A sum of parts of one is to reach it.
+        # The small addend prevents rounding errors from keeping a sum of fractions below 1.
         self.subjobs += file.subjobs + 1e-9
         self.turn += begins
         worker = self.turn % self.workers
         self.open.pop(worker, None)
-        # Sub-jobs over files that are far away are read as one stream.
+        # A sub-job with remote files is read as one stream.
         yield FilePiece(file, worker, begins_stream=begins and not file.is_at_a_server)
 
     def parts(self, number: int, file: LaidFile) -> Iterator[FilePiece]:
-        """A file that is cut. A worker opens it for its first part, also if no basket begins in that."""
+        """Yield the pieces for the parts of a split file. A worker opens the file for its first part, even if that part
+        contains no entries.
+        """
         for part in range(file.parts):
             self.turn += 1
             worker = self.turn % self.workers
@@ -307,15 +320,16 @@ class _Drawn:
 
 
 def entries_of_part(file: LaidFile, part: int) -> tuple[int, int]:
-    """The entries of a part of a file, as a train cuts it: its ends are moved to borders of baskets."""
+    """Return the range of entries in a part of a file as a train splits it: both ends are moved to basket borders."""
     borders = [0, *(entry for entry in file.borders if 0 < entry < file.entries), file.entries]
     first, last = (file.entries * number // file.parts for number in (part, part + 1))
     return borders[bisect_left(borders, first)], borders[bisect_left(borders, last)]
 
 
 def _branch_learning_pieces(piece: FilePiece, *, reads: bool) -> Iterator[FilePiece]:
-    """The first piece of a job that learns on it which branches its wagons read: of each the first entries are read
-    when a wagon asks for it, then the rest, over the tree that is open.
+    """Yield the pieces for the first piece of a job that learns from it which branches its wagons read. The first
+    entries of each branch are read separately when a wagon requests the branch; the remaining entries of all branches
+    are read together from the open tree.
     """
     start, stop = piece.entries or (0, piece.file.entries)
     learned = min(start + LEARN_ENTRIES, stop)
@@ -329,5 +343,5 @@ def _branch_learning_pieces(piece: FilePiece, *, reads: bool) -> Iterator[FilePi
 
 
 def openings(pieces: Sequence[FilePiece]) -> int:
-    """How often a file is opened."""
+    """Return how many times files are opened for these pieces."""
     return sum(one.opening != "before" for one in pieces)

@@ -1,7 +1,6 @@
-"""The speed of a job's machine and storage: measured in a job, or on a sample of a dataset.
+"""The speed of a job's machine and storage, taken from the job's record or measured on a sample of a dataset.
 
-`try_codec` and `try_clusters` measure what another codec, or other clusters, would make of some files, on the smallest
-of them.
+`try_codec` and `try_clusters` measure the effect of another codec or of other clusters by rewriting the smallest file.
 """
 
 from __future__ import annotations
@@ -24,36 +23,39 @@ from branchline.reading.trees.stream import ChunkStream
 from branchline.records.sensors.record import JobRecord
 from branchline.writing.merging.merge import merge
 
-#: The sample from which the rates of a dataset are taken: its files, and seconds of reading at most.
+#: Maximum number of files in the sample of a dataset, and the time limit for reading the sample in seconds.
 SAMPLE_FILES, SAMPLE_S = 8, 20.0
-#: Number of readings of a sample, and seconds after which no further one begins.
+#: Maximum number of times that a sample is read, and the time in seconds after which no further round starts.
 ROUNDS, ROUNDS_S = 5, 4.0
-#: Calls one after the other are measured for this many seconds, by chunks of this many bytes.
+#: Time in seconds for which sequential calls are measured, and the size of their chunks in bytes.
 CALLS_S, CALLS_STEP_BYTES = 0.5, 100_000
-#: A call that takes longer than this besides the round trip was held up by something else.
+#: Maximum time per call in seconds, in addition to the round trip. Longer times have other causes.
 CALL_S_MAX = 0.01
-#: Relative spread of the times of files where nothing is known of it.
+#: Relative spread between the times of files, used if the spread is unknown.
 SPREAD_UNKNOWN = 0.1
-#: Largest file that is rewritten to measure a codec: a larger one would take minutes.
+#: Maximum size of a file that is rewritten to measure a codec or clusters. A larger file would take minutes.
 TRIED_BYTES_MAX = 300_000_000
-#: Number of readings of both files when a codec or clusters are tried.
+#: Number of times that the original and the rewritten file are read to measure a codec or clusters.
 CODEC_ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Rates:
-    """``decode_s_per_byte`` is the time of one core for a byte after decompression, without decompressing it;
-    ``decompress_s_per_byte`` the same of decompression alone, by codec. ``wagons_s_per_entry`` is what wagons take.
+    """Rates of a machine and a storage element.
 
-    ``round_trip_s`` and ``bytes_per_second`` are the link of one worker to the storage; 0 bytes per second are none
-    known. ``call_s`` is what a call costs besides the round trip, ``open_s`` what opening a file costs besides its
-    calls; ``file_s`` is that and all else that a file makes a reader do, as it was calibrated, 0 where it was not.
-    ``sample_s`` is what it took to read the sample files that the rates come from, if all of it was read, and
-    ``sample_paths`` are these. ``first_s`` is what the first reading of a process takes longer than others. ``again_s``
-    is the quickest later reading of the sample, ``alone_s`` that of its first file alone; 0 where it took too long to
-    be read again, or has no other file. ``again_cpu_s`` and ``alone_cpu_s`` are the least CPU time of these, which
-    other programs hardly change. ``spread`` is the standard deviation of the logarithm of what files take, divided by
-    the root of their number.
+    ``decode_s_per_byte`` is the CPU time for decoding a decompressed byte, ``decompress_s_per_byte`` that for
+    decompression, by codec. ``wagons_s_per_entry`` is the time of all wagons.
+
+    ``round_trip_s`` and ``bytes_per_second`` (0 if unknown) describe the link of one worker to the storage. ``call_s``
+    is the time of a call in addition to the round trip. ``open_s`` is the time for opening a file in addition to its
+    calls. ``file_s`` is the calibrated total overhead of a file, 0 without a calibration.
+
+    ``sample_s`` is the time for reading the whole sample, 0 if it was not completed, and ``sample_paths`` are its
+    files. ``first_s`` is the additional time of the first read in a process. ``again_s`` is the fastest later read of
+    the sample, ``alone_s`` the fastest read of only its first file; 0 if reads take too long to be repeated or there is
+    only one file. ``again_cpu_s`` and ``alone_cpu_s`` are minimum CPU times, which other load hardly affects.
+    ``spread`` is the standard deviation of the logarithms of the files' costs, divided by the square root of the number
+    of files.
     """
 
     decode_s_per_byte: float
@@ -74,12 +76,12 @@ class Rates:
     sample_paths: tuple[str, ...] = ()
 
     def decompress_of(self, codec: str) -> float | None:
-        """Seconds for a byte of a codec; None where it was not measured."""
+        """Return the decompression time of a codec in seconds per byte; None if the codec was not measured."""
         return self.decompress_s_per_byte.get(codec)
 
 
 def rates_of_job(job: JobRecord) -> Rates:
-    """The rates in the record of a job."""
+    """Return the rates in a job's record."""
     totals = job.totals
     plain = max(1, totals.plain_bytes)
     link = max(job.links, key=lambda one: one.round_trip_s, default=None)
@@ -102,8 +104,10 @@ def rates_of_job(job: JobRecord) -> Rates:
 
 
 def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: Access) -> Rates:
-    """The rates of this machine and the storage of some files: reads up to `SAMPLE_FILES` of them for up to
-    `SAMPLE_S` seconds, several times while that is short. Raises what reading raises.
+    """Measure the rates of this machine and of the storage of some files.
+
+    Reads up to `SAMPLE_FILES` files for up to `SAMPLE_S` seconds, repeatedly if reading is fast. Raises the errors of
+    reading.
     """
     step = max(1, len(files) // SAMPLE_FILES)
     chosen = files[::step][:SAMPLE_FILES]
@@ -119,7 +123,7 @@ def measured(files: Sequence[DataFile], branches: Sequence[str] | None, access: 
 
 
 def _medians(found: Sequence[Rates]) -> Rates:
-    """Of each rate the median: a machine that does other things is to be forecast as it is."""
+    """Combine the rates of several rounds by their medians, which include the usual effect of other load."""
 
     def median(name: str) -> float:
         values: list[float] = [getattr(one, name) for one in found]
@@ -136,7 +140,7 @@ def _medians(found: Sequence[Rates]) -> Rates:
         round_trip_s=min(one.round_trip_s for one in found),
         bytes_per_second=median("bytes_per_second"),
         open_s=median("open_s"),
-        # A job reads its files once, in a new process: the first time takes longer.
+        # A job reads its files once, in a new process, so its time is that of the first, slower read.
         sample_s=found[0].sample_s,
         first_s=max(0.0, found[0].sample_s - statistics.median(later)) if all(later) else 0.0,
         again_s=min(later) if all(later) else 0.0,
@@ -146,9 +150,9 @@ def _medians(found: Sequence[Rates]) -> Rates:
 
 
 def _call_s(file: DataFile, branches: Sequence[str] | None, access: Access) -> float:
-    """What a call takes besides the round trip: the mean of some that come one after the other."""
+    """Return the mean time of sequential calls in addition to the round trip."""
     one = Source(file.opens, file.tree)
-    # Of one branch: where pages are tiny, a chunk of all of them takes thousands of calls.
+    # Read only one branch: with tiny pages, a chunk with all branches takes thousands of calls.
     names = list(branches or names_of(file))[:1]
     with ChunkStream([one], names, access=replace(access, mode="plain"), step_size=CALLS_STEP_BYTES) as stream:
         begin_s = time.monotonic()
@@ -177,7 +181,7 @@ def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, a
                 break
         records = stream.records()
         took_s = time.monotonic() - begin_s
-    # Threads that end count what they took.
+    # Measured after the threads have ended, so that their CPU time is included.
     took_cpu_s = time.process_time() - begin_cpu_s
     plain = max(1, sum(one.plain_bytes for one in records.branches))
     by_codec: dict[str, list[float]] = {}
@@ -208,7 +212,7 @@ def _measured_once(chosen: Sequence[DataFile], branches: Sequence[str] | None, a
 
 
 def spread_of(costs: Iterable[float]) -> float:
-    """The standard error of the mean of the logarithms of costs of files; `SPREAD_UNKNOWN` for fewer than three."""
+    """Return the standard error of the mean of the costs' logarithms; `SPREAD_UNKNOWN` for fewer than three costs."""
     logs = [math.log(cost) for cost in costs if cost > 0]
     return statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 2 else SPREAD_UNKNOWN
 
@@ -227,8 +231,8 @@ def _speed(size_bytes: float, seconds: float) -> float:
 
 @dataclass(frozen=True)
 class OtherCodec:
-    """A codec: bytes of the wanted baskets over those of now, and the time to decompress and to decode a byte of what
-    comes out over that of now. All are factors: a machine that is busy while they are measured is as busy for both.
+    """The effect of another codec or of other clusters, as ratios of new to present values: size of the wanted baskets,
+    and times to decompress and to decode a byte. Ratios cancel the effect of other load during the measurement.
     """
 
     codec: str
@@ -240,20 +244,20 @@ class OtherCodec:
 def try_codec(
     codec: str, files: Sequence[DataFile], laid: Sequence[LaidFile], branches: Sequence[str] | None
 ) -> OtherCodec:
-    """Recompresses the smallest of some files in a temporary folder, and reads both.
+    """Measure the effect of another codec: recompress the smallest file in a temporary folder, and read both files.
 
-    Raises OptionError if all are too large for that, and what writing and reading raise.
+    Raises OptionError if all files are too large, and the errors of writing and reading.
     """
     found = _tried(files, laid, branches, "another codec", codec=codec)
-    # Decoding is the same work for any codec: what differs is noise.
+    # Decoding is equal work for any codec, so differences are noise.
     return OtherCodec(codec.partition(":")[0], found.size_factor, found.decompress_factor)
 
 
 def try_clusters(
     cluster_bytes: int, files: Sequence[DataFile], laid: Sequence[LaidFile], branches: Sequence[str] | None
 ) -> OtherCodec:
-    """The same for clusters of so many bytes, in the codec that is there: small baskets compress less, and each has a
-    cost of its own. Raises as `try_codec` does.
+    """Measure the effect of clusters of ``cluster_bytes`` bytes with the present codec: small baskets compress less,
+    and each basket has a fixed overhead. Raises the same errors as `try_codec`.
     """
     return _tried(files, laid, branches, "other clusters", cluster_bytes=cluster_bytes)
 
@@ -270,14 +274,14 @@ def _tried(
     by_path = {one.path: one for one in files}
     least = min(laid, key=lambda one: one.size_bytes)
     if least.size_bytes > TRIED_BYTES_MAX:
-        raise OptionError(f"all files are too large to try {what} on one", hint="name a part of the dataset")
+        raise OptionError(f"all files are too large to test {what}", hint="give a dataset that has a smaller file")
     file = by_path[least.path]
     with tempfile.TemporaryDirectory(prefix="branchline-codec-") as folder:
         path = Path(folder) / "tried.root"
         merge([file.opens], path, codec=codec, cluster_bytes=cluster_bytes, sync=False)
         tried = DataFile(str(path), file.tree)
         written = laid_file(tried, branches)
-        # In turns, and the quickest of each: what else the machine does only makes it slower.
+        # Read both files alternately, and use the fastest read of each, since other load only slows down.
         pairs = [(_spent(file, branches), _spent(tried, branches)) for _ in range(CODEC_ROUNDS)]
     now, then = ([min(each) for each in zip(*own, strict=True)] for own in zip(*pairs, strict=True))
     return OtherCodec(
@@ -288,6 +292,8 @@ def _tried(
 
 
 def _spent(file: DataFile, branches: Sequence[str] | None) -> tuple[float, float]:
-    """Seconds to decompress a byte of a file, over all its codecs, and to decode it."""
+    """Return the time to decompress a byte of a file with its slowest codec, and the time to decode a byte, in
+    seconds.
+    """
     rates = measured([file], branches, Access())
     return max(rates.decompress_s_per_byte.values(), default=0.0), rates.decode_s_per_byte

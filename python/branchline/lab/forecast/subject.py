@@ -1,14 +1,13 @@
-"""What is forecast: a job by its record, or the reading of a dataset, with the files as they lie."""
+"""The subject of a forecast: a job, given by its record, or the reading of a dataset, with the layout of the files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 
+from branchline.base.quantities import GIB
 from branchline.errors import BadFileError, DatasetError, OptionError
 from branchline.lab.forecast.calibration import load_calibration, with_calibrated
 from branchline.lab.forecast.checked import Errors, errors_seen, load_checked
@@ -21,18 +20,21 @@ from branchline.reading.datasets.dataset import Dataset
 from branchline.records.sensors.record import JobRecord
 from branchline.records.sensors.this_process import cpu_count
 
-#: Files whose metadata are read, spread over the dataset: the others are taken to be like them.
+#: Maximum number of files whose metadata are read, spread over the dataset; all files are assumed to be similar.
 PLANNED_FILES = 64
-#: Files that are opened at a time.
+#: Maximum number of files that are opened concurrently.
 OPENED_AT_A_TIME = 16
 JOB_FILE = "job.json"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Some work: ``files`` are all its files, ``laid`` those of them whose metadata were read, ``branches`` what is
-    wanted (None for all). ``job`` is the record of a job that was done. ``calibrated`` says how old the calibration is
-    whose rates are used, too; ``errors`` are those of forecasts that were checked on this machine, if there are enough.
+    """The work that is forecast.
+
+    ``files`` are all its files, ``laid`` the layouts of the files whose metadata were read, ``branches`` the wanted
+    branches (None for all). ``job`` is the record of a finished job, None for a dataset. ``calibrated`` is the age of
+    the calibration from which rates are taken. ``errors`` come from the forecasts that were checked on this machine,
+    None if there are too few.
     """
 
     name: str
@@ -46,48 +48,50 @@ class Subject:
     cores: int
     fixed_s: float = 0.0
     step_entries: int | None = None
-    memory_limit_bytes: int = 2**30
+    memory_limit_bytes: int = GIB
     job: JobRecord | None = None
     calibrated: str = ""
     errors: Errors | None = None
 
     @property
     def stream_bytes(self) -> int:
-        """The memory of what reads: in a job two streams share the limit at the border of two sub-jobs."""
+        """Memory limit of one stream. At the border of two sub-jobs, two streams of a job share the limit of the
+        worker.
+        """
         return self.memory_limit_bytes // 2 if self.job else self.memory_limit_bytes
 
     @property
     def scale(self) -> float:
-        """How many times more files there are than were planned."""
+        """Ratio of the number of all files to the number of files whose metadata were read."""
         return len(self.files) / max(1, len(self.laid))
 
 
 def is_job(location: str) -> bool:
-    """Whether a location is a directory of results, or the record of a job."""
+    """Return whether a location is a directory of results or a job's record."""
     path = Path(location)
     return path.name == JOB_FILE or (path / JOB_FILE).is_file()
 
 
 def job_record(location: str) -> JobRecord:
-    """The record of a job. Raises BadFileError for what is none."""
+    """Load a job's record. Raises BadFileError if the record is invalid."""
     path = Path(location)
     path = path / JOB_FILE if path.is_dir() else path
     try:
         return JobRecord.from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise BadFileError(f"{path} is no record of a job: {error}") from error
+        raise BadFileError(f"{path} is not the record of a job: {error}") from error
 
 
 def subject_of(location: list[str], branches: tuple[str, ...] | None = None, access: Access | None = None) -> Subject:
-    """The job whose directory of results or record is named, else the reading of a dataset, of which a sample is read
-    to measure the rates. Raises what reading raises.
+    """Return the job if the location is a directory of results or a record; otherwise the reading of a dataset, whose
+    rates are measured on a sample. Raises the errors of reading.
     """
     if len(location) == 1 and is_job(location[0]):
         return _of_job(location[0], branches)
-    files = tuple(Dataset.of(location))
+    chosen = access or Access()
+    files = tuple(Dataset.of(location, access=chosen))
     if not files:
         raise OptionError("the dataset has no files")
-    chosen = access or Access()
     rates = measured(files, branches, chosen)
     known = load_calibration()
     laid = _laid(files, branches, rates.sample_paths)
@@ -114,19 +118,23 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
     known = load_calibration()
     fixed_s = sum(job.phases.get(name, 0.0) for name in ("start", "warmup", "write"))
     laid = _shared_out(job, _laid(files, wanted))
+    rates = rates_of_job(job)
+    # The record of a file contains the total time of all its openings.
+    open_s = rates.open_s * len(laid) / max(1, openings(pieces_of(laid, max(1, job.workers))))
+    access = job.access.access()
     return Subject(
         name=location,
         files=files,
         laid=laid,
         branches=wanted,
-        access=_access(job),
-        rates=with_calibrated(_for_each_opening(rates_of_job(job), laid, job.workers), known),
+        access=access,
+        rates=with_calibrated(replace(rates, open_s=open_s), known),
         workers=max(1, job.workers),
         threads=max(1, job.threads),
         cores=max(1, job.cpu_count),
         fixed_s=fixed_s,
         step_entries=job.step_entries or None,
-        memory_limit_bytes=job.memory_limit_bytes or 2**30,
+        memory_limit_bytes=job.memory_limit_bytes or GIB,
         job=job,
         calibrated=known.age_words() if known else "",
         errors=errors_seen(load_checked().here().log_errors()),
@@ -134,7 +142,7 @@ def _of_job(location: str, branches: tuple[str, ...] | None) -> Subject:
 
 
 def _shared_out(job: JobRecord, laid: tuple[LaidFile, ...]) -> tuple[LaidFile, ...]:
-    """The files with the sub-jobs that read them: those of a file that was cut, or its part of one that had others."""
+    """Return the files with their numbers of sub-jobs: a fraction below 1 if a sub-job reads several files."""
     records = {one.path: one for one in job.files}
     cut = {path: one.subjobs for path, one in records.items() if one.subjobs > 1}
     whole_bytes = sum(one.size_bytes or 0 for path, one in records.items() if path not in cut)
@@ -147,20 +155,10 @@ def _shared_out(job: JobRecord, laid: tuple[LaidFile, ...]) -> tuple[LaidFile, .
     return tuple(found)
 
 
-def _for_each_opening(rates: Rates, laid: tuple[LaidFile, ...], workers: int) -> Rates:
-    """A record has the time of all openings of a file."""
-    return replace(rates, open_s=rates.open_s * len(laid) / max(1, openings(pieces_of(laid, max(1, workers)))))
-
-
-def _access(job: JobRecord) -> Access:
-    settings = cast(Mapping[str, Any], {"mode": job.access.mode, **dict(job.access.chosen())})
-    return Access(**settings)
-
-
 def _laid(
     files: tuple[DataFile, ...], branches: tuple[str, ...] | None, sampled: tuple[str, ...] = ()
 ) -> tuple[LaidFile, ...]:
-    """Files of the dataset, those that were ``sampled`` among them: the model is compared with what they took."""
+    """Return the layouts of some files of the dataset, including all ``sampled`` files, whose times were measured."""
     step = max(1, -(-len(files) // PLANNED_FILES))
     chosen = [one for number, one in enumerate(files) if number % step == 0 or one.path in sampled]
     with ThreadPoolExecutor(OPENED_AT_A_TIME) as threads:

@@ -1,1 +1,1 @@
-"""Samples of a study: jobs started together, here or on a farm, with a cold or a warm cache."""
+"""Samples of a study: concurrent jobs on this machine or on a farm, with a cold or a warm page cache."""

@@ -1,4 +1,4 @@
-"""The bare network: bytes over a socket from a host of ours, with no protocol and no disk."""
+"""Measure the bare network: bytes over a socket of this machine, without a storage protocol and a disk."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
+from branchline.base.quantities import MIB
 from branchline.errors import OptionError
 from branchline.lab.sampling.job import Counts, JobRequest
 
-#: Sent and taken at a time: as much as fits well into the kernel's buffers.
-_PIECE_BYTES = 2**20
-#: Both ends are on this machine: who connects later never does.
+#: Number of bytes sent or received at a time, which fit well into the kernel's buffers.
+_PIECE_BYTES = MIB
+#: Timeout in seconds for connecting. Both ends are on this machine, so connecting takes almost no time.
 _CONNECT_S = 30.0
 
 
 def bare_socket(request: JobRequest) -> Callable[[list[str]], Counts]:
-    """Client socket: ``bytes`` of zeros from address ``host``, which is one of this machine's."""
+    """Create the client ``socket``, which receives ``bytes`` zeros from the address ``host`` of this machine."""
     host, wanted = str(request.options.get("host", "")), int(request.options.get("bytes", 0))
     if not own_address(host):
-        raise OptionError(f"{host!r:.60} is no address of this machine")
+        raise OptionError(f"{host!r:.60} is not an address of this machine")
 
     def read(_: list[str]) -> Counts:
         server = socket.create_server((host, 0))
@@ -46,7 +47,7 @@ def _send(server: socket.socket, wanted: int) -> None:
 
 
 def own_address(host: str) -> bool:
-    """Whether a host's name is an address of this machine, where a server can be started."""
+    """Return whether a host name is an address of this machine, on which a server can listen."""
     if not host:
         return False
     try:
@@ -57,5 +58,5 @@ def own_address(host: str) -> bool:
 
 
 def host_of(location: str) -> str:
-    """The host of a URL; empty where it has none."""
+    """Return the host of a URL, or an empty string."""
     return urlsplit(location).hostname or ""

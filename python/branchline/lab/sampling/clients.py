@@ -1,6 +1,6 @@
-"""The clients of studies: who reads the files of a job, each with the settings that people use.
+"""The clients of studies: programs and libraries that read a job's files, with their usual settings.
 
-A client is made before the clock starts: then it imports and prepares. What it returns is called once, and timed.
+A client is created before the clock starts, including its imports. The function that the client returns is timed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from branchline.base.limits import KILL_GRACE_S, parse_bytes
+from branchline.base.limits import KILL_GRACE_S
+from branchline.base.quantities import KIB, MIB, parse_bytes
 from branchline.errors import BranchlineError, OptionError
 from branchline.lab.sampling.bare_network import bare_socket
 from branchline.lab.sampling.job import Counts, JobRequest
@@ -28,14 +29,22 @@ from branchline.lab.study import Value
 from branchline.reading.access import Access
 from branchline.reading.locations import is_url, shown
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from branchline.trains.running.result import TrainResult
+
+#: Name of ROOT's variable for the minimum level of printed messages.
+_ERROR_LEVEL = "gErrorIgnoreLevel"
+
 Reader = Callable[[list[str]], Counts]
 
-#: What the reader of pieces takes at a time where no size is given, as the programs of old studies did.
-PIECE_BYTES = 1024
-#: What the reader of bytes takes at a time, and how many of these at once.
-BLOCK_BYTES, BLOCKS_AT_ONCE = 8 * 2**20, 4
+#: Default read size of the client ``pieces``, as in the programs of earlier studies.
+PIECE_BYTES = KIB
+#: Read size of the client ``bytes``, and number of its concurrent reads.
+BLOCK_BYTES, BLOCKS_AT_ONCE = 8 * MIB, 4
 
-#: ROOT's loop over entries; ``work_us`` is CPU time for each.
+#: Loop over the entries of a tree in ROOT. ``work_us`` is additional CPU time per entry in microseconds.
 _LOOP = """
 #include <ctime>
 Long64_t branchline_study_loop(TTree* tree, double work_us) {
@@ -49,7 +58,7 @@ Long64_t branchline_study_loop(TTree* tree, double work_us) {
   }
   return entries;
 }"""
-#: What a train imports when it runs, and when it writes its report.
+#: Modules that a train imports when it runs and when it writes its report.
 _MODULES_OF_TRAINS = (
     "branchline.records.sending.reporter",
     "branchline.records.report.report_page",
@@ -57,7 +66,7 @@ _MODULES_OF_TRAINS = (
     "branchline.writing.objects.forms",
     "boost_histogram",
     "pyarrow.parquet",
-    "pandas",  # PyArrow imports it when it is there.
+    "pandas",  # PyArrow imports it if it is installed.
 )
 _MODULES = {
     "branchline": ("branchline.reading.trees.stream", "branchline.reading.trees.iteration"),
@@ -69,12 +78,15 @@ _ACCESS_OPTIONS = frozenset(one.name for one in dataclasses.fields(Access))
 
 
 class ClientError(BranchlineError):
-    """A client of a study cannot read."""
+    """A client of a study failed to read."""
 
 
 def chunks(request: JobRequest) -> Reader:
-    """Branchline's stream of chunks; options are those of ``branchline.Access``, ``threads`` and ``step_size``.
-    Branches may be patterns, by the first file. Its phases are wall time: waiting for data and for decoders, the rest.
+    """Create the client ``branchline``, which reads with Branchline's chunk stream.
+
+    Options are the fields of ``branchline.Access``, ``threads`` and ``step_size``. Branches may be patterns, which are
+    matched with the branches of the first file. The phases are wall times: waiting for data, waiting for decoders, and
+    other.
     """
     from branchline.reading.sources import Source
     from branchline.reading.trees.stream import ChunkStream
@@ -102,7 +114,9 @@ def chunks(request: JobRequest) -> Reader:
 
 
 def _branches_of(request: JobRequest, access: Access) -> list[str] | None:
-    """The names of a job's branches; None for all. Raises OptionError for a pattern that matches none."""
+    """Return the names of the branches that a job reads; None for all. Raises OptionError for a pattern without a
+    match.
+    """
     from branchline.reading.expressions.name_filters import pattern
     from branchline.reading.trees.file import File
 
@@ -113,7 +127,7 @@ def _branches_of(request: JobRequest, access: Access) -> list[str] | None:
     for one in request.branches:
         matching = tree.keys(filter_name=one, filter_branch=lambda branch: branch.readable and not branch.is_group)
         if not matching:
-            raise OptionError(f"no branch that can be read is {one!r:.60}", path=shown(request.files[0]))
+            raise OptionError(f"no readable branch matches {one!r:.60}", path=shown(request.files[0]))
         found += matching
     return list(dict.fromkeys(found))
 
@@ -123,19 +137,21 @@ def _access(request: JobRequest) -> Access:
     try:
         return Access(**tuning)  # type: ignore[arg-type]  # Access checks them
     except TypeError:
-        raise OptionError(f"Access has no such option: {', '.join(tuning)}") from None
+        raise OptionError(f"unknown options of Access: {', '.join(tuning)}") from None
 
 
 def root(request: JobRequest) -> Reader:
-    """ROOT's loop of GetEntry in Python, or with ``loop`` in C++; ``cache`` is the size of its TTreeCache, 0 for none,
-    and ``learn`` the number of entries from which it learns. Without ``cache`` it is ROOT's own choice. ``work`` is CPU
-    time for each entry, in microseconds, as the tasks of a train take it.
+    """Create the client ``root``, which reads with ROOT's GetEntry in a C++ loop.
+
+    The option ``cache`` is the size of the TTreeCache (0 disables the cache, the default is ROOT's choice), ``learn``
+    the number of entries from which the cache learns. ``work`` is additional CPU time per entry in microseconds, to
+    imitate an analysis.
     """
     loaded = _root_with_loop()
     options = dict(request.options)
     cache, learn, work_us = options.get("cache"), options.get("learn"), float(options.get("work", 0.0))
     if cache is not None and not parse_bytes(str(cache)):
-        # Without this a TTree makes a cache before it can be switched off.
+        # Without this setting, a TTree creates a cache before the cache can be disabled.
         loaded.gEnv.SetValue("TTreeCache.Size", 0)
 
     def read(files: list[str]) -> Counts:
@@ -143,10 +159,10 @@ def root(request: JobRequest) -> Reader:
         for path in files:
             file = loaded.TFile.Open(path)
             if not file or file.IsZombie():
-                raise ClientError("ROOT cannot open it", path=path)
+                raise ClientError("ROOT cannot open the file", path=path)
             tree = file.Get(request.tree)
             if not tree:
-                raise ClientError(f"ROOT finds no tree {request.tree!r} in it", path=path)
+                raise ClientError(f"ROOT finds no tree {request.tree!r} in the file", path=path)
             if request.branches:
                 tree.SetBranchStatus("*", False)
                 for name in request.branches:
@@ -164,13 +180,15 @@ def root(request: JobRequest) -> Reader:
 
 
 def rdataframe(request: JobRequest) -> Reader:
-    """ROOT's RDataFrame: the mean of each branch, in one event loop; ``threads`` above 1 are implicit ones."""
+    """Create the client ``rdataframe``, which computes the mean of each branch with ROOT's RDataFrame in one event
+    loop. The loop is multi-threaded if the option ``threads`` is above 1.
+    """
     loaded = _root()
     threads = int(request.options.get("threads", 1))
     if threads > 1:
         loaded.EnableImplicitMT(threads)
     if not request.branches:
-        raise OptionError("RDataFrame reads what is used", hint="give it branches of numbers")
+        raise OptionError("the client rdataframe needs branches", hint="give branches of numbers")
 
     def read(files: list[str]) -> Counts:
         names = loaded.std.vector("string")()
@@ -187,30 +205,34 @@ def rdataframe(request: JobRequest) -> Reader:
     return read
 
 
-def _root_with_loop() -> Any:
+def _root_with_loop() -> ModuleType:
     loaded = _root()
     if not hasattr(loaded, "branchline_study_loop"):
         loaded.gInterpreter.Declare(_LOOP)
     return loaded
 
 
-def _root() -> Any:
+def _root() -> ModuleType:
     warnings.simplefilter("ignore")
     try:
-        found: Any = importlib.import_module("ROOT")
+        found = importlib.import_module("ROOT")
     except ImportError:
-        raise ClientError("ROOT is not installed here", hint="pip install --pre root, or take another client") from None
-    found.gErrorIgnoreLevel = found.kFatal
+        raise ClientError(
+            "ROOT is not installed here", hint="pip install --pre root, or choose another client"
+        ) from None
+    setattr(found, _ERROR_LEVEL, found.kFatal)
     found.gROOT.SetBatch(True)
     return found
 
 
 def uproot(request: JobRequest) -> Reader:
-    """Uproot's arrays, file after file; ``library`` is np by default. Of all branches it takes those it can read."""
+    """Create the client ``uproot``, which reads file by file with uproot's arrays. The option ``library`` is np by
+    default. Without branches, it reads all branches of numbers and of lists of numbers.
+    """
     try:
         import uproot as peer
     except ImportError:
-        raise ClientError("uproot is not installed here", hint="pip install uproot, or take another client") from None
+        raise ClientError("uproot is not installed", hint="pip install uproot, or choose another client") from None
     library = str(request.options.get("library", "np"))
 
     def read(files: list[str]) -> Counts:
@@ -219,7 +241,9 @@ def uproot(request: JobRequest) -> Reader:
             handler = {"handler": peer.XRootDSource} if one.startswith("root://") else {}
             with peer.open(one, **handler) as file:
                 tree = file[request.tree]
-                names = request.branches or [name for name, branch in tree.iteritems() if _is_plain(branch)]
+                names = request.branches or [
+                    name for name, branch in tree.iteritems() if _is_plain(branch.interpretation)
+                ]
                 tree.arrays(names, library=library)
                 entries += tree.num_entries
                 calls += file.file.source.num_requests
@@ -229,20 +253,22 @@ def uproot(request: JobRequest) -> Reader:
     return read
 
 
-def _is_plain(branch: Any) -> bool:
-    """Whether uproot has numbers for a branch, or lists of numbers."""
-    return type(branch.interpretation).__name__ in ("AsDtype", "AsJagged")
+def _is_plain(interpretation: object) -> bool:
+    """Return whether uproot reads a branch as numbers or lists of numbers."""
+    return type(interpretation).__name__ in ("AsDtype", "AsJagged")
 
 
 def pieces(request: JobRequest) -> Reader:
-    """A program that reads local files from begin to end in pieces of ``size`` (1 KiB), buffered by nobody."""
+    """Create the client ``pieces``, which reads local files sequentially in unbuffered reads of ``size`` bytes, 1 KiB
+    by default.
+    """
     size = parse_bytes(str(request.options.get("size", PIECE_BYTES)))
 
     def read(files: list[str]) -> Counts:
         moved = calls = 0
         for one in files:
             if is_url(one):
-                raise ClientError("the reader of pieces reads local files", path=one, hint="take client bytes")
+                raise ClientError("the client pieces reads only local files", path=one, hint="use the client bytes")
             descriptor = os.open(one, os.O_RDONLY)
             try:
                 while block := os.read(descriptor, size):
@@ -255,7 +281,9 @@ def pieces(request: JobRequest) -> Reader:
 
 
 def whole_bytes(request: JobRequest) -> Reader:
-    """All bytes of the files, four ranges of 8 MiB at a time, nothing decoded: what the storage gives."""
+    """Create the client ``bytes``, which reads the whole files, four ranges of 8 MiB at a time, without decoding, to
+    measure the storage.
+    """
     from branchline._core import Store
     from branchline.reading.access import ByteRange
 
@@ -276,11 +304,11 @@ def whole_bytes(request: JobRequest) -> Reader:
 
 
 def ranges(request: JobRequest) -> Reader:
-    """The reads of a trace once more, from local files with the same content, in their order and one at a time, and
-    nothing else.
+    """Create the client ``ranges``, which repeats the reads of a trace from local files with the same content, in order
+    and one at a time.
     """
     trace = Path(request.trace)
-    # Copies are named when they are made; files that are there are looked up before the clock starts.
+    # Existing files are matched before the clock starts. The names of staged copies are not known yet.
     known = [] if request.stage else _wanted(trace, request.files)
 
     def read(files: list[str]) -> Counts:
@@ -303,12 +331,14 @@ def ranges(request: JobRequest) -> Reader:
 def _wanted(trace: Path, files: list[str]) -> list[tuple[str, int, int]]:
     found = ranges_on(trace, files)
     if not found:
-        raise ClientError("the trace has no reads of these files", path=str(trace))
+        raise ClientError("the trace contains no reads of these files", path=str(trace))
     return found
 
 
 def copy(request: JobRequest) -> Reader:
-    """The copying program of people: cp, xrdcp or curl, by the scheme; ``to`` is a folder (none: to /dev/null)."""
+    """Create the client ``copy``, which copies with cp, xrdcp or curl, depending on the scheme. The option ``to`` is
+    the target folder, /dev/null by default.
+    """
 
     def read(files: list[str]) -> Counts:
         folder = request.options.get("to")
@@ -321,8 +351,8 @@ def copy(request: JobRequest) -> Reader:
 
 
 def copied_to(location: str, to: Path, wait_s: float | None = None) -> None:
-    """Copies a file with the program that people use. Raises ClientError, also where it takes longer than ``wait_s``;
-    without that whoever runs the job has a deadline for it.
+    """Copy a file with the usual program for its scheme. Raises ClientError if copying fails or exceeds the timeout
+    ``wait_s``. Without a timeout, the caller has to enforce a deadline.
     """
     scheme = location.partition("://")[0] if is_url(location) else ""
     if scheme in ("root", "roots", "xroot", "xroots"):
@@ -330,15 +360,15 @@ def copied_to(location: str, to: Path, wait_s: float | None = None) -> None:
     elif scheme in ("http", "https", "dav", "davs"):
         words = ["curl", "--silent", "--show-error", "--fail", "--location", "--output", str(to), location]
     elif scheme:
-        raise ClientError(f"no copying program for {scheme}:// is known here", path=location, hint="give a command")
+        raise ClientError(f"no known program copies {scheme}://", path=location, hint="use the client command")
     else:
         words = ["cp", location, str(to)]
     _run(words, location, wait_s)
 
 
 def any_command(request: JobRequest) -> Reader:
-    """Any command; {files}, {folder}, {job} and {tree} in it stand for the job's files, a folder of its own, its number
-    and the tree.
+    """Create the client ``command``, which runs any command. In the command, {files}, {folder}, {job} and {tree} are
+    replaced by the job's files, the job's output folder, the job's number and the name of the tree.
     """
 
     def read(files: list[str]) -> Counts:
@@ -354,13 +384,16 @@ def any_command(request: JobRequest) -> Reader:
         return Counts()
 
     if not request.command.strip():
-        raise OptionError("client command needs a command", hint='write command = "program {files}"')
+        raise OptionError("the client command needs a command", hint='write command = "program {files}"')
     return read
 
 
 def train(request: JobRequest) -> Reader:
-    """`branchline.run` of the wagons in ``train``, in this process (``workers`` 0), with its options: ``access`` is a
-    mode, beside it are the fields of ``branchline.Access``. What it imports is loaded before, as with every client.
+    """Create the client ``train``, which runs `branchline.run` in this process (``workers`` is 0) with the wagons in
+    ``train``.
+
+    Options are those of `branchline.run` and the fields of ``branchline.Access``; ``access`` is the access mode.
+    Imports happen before the clock starts.
     """
     from branchline.trains.run import run as run_train
 
@@ -372,14 +405,13 @@ def train(request: JobRequest) -> Reader:
     settings: dict[str, Value] = {"workers": 0, **options, "reuse": False, "report_to": ""}
     unknown = settings.keys() - inspect.signature(run_train).parameters.keys()
     if unknown:
-        raise OptionError(f"a train has no such option: {', '.join(sorted(unknown))}")
-    run: Any = run_train  # Its own checks say which values cannot be.
+        raise OptionError(f"trains have no such option: {', '.join(sorted(unknown))}")
     output = Path(request.folder) / "train"
 
     def read(files: list[str]) -> Counts:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # What it warns of is in its errors, too.
-            result = run(
+            warnings.simplefilter("ignore")  # Warnings are repeated in the errors of the result.
+            call = inspect.signature(run_train).bind(
                 request.train,
                 files,
                 output,
@@ -389,6 +421,8 @@ def train(request: JobRequest) -> Reader:
                 access=access,
                 **settings,
             )
+            # `run` validates the types of these values.
+            result: TrainResult = run_train(*call.args, **call.kwargs)
         if result.exit_code:
             raise ClientError(f"the train failed: {'; '.join(result.errors)}", path=request.train)
         record = result.record
@@ -401,7 +435,7 @@ def train(request: JobRequest) -> Reader:
 
 def _run(words: list[str], about: str, wait_s: float | None = None) -> None:
     try:
-        process = subprocess.Popen(  # noqa: S603 - a program that people use, or the user's own command
+        process = subprocess.Popen(  # noqa: S603 - a well-known program, or the user's own command
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     except OSError as error:
@@ -409,13 +443,13 @@ def _run(words: list[str], about: str, wait_s: float | None = None) -> None:
     try:
         printed, errors = process.communicate(timeout=wait_s)
     except subprocess.TimeoutExpired:
-        what = f"{words[0]} took longer than {wait_s:g} s, and was ended"
+        what = f"{words[0]} timed out after {wait_s:g} s"
         raise ClientError(what, path=about, retry=True) from None
     finally:
         if process.poll() is None:
             process.kill()
             with suppress(subprocess.TimeoutExpired):
-                # One that a dead file system holds does not even end now.
+                # A process that is blocked by a dead file system does not exit even after a kill.
                 process.communicate(timeout=KILL_GRACE_S)
     if process.returncode:
         said = (errors or printed)[-2000:].decode(errors="replace").strip()
@@ -438,7 +472,7 @@ def _nothing() -> Iterator[None]:
 
 
 def staged(request: JobRequest, reader: Reader) -> Reader:
-    """A reader that copies the files to the worker's disk first, and reads them there."""
+    """Return a reader that first copies the files to the folder ``stage`` of the job, and then reads the copies."""
 
     def read(files: list[str]) -> Counts:
         with _own_folder(request.stage) as folder:
@@ -467,7 +501,9 @@ CLIENTS: dict[str, Callable[[JobRequest], Reader]] = {
 
 
 def prepare(client: str) -> None:
-    """Loads what a client needs, for jobs that are forked from this process. What is missing they say themselves."""
+    """Import the modules that a client needs, for jobs that are forked from this process. The jobs report missing
+    packages.
+    """
     with suppress(ClientError):
         if client == "root":
             _root_with_loop()
@@ -483,9 +519,11 @@ def _import_all(names: Iterable[str]) -> None:
 
 
 def reader_of(request: JobRequest) -> Reader:
-    """The client of a job, ready to read. Raises OptionError for one that is not known."""
+    """Return the reader of a job's client, which copies files and records a trace if requested. Raises OptionError for
+    an unknown client.
+    """
     if request.client not in CLIENTS:
-        raise OptionError(f"there is no client {request.client!r:.60}", hint=f"there are {', '.join(CLIENTS)}")
+        raise OptionError(f"unknown client {request.client!r:.60}", hint=f"choose one of {', '.join(CLIENTS)}")
     reader = CLIENTS[request.client](request)
     if request.trace and request.client in TRACED_CLIENTS:
         reader = traced(reader, Path(request.trace))

@@ -1,7 +1,7 @@
-"""A job of a study on a farm: a sample with one job, taken by the machine that the farm chose for it.
+"""A job of a study on a farm: a sample with one job, taken on the machine that the farm chose.
 
-`python -m branchline.lab.sampling.farm_job FOLDER NUMBER` is what a batch system runs: it reads a task from the folder,
-and leaves the sample there, whole or not at all.
+`python -m branchline.lab.sampling.farm_job FOLDER NUMBER` is the command of the batch job: it reads the task with this
+number from the folder, and writes the sample there atomically.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from branchline.base.checks import instance_of
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.whole_files import write_whole
 from branchline.jobs.subjob import Context, Finished
@@ -27,7 +28,7 @@ FARM_TASK_VERSION = 1
 
 @dataclass(frozen=True)
 class FarmTask:
-    """What a machine of a farm is to do: one job of an arm, which may take ``wait_s``. It crosses machines, as JSON."""
+    """A task for a machine of a farm: one job of an arm, with the timeout ``wait_s``. Tasks are sent as JSON."""
 
     settings: JobSettings
     files: JobFiles
@@ -40,22 +41,24 @@ class FarmTask:
 
     @classmethod
     def from_json(cls, text: str) -> FarmTask:
-        """Raises ValueError."""
+        """Parse a task. Raises ValueError."""
         found: FarmTask = from_plain(cls, json.loads(text))
         return found
 
     @property
     def longest_s(self) -> float:
-        """After so long it is ended, wherever it is."""
+        """Time in seconds after which the task is killed."""
         return self.wait_s + 2 * STUDY_START_S
 
 
 def work_on_jobs(context: Context) -> Iterator[Finished]:
-    """Takes the samples of the jobs that a pool's worker draws. What one of them has loaded is there for the next."""
+    """Take samples of the jobs that a worker of the pool draws. Modules imported for one job are reused by the next
+    one.
+    """
     taker = _taker()
     while (subjob := context.draw()) is not None:
         context.at(f"job {subjob.index} of a study")
-        yield Finished(subjob.index, _taken(taker, subjob.payload), context.worker)
+        yield Finished(subjob.index, _taken(taker, instance_of(subjob.payload, FarmTask)), context.worker)
 
 
 def _taker() -> HereAtOnce:
@@ -63,17 +66,17 @@ def _taker() -> HereAtOnce:
 
 
 def _taken(taker: HereAtOnce, task: FarmTask) -> StudySample:
-    """Runs one job on this machine."""
+    """Run the job of a task on this machine."""
     return taker.take(task.settings, task.files, task.turn, task.wait_s)
 
 
 def task_path(folder: Path, number: int) -> Path:
-    """Where the task with this number is written."""
+    """Return the path of the task with this number."""
     return folder / f"task.{number}.json"
 
 
 def answer_path(folder: Path, number: int) -> Path:
-    """Where its sample is left."""
+    """Return the path of the sample that the task with this number writes."""
     return folder / f"answer.{number}.json"
 
 

@@ -1,6 +1,6 @@
-"""Samples whose jobs run on a farm: a batch system, Dask, or an executor.
+"""Take samples whose jobs run on a farm: a batch system, Dask, or an executor.
 
-The outcomes of all jobs are put together as one sample (`_as_one`).
+`_as_one` combines the outcomes of all jobs into one sample.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from branchline.base.checks import instance_of
 from branchline.base.plain import from_plain, to_plain
 from branchline.base.processes import own_python
 from branchline.base.whole_files import write_whole
 from branchline.errors import BatchError, BranchlineError, OptionError
 from branchline.jobs.batch.site_settings import load_site
-from branchline.jobs.batch.system import BatchSystem, Step, Submitted, batch_system, is_batch_system
+from branchline.jobs.batch.system import BatchSystem, Submitted, TaskStep, batch_system, is_batch_system
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Finished, Lost, SubJob
 from branchline.jobs.where import Terms, Where, place_on, where_of
@@ -34,15 +35,17 @@ from branchline.lab.sampling.samples import StudySample
 from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.study import JobSettings
 
-#: A sample fails if more than this part of its jobs failed.
+#: Maximum fraction of failed jobs. With more failed jobs, the whole sample fails.
 FAILED_MOST = 0.5
-#: The folder of jobs that are on a farm, in a study's directory; and the record of a submission in it.
+#: Name of the folder for jobs on a farm in a study's directory, and of the record of a submission in that folder.
 FARM, _SUBMITTED = "farm", "submitted.json"
 
 
 def taker_on(on: object, folder: Path) -> Taker:
-    """Where jobs of a study run: None is this machine; ``slurm``, ``htcondor``, ``dask=ADDRESS``, or an executor or a
-    client of Dask are farms. Raises OptionError, BatchError.
+    """Return the place where the jobs of a study run.
+
+    None is this machine; ``slurm``, ``htcondor``, ``dask=ADDRESS``, an executor or a Dask client are farms. Raises
+    OptionError, BatchError.
     """
     if on is None:
         return HereAtOnce(folder)
@@ -52,7 +55,7 @@ def taker_on(on: object, folder: Path) -> Taker:
 
 
 class OnWorkers:
-    """Takes samples on the workers of Dask or of an executor, which the same code serves that runs trains there."""
+    """Takes samples on workers of Dask or of an executor, using the code that runs trains there."""
 
     jobs_max = STUDY_JOBS_MAX
     has_traces = False
@@ -61,7 +64,7 @@ class OnWorkers:
         self._where = where
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
-        """As `Taker` says. A job whose worker is lost has an error; the others go on."""
+        """Run the jobs of an arm once. If a job's worker is lost, the job has an error, and other jobs continue."""
         at, tasks = _now(), _tasks(settings, files, turn, wait_s)
         place_name = type(self._where).__name__.removeprefix("On").lower()
         try:
@@ -76,7 +79,7 @@ class OnWorkers:
         found: dict[int, StudySample | str] = {}
 
         def draw(spot: Spot | None = None, spots: Collection[Spot] = ()) -> SubJob | None:
-            del spot, spots  # All workers are the same to a study.
+            del spot, spots  # A study does not distinguish workers.
             return waiting.popleft() if waiting else None
 
         def after_loss(lost: Lost, subjobs: Sequence[SubJob]) -> bool:
@@ -88,14 +91,14 @@ class OnWorkers:
         terms = Terms((), (), max(one.longest_s for one in tasks), 0.0, after_loss, lambda _: False)
         for message in place_on(self._where, terms).run(work_on_jobs, draw):
             if isinstance(message, Finished):
-                found[message.index] = message.value
+                found[message.index] = instance_of(message.value, StudySample)
         return found
 
 
 class OnBatchSystem:
-    """Takes samples by jobs of Slurm or HTCondor: one array for each sample, in a folder that the nodes see, too.
+    """Takes samples with jobs of Slurm or HTCondor: one array of jobs per sample, in a folder that all nodes share.
 
-    What an earlier process left in the queue when it was killed is cancelled first: it would disturb the samples.
+    Jobs that a killed study left in the queue are cancelled first, since they would disturb the samples.
     """
 
     jobs_max = STUDY_JOBS_MAX
@@ -108,7 +111,9 @@ class OnBatchSystem:
         self._is_checked = False
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
-        """As `Taker` says. A job that its node or the system ended has an error with their reason."""
+        """Run the jobs of an arm once. If the node or the batch system killed a job, the job has an error with the
+        reason.
+        """
         at, tasks = _now(), _tasks(settings, files, turn, wait_s)
         folder = self._folder / f"{turn.round}.{turn.position}.{turn.kind}"
         try:
@@ -136,27 +141,23 @@ class OnBatchSystem:
         for number, task in enumerate(tasks):
             task_path(folder, number).write_text(task.to_json(), encoding="utf-8")
         words = (*own_python(self._site.python), "-m", "branchline.lab.sampling.farm_job", str(folder))
-        step = Step("jobs", len(tasks), words, folder, folder)
+        step = TaskStep("jobs", len(tasks), words, folder, folder)
         submitted = self._system.submit(f"branchline-study-{folder.name}", [step], folder, self._site)
         write_whole(folder / _SUBMITTED, json.dumps(to_plain(submitted)).encode())
         try:
             found = _Waiting(self._system, submitted, folder, len(tasks)).answers(tasks[0].longest_s, self._queue_s)
             return self._with_causes(found, submitted, step, len(tasks))
         finally:
-            self._end(submitted, folder)
-
-    def _end(self, submitted: Submitted, folder: Path) -> None:
-        """Cancels what is left, as DAGMan, which ends later than its jobs and would be held when its folder is gone. A
-        system that does not answer costs no sample: the next one begins with what this one left.
-        """
-        with suppress(BatchError):
-            self._system.cancel(submitted)
-            (folder / _SUBMITTED).unlink()
+            # Cancel remaining jobs, and DAGMan, which ends after its jobs and would be held without its folder. If the
+            # system does not respond, the sample is kept, and the next sample starts by cancelling these jobs.
+            with suppress(BatchError):
+                self._system.cancel(submitted)
+                (folder / _SUBMITTED).unlink()
 
     def _with_causes(
-        self, found: dict[int, StudySample | str], submitted: Submitted, step: Step, count: int
+        self, found: dict[int, StudySample | str], submitted: Submitted, step: TaskStep, count: int
     ) -> dict[int, StudySample | str]:
-        """With the system's word on those that left no answer."""
+        """For each job without an answer, add the reason that the batch system gives."""
         missing = [number for number in range(count) if number not in found]
         causes = self._system.causes(submitted) if missing else {}
         for number in missing:
@@ -166,7 +167,7 @@ class OnBatchSystem:
 
 
 class _Waiting:
-    """Waits for the answers of tasks that a batch system has."""
+    """Waits for the answers of tasks that were submitted to a batch system."""
 
     def __init__(self, system: BatchSystem, submitted: Submitted, folder: Path, count: int) -> None:
         self._system, self._submitted, self._folder = system, submitted, folder
@@ -174,13 +175,21 @@ class _Waiting:
         self._missing = set(range(count))
 
     def answers(self, run_s: float, queue_s: float) -> dict[int, StudySample | str]:
-        """Until all are there, or none of the rest is in the queue any more. One that waits longer than ``queue_s``, or
-        runs longer than ``run_s`` after the last that began, is cancelled. Raises BatchError.
+        """Wait until all answers exist, or until no task without an answer is in the queue.
+
+        Tasks that are queued longer than ``queue_s``, or run longer than ``run_s`` after the last start, are cancelled.
+        Raises BatchError.
         """
         begin_s = running_s = time.monotonic()
         looked_s, gone_s = 0.0, None
         while self._missing:
-            self._look()
+            for number in sorted(self._missing):
+                path = answer_path(self._folder, number)
+                if path.exists():
+                    self._found[number] = from_plain(StudySample, json.loads(path.read_text(encoding="utf-8")))
+                    self._missing.discard(number)
+                elif self._has_failed(number):
+                    self._missing.discard(number)
             now_s = time.monotonic()
             if self._missing and now_s - looked_s >= FARM_LOOK_S:
                 looked_s = now_s
@@ -195,17 +204,8 @@ class _Waiting:
             time.sleep(FARM_ANSWER_LOOK_S)
         return self._found
 
-    def _look(self) -> None:
-        for number in sorted(self._missing):
-            path = answer_path(self._folder, number)
-            if path.exists():
-                self._found[number] = from_plain(StudySample, json.loads(path.read_text(encoding="utf-8")))
-                self._missing.discard(number)
-            elif self._has_failed(number):
-                self._missing.discard(number)
-
     def _has_failed(self, number: int) -> bool:
-        """Whether the script of a task has written an exit code that is not 0."""
+        """Return whether the script of a task has written a nonzero exit code."""
         try:
             code = (self._folder / f"jobs.{number}.exit").read_text(encoding="ascii").strip()
         except OSError:
@@ -214,11 +214,11 @@ class _Waiting:
 
 
 def _submitted(path: Path) -> Submitted:
-    """Raises OptionError."""
+    """Load the record of a submission. Raises OptionError."""
     try:
         found: Submitted = from_plain(Submitted, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise OptionError(f"what was submitted is not known: {error}", path=str(path)) from None
+        raise OptionError(f"the record of submitted jobs cannot be read: {error}", path=str(path)) from None
     return found
 
 
@@ -230,8 +230,8 @@ def _end_of(log: Path) -> str:
 
 
 def _tasks(settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> list[FarmTask]:
-    """One for each job, with its own files and its own place."""
-    # The machines of a farm cannot make the cache of a server cold, and say so.
+    """Return one task per job, each with the files of its job."""
+    # Machines of a farm cannot clear the cache of a server; a remark in their samples says so.
     settings = replace(settings, served_from=(), servers=())
     return [FarmTask(settings, files.of_job(number), turn, wait_s) for number in range(len(files.of_jobs))]
 
@@ -244,10 +244,18 @@ def _now() -> str:
 
 
 def _as_one(found: Sequence[StudySample | str | None], turn: Turn, at: str, place: str, error: str) -> StudySample:
-    """The sample of all jobs, by number. A text says why a job has none. ``wall_s`` goes by the clocks of the machines,
-    from the first begin to the last end.
+    """Combine the jobs of a farm into one sample.
+
+    If an element of ``found`` is a string, the string is the reason why the job has no sample. ``wall_s`` is the time
+    from the first start to the last end according to the machines' clocks.
     """
-    jobs = [_outcome(number, one) for number, one in enumerate(found)]
+    jobs = []
+    for number, one in enumerate(found):
+        if isinstance(one, StudySample):
+            outcome = one.jobs[0] if one.jobs else JobOutcome(number)
+            jobs.append(dataclasses.replace(outcome, number=number, error=one.error or outcome.error))
+        else:
+            jobs.append(JobOutcome(number, error=one or "it did not run"))
     good = [one for one in jobs if not one.error]
     if not error and len(jobs) - len(good) > FAILED_MOST * len(jobs):
         failed = [one.error for one in jobs if one.error]
@@ -272,15 +280,10 @@ def _as_one(found: Sequence[StudySample | str | None], turn: Turn, at: str, plac
     )
 
 
-def _outcome(number: int, one: StudySample | str | None) -> JobOutcome:
-    if isinstance(one, StudySample):
-        outcome = one.jobs[0] if one.jobs else JobOutcome(number)
-        return dataclasses.replace(outcome, number=number, error=one.error or outcome.error)
-    return JobOutcome(number, error=one or "it did not run")
-
-
 def _surroundings(samples: Sequence[StudySample]) -> Surroundings:
-    """All notes, and what each machine received while jobs of the sample ran on it, counted once."""
+    """Combine the notes, and add up the bytes that each machine received while jobs of the sample ran on it. Bytes
+    received while several jobs ran on a machine are counted once.
+    """
     spans: dict[str, list[tuple[int, int]]] = {}
     for one in samples:
         beside = one.surroundings

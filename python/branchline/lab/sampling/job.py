@@ -1,4 +1,4 @@
-"""A job of a study: what it is to do, and what it measured. Both cross processes and machines, as JSON."""
+"""The request for a study's job, and its outcome. Both are sent between processes and machines as JSON."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ JOB_VERSION = 1
 
 @dataclass(frozen=True)
 class JobRequest:
-    """What one job does: its client reads its files. ``number`` counts the jobs of a sample from 0. ``folder`` is its
-    own, for what it writes. ``trace`` is a file: client ranges repeats it, others record it.
+    """The work of one job: a client that reads files.
+
+    ``number`` is the index of the job in its sample. ``folder`` is the job's own output folder. ``trace`` is a file:
+    the client ``ranges`` repeats the reads in it, other clients record their reads to it.
     """
 
     number: int
@@ -36,7 +38,7 @@ class JobRequest:
 
     @classmethod
     def of(cls, number: int, settings: JobSettings, files: list[str], folder: Path) -> JobRequest:
-        """The job with this number of an arm."""
+        """Create the request for the job of an arm with this index."""
         return cls(
             number,
             settings.client,
@@ -56,18 +58,19 @@ class JobRequest:
 
     @classmethod
     def from_json(cls, text: str) -> JobRequest:
-        """Raises ValueError."""
+        """Parse a request. Raises ValueError."""
         found: JobRequest = from_plain(cls, json.loads(text))
         return found
 
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What a job took: seconds of wall and of CPU time with all that it started, without its start and its imports.
+    """The measurements of a job: wall and CPU time in seconds, including child processes, but not the start and
+    imports.
 
-    ``events`` and ``bytes_read`` are None where the client does not know. ``disk_bytes`` came from a disk, as the
-    kernel counts it for these processes. ``begin_s`` is the time of the clock, since 1970. ``file_bytes`` are the
-    sizes of its files, None where they are not known. ``error`` is empty when it succeeded.
+    ``events`` and ``bytes_read`` are None if the client does not know them. ``disk_bytes`` is the number of bytes read
+    from disks according to the kernel. ``begin_s`` is the Unix time of the start. ``file_bytes`` is the total size of
+    the job's files, None if unknown. ``error`` is empty if the job succeeded.
     """
 
     number: int
@@ -90,14 +93,14 @@ class JobOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> JobOutcome:
-        """Raises ValueError."""
+        """Parse an outcome. Raises ValueError."""
         found: JobOutcome = from_plain(cls, json.loads(text))
         return found
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a client knows of what it read."""
+    """Counts that a client reports; unknown counts are None."""
 
     events: int | None = None
     bytes_read: int | None = None
@@ -110,7 +113,7 @@ def this_host() -> str:
 
 
 def this_processor() -> str:
-    """The kind of processor, as the kernel names it."""
+    """Return the processor model that the kernel reports."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace").splitlines():
             if line.startswith("model name"):

@@ -1,7 +1,7 @@
-"""One job of a study in a process of its own, which is forked for it (`job_starter`).
+"""One job of a study in its own process, which `job_starter` forks.
 
-It takes a request from its input, prepares its client, says so, waits for the word to begin, and prints its outcome;
-each is a line. Libraries that print do not disturb it: their output goes where errors go.
+The process reads a request from standard input, prepares the client, reports that it is ready, waits for the signal to
+start, and prints the outcome. Each message is one line. The output of libraries is redirected to standard error.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from branchline.lab.sampling.clients import reader_of
 from branchline.lab.sampling.job import Counts, JobOutcome, JobRequest, this_host, this_processor
 
 READY, GO = "ready", "go"
-#: What ru_inblock counts in (getrusage(2)).
+#: Size of a block in ru_inblock (getrusage(2)).
 _BLOCK_BYTES = 512
 
 
 def main() -> None:
-    """Speaks with the process that started this one."""
+    """Run the job that the study requests, exchanging messages with the study over standard input and output."""
     _end_with_parent()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = JobRequest.from_json(sys.stdin.readline())
     outcome = _outcome(request, answers)
     print(outcome.to_json(), file=answers, flush=True)
-    # ROOT and others may take seconds to leave, or crash in it; all is said.
+    # Skip Python's shutdown, because ROOT and other libraries may take seconds to exit, or crash.
     os._exit(0)
 
 
 def _end_with_parent() -> None:
-    """Has a process watch the pipe from the study: when that is gone, however it ended, this job ends with all that it
-    started. A thread would not do: ROOT does not let other threads of Python run.
+    """Fork a process that watches the pipe from the study. If the study ends for any reason, the watching process kills
+    this job and all its child processes. A thread could not do that, since ROOT blocks other Python threads.
     """
     if os.fork() != 0:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # Who waits for the job's answers has to see that it died.
+    os.dup2(nowhere, 1)  # Otherwise the study would not see the end of the job's output.
     pipe = select.poll()
-    pipe.register(0, 0)  # Also without events, an end of the other side is told (poll(2)).
+    pipe.register(0, 0)  # POLLHUP is reported even without requested events (poll(2)).
     pipe.poll()
     os.killpg(0, signal.SIGKILL)
 
@@ -51,11 +51,11 @@ def _end_with_parent() -> None:
 def _outcome(request: JobRequest, answers: TextIO) -> JobOutcome:
     try:
         read = reader_of(request)
-    except Exception as failure:  # noqa: BLE001 - whatever a client raises is the failure of this job
+    except Exception as failure:  # noqa: BLE001 - any exception of a client is a failure of the job
         return JobOutcome(request.number, error=_said(failure))
     print(READY, file=answers, flush=True)
     if sys.stdin.readline().strip() != GO:
-        return JobOutcome(request.number, error="it was not told to begin")
+        return JobOutcome(request.number, error="no signal to start was received")
     begin_s, before = time.time(), _Clock()
     counts, error = Counts(), ""
     try:
@@ -80,7 +80,7 @@ def _outcome(request: JobRequest, answers: TextIO) -> JobOutcome:
 
 
 class _Clock:
-    """Wall and CPU time and bytes from disks, of this process and all that it has waited for."""
+    """Wall time, CPU time and bytes read from disks, of this process and its finished child processes."""
 
     def __init__(self) -> None:
         used = [resource.getrusage(one) for one in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

@@ -1,14 +1,13 @@
-"""Forks jobs of a study from a process that has loaded what their client needs: `python -m
+"""Fork jobs of a study from a process that has already imported the modules that their client needs: `python -m
 branchline.lab.sampling.job_starter CLIENT`.
 
-ROOT alone takes more than a second of CPU time to load; a forked job has it at once, and what it measures begins later
-anyway. The input is a Unix socket. Each message has the size of MESSAGE, a letter and a number, and so has each answer:
-START comes with three descriptors, the job's input, answers and errors, and is answered with its process number; CODE
-asks how a process ended.
+Importing ROOT alone takes more than a second of CPU time. Standard input is a Unix socket. Messages and responses have
+the format MESSAGE, a letter and a number. START comes with three file descriptors for the job (input, answers and
+errors); the response has the process ID. CODE has a process ID; the response has the exit code of that process.
 
-Workers of jobs have a starter of another kind (`branchline.jobs.workers.fork_server`): that one is kept alone for the
-environment of its process, has the libraries of all workers and gives its children away, which only Linux can, whereas
-a study has one starter for each client and environment at a time, with nothing loaded but what its arm measures.
+The workers of jobs are forked by another kind of process (`branchline.jobs.workers.fork_server`), which is kept for
+later runs, imports the libraries of all workers, and passes its child processes to another parent, which only Linux
+supports. A study has one starter per client and environment, which imports only the modules that its arm measures.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from branchline.lab.sampling.clients import prepare
 
 MESSAGE = struct.Struct("<cq")
 START, CODE = b"s", b"c"
-#: The answer to CODE while the process lives; no process ends with it.
+#: The response to CODE while the process is running. No process has this exit code.
 LIVES = 1 << 20
 
 
 def main() -> None:
-    """Serves until the other side of the socket is closed."""
+    """Serve requests until the other end of the socket is closed."""
     requests = socket.socket(fileno=0)
     prepare(sys.argv[1])
     codes: dict[int, int] = {}
@@ -52,7 +51,7 @@ def main() -> None:
 
 
 def _code(process: int, codes: dict[int, int]) -> int:
-    """How a process ended, as `subprocess` says it."""
+    """Return the exit code of a process, negative for a signal, or LIVES while the process is running."""
     if process not in codes:
         ended, status = os.waitpid(process, os.WNOHANG)
         if not ended:
@@ -62,16 +61,16 @@ def _code(process: int, codes: dict[int, int]) -> int:
 
 
 def _be_job(descriptors: Sequence[int]) -> None:
-    """Does one job in this process, and ends it."""
+    """Run one job in this process, and exit."""
     try:
         os.setsid()
-        # The first one takes the place of the socket.
+        # The first descriptor replaces the socket.
         for target, source in enumerate(descriptors):
             os.dup2(source, target)
             os.close(source)
         random.seed()
         job_process.main()
-    except BaseException:  # noqa: BLE001 - its errors go to the study; nothing of the starter may run here
+    except BaseException:  # noqa: BLE001 - the study gets the traceback; the starter's loop must not continue here
         traceback.print_exc()
     finally:
         os._exit(1)

@@ -1,6 +1,6 @@
-"""Jobs of a sample on this machine: each in a process of its own, all told to begin at once.
+"""Run the jobs of a sample on this machine: each in its own process, all started simultaneously.
 
-The processes are forked from others that have loaded what their clients need.
+The processes are forked from processes that have already imported the modules that their clients need.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import IO
 
 from branchline.base.limits import TRIAL_LOG_MAX_BYTES
 from branchline.base.processes import own_python, process_lives
-from branchline.base.texts import printable
+from branchline.base.texts import end_of_log
 from branchline.errors import OptionError
 from branchline.lab.limits import STUDY_ANSWER_MAX_BYTES, STUDY_ENDING_S, STUDY_START_S
 from branchline.lab.sampling.job import JobOutcome, JobRequest
 from branchline.lab.sampling.job_process import GO, READY
 from branchline.lab.sampling.job_starter import CODE, LIVES, MESSAGE, START
 
-#: Interval at which a process is asked whether it has ended.
+#: Interval in seconds at which the end of a process is polled.
 _LOOK_S = 0.002
 
 
@@ -37,22 +36,22 @@ def run_at_once(
     before_start: Callable[[], None] = lambda: None,
     starters: JobStarters | None = None,
 ) -> tuple[float, list[JobOutcome]]:
-    """Runs jobs at the same time: the seconds from the first begin to the last end, and what each took.
-    ``before_start`` is called when all are prepared, before any begins. With the same ``starters`` the jobs of later
-    calls begin at once.
+    """Run jobs concurrently. Return the time in seconds from the first start to the last end, and the outcomes.
 
-    A job that lasts longer than ``wait_s``, or dies, has an outcome with an error. Nothing is left running.
+    ``before_start`` is called when all jobs are ready, before any job starts. Jobs are ready sooner if ``starters`` of
+    earlier jobs are passed. A job that exceeds ``wait_s`` or dies has an outcome with an error. No process is left
+    running.
     """
     jobs: list[_Job] = []
     try:
         starters = starters or JobStarters()
-        # What was started is ended, though a later one cannot be.
+        # `extend` keeps the jobs that were already started if a later job cannot be started, so that they are killed.
         jobs.extend(_Job(one, environment, starters) for one in requests)
         deadline_s = time.monotonic() + STUDY_START_S
         for one in jobs:
             one.wait_ready(deadline_s)
         if any(one.outcome for one in jobs):
-            waited = "another job did not begin"
+            waited = "another job did not start"
             return 0.0, [one.outcome or JobOutcome(one.request.number, error=waited) for one in jobs]
         before_start()
         begin_s = time.monotonic()
@@ -66,7 +65,7 @@ def run_at_once(
 
 
 class _Job:
-    """A process with one job."""
+    """One job in its own process."""
 
     def __init__(self, request: JobRequest, environment: Mapping[str, str], starters: JobStarters) -> None:
         self.request = request
@@ -86,7 +85,7 @@ class _Job:
         self._tell(request.to_json())
 
     def wait_ready(self, deadline_s: float) -> None:
-        """Until its client is prepared; else it has an outcome."""
+        """Wait until the client is ready. If it fails to become ready, set the outcome."""
         line = self._line(deadline_s)
         if line != READY:
             self.outcome = self._understood(line, STUDY_START_S)
@@ -98,7 +97,7 @@ class _Job:
         return self._understood(self._line(deadline_s), wait_s)
 
     def end(self) -> None:
-        """Ends the process with what it started."""
+        """Kill the process and its child processes."""
         self._started.end()
         self._close()
 
@@ -109,28 +108,29 @@ class _Job:
 
     def _understood(self, line: str | None, wait_s: float) -> JobOutcome:
         if line is None and self._started.is_alive:
-            return self._failed(f"it took longer than {wait_s:g} s, and was ended")
+            return self._failed(f"timed out after {wait_s:g} s")
         try:
             return JobOutcome.from_json(line or "")
         except ValueError:
             code = self._started.wait(STUDY_ENDING_S)
-            return self._failed(f"it died{'' if code is None else f' with code {code}'}: {_said(self._log)}")
+            said = end_of_log(self._log, TRIAL_LOG_MAX_BYTES)
+            return self._failed(f"it died{'' if code is None else f' with code {code}'}: {said}")
 
     def _failed(self, error: str) -> JobOutcome:
         return JobOutcome(self.request.number, error=error)
 
     def _tell(self, text: str) -> None:
         content = text.encode() + b"\n"
-        with suppress(BrokenPipeError):  # It died; its answer says so.
+        with suppress(BrokenPipeError):  # The process died, which reading its answer will report.
             while content:
                 content = content[os.write(self._input, content) :]
 
     def _line(self, deadline_s: float) -> str | None:
-        """The next line of its answers, empty where it ended without one; None at the deadline."""
+        """Return the next line that the job prints, empty at the end of the output; None at the deadline."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._answers, selectors.EVENT_READ)
             while b"\n" not in self._rest:
-                # What came in time is taken, however late this looks.
+                # Even with a timeout of zero, `select` returns data that arrived before the deadline.
                 if not selector.select(max(0.0, deadline_s - time.monotonic())):
                     return None
                 some = os.read(self._answers, 65536)
@@ -141,47 +141,43 @@ class _Job:
         return line.decode(errors="replace").strip()
 
 
-def _said(log: IO[bytes]) -> str:
-    size = log.seek(0, os.SEEK_END)
-    log.seek(max(0, size - TRIAL_LOG_MAX_BYTES))
-    return printable(log.read().decode(errors="replace")).strip()
-
-
 # --- processes of jobs ------------------------------------------------------------------------------------------------
 
 
 class JobStarters:
-    """Starts jobs. Each client and environment has a process that loads it once; these end with this object."""
+    """Starts jobs. For each client and environment, a process imports the client once; it ends when this object is
+    deleted.
+    """
 
     def __init__(self) -> None:
         self._starters: dict[tuple[str, frozenset[tuple[str, str]]], _Starter] = {}
 
     def start(self, client: str, environment: Mapping[str, str], descriptors: Sequence[int]) -> StartedJob:
-        """A job whose input, answers and errors are these descriptors. Raises OptionError."""
+        """Start a job with these file descriptors as input, answers and errors. Raises OptionError."""
         key = client, frozenset(environment.items())
         if key not in self._starters:
             self._starters[key] = _Starter(client, environment)
         try:
             return StartedJob(self._starters[key], self._starters[key].ask(START, 0, descriptors))
         except OSError as error:
-            # The next job gets a new one.
+            # Drop the starter, so that the next job gets a new one.
             self._starters.pop(key).end()
             raise OptionError(f"a job of the study cannot be started: {error.strerror or error}") from None
 
 
 class StartedJob:
-    """The process of a job, in a session of its own."""
+    """The process of a job, which has its own session."""
 
     def __init__(self, starter: _Starter, process: int) -> None:
         self._starter, self.process = starter, process
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether the process is still running."""
         return self._look() == LIVES
 
     def wait(self, seconds: float) -> int | None:
-        """How it ended, negative by a signal; None where it does not in time, or where nobody knows."""
+        """Return the exit code, negative for a signal; None after the timeout or if the code is unknown."""
         end_s = time.monotonic() + seconds
         while (code := self._look()) == LIVES and time.monotonic() < end_s:
             time.sleep(_LOOK_S)
@@ -191,11 +187,11 @@ class StartedJob:
         try:
             return self._starter.ask(CODE, self.process)
         except OSError:
-            # Whoever has the process then takes its end, too.
+            # After the starter died, another process reaps the job, and the exit code of the job is lost.
             return LIVES if process_lives(self.process) else None
 
     def end(self) -> None:
-        """Ends it with what it started."""
+        """Kill the process and its child processes."""
         with suppress(ProcessLookupError):
             os.killpg(self.process, signal.SIGKILL)
         self.wait(STUDY_ENDING_S)
@@ -208,7 +204,7 @@ class _Starter:
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(STUDY_START_S)
         try:
-            process = subprocess.Popen(  # noqa: S603 - our own module
+            process = subprocess.Popen(  # noqa: S603 - a module of this package
                 [*own_python(), "-m", "branchline.lab.sampling.job_starter", client],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
@@ -223,7 +219,7 @@ class _Starter:
         self.end = weakref.finalize(self, _end, process, self._socket)
 
     def ask(self, kind: bytes, number: int, descriptors: Sequence[int] = ()) -> int:
-        """The number that it answers. Raises OSError where it is gone."""
+        """Send a message and return the number in the response. Raises OSError if the starter's process is gone."""
         socket.send_fds(self._socket, [MESSAGE.pack(kind, number)], list(descriptors))
         answer = b""
         while len(answer) < MESSAGE.size:

@@ -1,4 +1,4 @@
-"""What else happens on the machine while a sample is taken: other programs, clocks, throttling, full disks."""
+"""The environment of a sample: other load, clock changes, throttled processors, full disks."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-#: proc(5): the fields of the first line of /proc/stat that count a busy core, and the one of time stolen by the host.
+from branchline.base.quantities import GB
+
+#: Indices of the fields in the first line of /proc/stat (proc(5)) that count busy time, and of the field that counts
+#: the time that the host took away.
 _BUSY, _STOLEN = (0, 1, 2, 5, 6, 7), 7
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-#: What is worth a note: parts of the machine's time, seconds, and bytes left.
+#: Thresholds for notes: the fractions of the machine's CPU time that other programs used and that the host took away.
 OTHERS_TELLING, STOLEN_TELLING = 0.05, 0.02
 CLOCK_STEP_TELLING_S = 0.1
-DISK_LOW_BYTES = 10**9
-#: Shorter samples are a few ticks of the kernel's clock: shares of them mean nothing.
+DISK_LOW_BYTES = GB
+#: Minimum duration in seconds of a sample for its fractions to be meaningful. Shorter samples last only a few ticks of
+#: the kernel's clock.
 TELLING_S = 0.5
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Counters of the machine: seconds that its cores were busy or were stolen from it, seconds of CPU time of servers
-    of ours, bytes over its network and over its loopback, and how often it was throttled.
+    """Counters of the machine at a moment: busy and stolen CPU time in seconds, CPU time of local server processes in
+    seconds, bytes received over the network and over the loopback interface, and number of throttling events.
     """
 
     monotonic_s: float
@@ -37,7 +41,7 @@ class Moment:
 
     @classmethod
     def now(cls, servers: Collection[str] = ()) -> Moment:
-        """``servers`` are names of processes, as /proc/PID/comm has them."""
+        """Read the counters. ``servers`` are names of processes as in /proc/PID/comm."""
         fields = [int(one) for one in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]]
         network, loopback = _network_bytes()
         return cls(
@@ -54,8 +58,8 @@ class Moment:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What happened beside the jobs of a sample. ``others_share`` is the CPU time of other programs as a part of the
-    machine's. ``received_before_bytes`` is where the counters of network and loopback stood when it began.
+    """Other activity on the machine during a sample. ``others_share`` is the fraction of the machine's CPU time that
+    other programs used. ``received_before_bytes`` is the sum of the network and loopback counters at the start.
     """
 
     others_share: float = 0.0
@@ -68,7 +72,7 @@ class Surroundings:
 
     @classmethod
     def between(cls, before: Moment, after: Moment, jobs_cpu_s: float, folder: Path) -> Surroundings:
-        """What happened from one moment to another. ``folder`` lies on the disk that must not be full."""
+        """Return the activity between two moments. ``folder`` is on the disk whose free space is checked."""
         whole_s = max(after.monotonic_s - before.monotonic_s, 1e-9)
         cores_s = whole_s * (os.cpu_count() or 1)
         servers_s = after.servers_s - before.servers_s
@@ -97,7 +101,7 @@ class Surroundings:
 
 
 def _network_bytes() -> tuple[int, int]:
-    """Bytes received by all interfaces but the loopback, and by that."""
+    """Return the numbers of bytes received by all interfaces except the loopback, and by the loopback."""
     network = loopback = 0
     try:
         lines = Path("/proc/net/dev").read_text(encoding="ascii", errors="replace").splitlines()[2:]
@@ -127,7 +131,9 @@ def _processes(names: Collection[str]) -> list[Path]:
 
 
 def _cpu_s(process: Path) -> float:
-    """proc(5): of the fields of stat behind the name in brackets the 12th and 13th, in ticks."""
+    """Return the CPU time of a process in seconds: the 12th and 13th field after the name in /proc/PID/stat
+    (proc(5)).
+    """
     try:
         fields = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -136,7 +142,7 @@ def _cpu_s(process: Path) -> float:
 
 
 def _throttled() -> int:
-    """How often the cores were throttled since the machine started, where the kernel says it."""
+    """Return the number of throttling events on all cores since boot; 0 if the kernel does not report it."""
     count = 0
     for one in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count"):
         try:

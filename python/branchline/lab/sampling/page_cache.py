@@ -1,4 +1,4 @@
-"""Files thrown out of the page cache before a pass, and the proof that they are out of it."""
+"""Evict files from the page cache, and check that the files are evicted."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from pathlib import Path
 
 import numpy as np
 
+from branchline.base.quantities import MIB
 from branchline.errors import BranchlineError
 
-BLOCK_BYTES = 8 * 2**20
+BLOCK_BYTES = 8 * MIB
 ATTEMPTS = 3
-#: proc(5): a space, a tab, a newline or a backslash in the name of a mount.
+#: Matches the escape sequences of spaces, tabs, newlines and backslashes in mount points (proc(5)).
 _OCTAL = re.compile(r"\\(0[0-7]{2}|1[0-7]{2})")
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """How much of the ``local_bytes`` of files the page cache held before a run; ``remark`` says what is not known."""
+    """The state of the page cache before a run: how many of the ``local_bytes`` of some files were cached. ``remark``
+    says what is unknown about the state.
+    """
 
     local_bytes: int
     cached_bytes: int
@@ -31,15 +34,15 @@ class Temperature:
 
     @classmethod
     def of(cls, files: Sequence[str], remark: str = "") -> Temperature:
-        """That of files as they are now."""
+        """Return the present state of the page cache for some files."""
         sizes = {one: os.path.getsize(one) for one in files}
-        # The last page of a file is longer than the file.
+        # The last cached page may extend beyond the end of the file.
         return cls(sum(sizes.values()), sum(min(size, cached_bytes(one)) for one, size in sizes.items()), remark)
 
 
 def fuse_remark(files: Iterable[str]) -> str:
-    """What is not known of files that a program of this machine gives to the kernel: it may keep what it has read in
-    its own memory or on a disk, which mincore(2) does not see. Empty where all are of the kernel's own file systems.
+    """Return a remark if files are on a FUSE mount, whose program may cache data in memory or on a disk, which
+    mincore(2) does not show. Empty if all files are on kernel file systems.
     """
     points = _fuse_mounts()
     mounts = {one: _mount_of(os.path.realpath(one), points) for one in files} if points else {}
@@ -48,8 +51,10 @@ def fuse_remark(files: Iterable[str]) -> str:
 
 
 def _fuse_mounts() -> dict[str, bool]:
-    """Where something is mounted, and whether by FUSE (proc(5), /proc/PID/mountinfo: the type of the file system is the
-    first field behind the hyphen). A disk of a FUSE driver (fuseblk) is none: its program reads a device here.
+    """Return all mount points, and whether each is a FUSE mount; empty if there are no FUSE mounts.
+
+    In /proc/PID/mountinfo (proc(5)), the type of the file system is the first field after the hyphen. Disks with a FUSE
+    driver (fuseblk) do not count, since they are local devices.
     """
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
@@ -64,18 +69,18 @@ def _fuse_mounts() -> dict[str, bool]:
 
 
 def _mount_of(path: str, points: Mapping[str, bool]) -> str:
-    """The mount that a path lies in if it is one of FUSE, else an empty text."""
+    """Return the mount point of a path if it is a FUSE mount; otherwise an empty string."""
     within = [one for one in points if path == one or path.startswith(one.rstrip("/") + "/")]
     deepest = max(within, key=len, default="")
     return deepest if points.get(deepest) else ""
 
 
 class StillCachedError(BranchlineError):
-    """The system keeps pages of a file though it was asked to drop them."""
+    """The system keeps pages of a file in the page cache although it was asked to drop them."""
 
 
 def forget(files: Iterable[str]) -> None:
-    """Asks the system to throw files out of the page cache, which it does with pages that are on the disk."""
+    """Ask the system to evict files from the page cache. Dirty pages are written to disk first."""
     for path in files:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -86,7 +91,7 @@ def forget(files: Iterable[str]) -> None:
 
 
 def cached_bytes(path: str) -> int:
-    """How much of a file is in the page cache, as mincore(2) says."""
+    """Return how many bytes of a file are in the page cache according to mincore(2), rounded up to whole pages."""
     size = os.path.getsize(path)
     if size == 0:
         return 0
@@ -96,14 +101,14 @@ def cached_bytes(path: str) -> int:
         libc = ctypes.CDLL(None, use_errno=True)
         arguments = ctypes.c_void_p(content.ctypes.data), ctypes.c_size_t(size), ctypes.c_void_p(pages.ctypes.data)
         failed = libc.mincore(*arguments)
-        del content, arguments  # a mapping can be closed when nothing points into it
+        del content, arguments  # a mapping cannot be closed while arrays refer to it
         if failed:
             raise OSError(ctypes.get_errno(), "mincore failed", path)
     return int((pages & 1).sum()) * mmap.PAGESIZE
 
 
 def make_cold(files: list[str]) -> None:
-    """Throws files out of the page cache; StillCachedError if they do not leave it."""
+    """Evict files from the page cache. Raises StillCachedError if pages remain."""
     for _ in range(ATTEMPTS):
         forget(files)
         left = {path: size for path in files if (size := cached_bytes(path))}
@@ -112,11 +117,11 @@ def make_cold(files: list[str]) -> None:
         time.sleep(0.2)
     path, size = next(iter(left.items()))
     what = f"{size} bytes of {path} stay in the page cache"
-    raise StillCachedError(what, path=path, hint="does another program read it?")
+    raise StillCachedError(what, path=path, hint="check whether another program reads the file")
 
 
 def sequential_bytes_per_s(path: str) -> float:
-    """What the disk gives of a file that is read from its begin to its end and is in no page cache."""
+    """Return the throughput of a disk, measured by evicting a file from the page cache and reading it sequentially."""
     make_cold([path])
     begin_s, size = time.perf_counter(), 0
     with open(path, "rb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""Taking a sample: the jobs of an arm run once, on files that are cold where they have to be."""
+"""Take a sample: run the jobs of an arm once, on cold files if the arm requires it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 @dataclass(frozen=True)
 class Turn:
-    """When a sample is taken: its round, its position there, and for what."""
+    """The position of a sample in the study: its round, its position in the round, its arm and its kind."""
 
     round: int
     position: int
@@ -45,19 +45,19 @@ class _Coldness:
 
 
 class Taker(Protocol):
-    """Where the jobs of a study run."""
+    """A place where the jobs of a study can run."""
 
-    #: More at once cannot run there.
+    #: Maximum number of concurrent jobs.
     jobs_max: int
-    #: Whether what its jobs record stays where the next jobs find it.
+    #: Whether recorded traces are available to later jobs.
     has_traces: bool
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
-        """Runs the jobs of an arm once. What fails is in the sample's error."""
+        """Run the jobs of an arm once. Failures are recorded in the error of the sample."""
 
 
 class HereAtOnce:
-    """Takes samples on this machine, in processes that begin at the same time."""
+    """Takes samples on this machine, in processes that start simultaneously."""
 
     jobs_max = STUDY_JOBS_HERE_MAX
     has_traces = True
@@ -67,7 +67,9 @@ class HereAtOnce:
         self._starters = JobStarters()
 
     def _traces(self, turn: Turn) -> Callable[[int], Path] | None:
-        """Where the traces of a sample's jobs are, that records or repeats them."""
+        """Return a function from a job's index to the path of the trace that the job records or repeats; None for
+        samples without traces.
+        """
         if turn.kind not in ("trace", "blocks"):
             return None
         return lambda number: trace_path(self._folder.absolute(), turn.arm, number)
@@ -136,8 +138,8 @@ def _folder_for_jobs() -> Iterator[Path]:
 
 
 def _made_cold(settings: JobSettings, files: JobFiles) -> _Coldness:
-    """Throws out of the page cache what has to be cold, and says what could not be. Raises BranchlineError for a file
-    that cannot be looked at.
+    """Evict cold files from the page cache. The result has a remark on caches that could not be cleared. Raises
+    BranchlineError for a file that cannot be accessed.
     """
     if not settings.cold:
         return _Coldness()
@@ -166,7 +168,7 @@ def _forgotten(settings: JobSettings, files: JobFiles) -> _Coldness:
 
 
 def _dropped_all() -> bool:
-    """Has the kernel drop all clean pages, which only root may."""
+    """Drop all clean pages from the page cache, which requires root. Return whether that succeeded."""
     try:
         os.sync()
         _DROP_CACHES.write_text("1\n", encoding="ascii")
@@ -176,7 +178,7 @@ def _dropped_all() -> bool:
 
 
 def _run_before(command: str, wait_s: float) -> None:
-    """The user's own command before a sample."""
+    """Run the command that the user wants to run before each sample."""
     words: Sequence[str] = shlex.split(command)
     try:
         ended = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=wait_s, check=False)  # noqa: S603

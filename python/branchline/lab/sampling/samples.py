@@ -1,10 +1,11 @@
-"""Samples of a study, and the file that keeps them: a line for each, on the disk before the next one is taken."""
+"""Samples of a study, and the file that stores them: one line per sample, synced to disk before the next sample is
+taken.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -23,15 +24,19 @@ SampleKind = Literal["arm", "control", "limit", "client", "network", "trace", "b
 
 @dataclass(frozen=True)
 class StudySample:
-    """The jobs of an arm, run once at the same time: in a round at a position, from 0, of its drawn order. ``kind``
-    says whether it is the arm itself, the baseline once more, or a limit of its storage: whole files, a bare client,
-    the bare network, the ranges of its trace. In the sample of kind ``trace`` that is recorded.
+    """One concurrent run of the jobs of an arm.
 
-    ``wall_s`` goes from the first begin to the last end, ``file_bytes`` are the sizes of all files. ``cached_bytes`` is
-    what the page cache held of the files before, None where nothing had to be cold; ``cold_remark`` says what could not
-    be made cold. ``place`` is the farm where its jobs ran, empty for this machine: there they begin when the farm lets
-    them, those that failed are left out of its sums, and network and loopback bytes are those of all their machines.
-    ``spent_s`` is what the study has taken so far, ``session`` counts its interruptions.
+    ``round`` and ``position`` (from 0) are its position in the random order. ``kind`` is the arm itself, the repeated
+    baseline, or a measurement of a limit of the arm's storage: reading whole files, copying with a bare client, the
+    bare network, or repeating the ranges of the arm's trace. A sample of kind ``trace`` records that trace.
+
+    ``wall_s`` is the time from the first start to the last end, ``file_bytes`` the total size of the files.
+    ``cached_bytes`` is the part of the files that was in the page cache before the run, None without cold files;
+    ``cold_remark`` says which caches could not be cleared. ``spent_s`` is the time that the study has used so far,
+    ``session`` the number of times that the study was interrupted before.
+
+    ``place`` is the farm that ran the jobs, empty for this machine. On a farm, jobs start when the farm schedules them,
+    failed jobs are not included in sums, and network and loopback bytes are totals of all machines.
     """
 
     round: int
@@ -53,17 +58,17 @@ class StudySample:
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """No two samples of a study have the same."""
+        """The key that identifies the sample within its study."""
         return (self.round, self.kind, self.arm)
 
     @property
     def good_jobs(self) -> list[JobOutcome]:
-        """Those that did not fail."""
+        """Outcomes of the jobs that succeeded."""
         return [one for one in self.jobs if not one.error]
 
     @property
     def events(self) -> int | None:
-        """Those of all jobs; None where a client does not count them."""
+        """Total number of events; None if a client does not count events."""
         counts = [one.events for one in self.good_jobs]
         return None if None in counts else sum(one for one in counts if one is not None)
 
@@ -72,24 +77,28 @@ class StudySample:
         return sum(one.cpu_s for one in self.good_jobs)
 
     def units(self, per: str) -> float | None:
-        """How much was done, in what rates count."""
+        """Return the amount of work in the unit ``per``; None if the amount is unknown."""
         amount = {"event": self.events, "byte": self.file_bytes, "job": len(self.good_jobs)}[per]
         return float(amount) if amount else None
 
     def rate(self, per: str) -> float | None:
-        """Units per second of all jobs together; None for a sample that failed or counts no such units."""
+        """Return the rate of all jobs together, in units of ``per`` per second; None for a failed sample or if the
+        client does not count these units.
+        """
         units = self.units(per)
         return units / self.wall_s if units and not self.error and self.wall_s > 0 else None
 
 
 class SampleFile:
-    """The samples of a study in a file, of which the last line may be torn by a kill."""
+    """The file with the samples of a study. After a kill, its last line may be incomplete."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def read(self) -> list[StudySample]:
-        """All whole samples; a torn last line is cut off, and its sample is taken again. Raises OptionError."""
+        """Return all complete samples. An incomplete last line is removed from the file, so that its sample is
+        repeated. Raises OptionError.
+        """
         if not self._path.exists():
             return []
         content = self._path.read_bytes()
@@ -97,22 +106,20 @@ class SampleFile:
         if len(whole) < len(content):
             with self._path.open("r+b") as file:
                 file.truncate(len(whole))
-        return list(self._samples(whole))
-
-    def _samples(self, content: bytes) -> Iterator[StudySample]:
-        seen = set()
-        for number, line in enumerate(content.splitlines(), 1):
+        samples, seen = [], set()
+        for number, line in enumerate(whole.splitlines(), 1):
             try:
                 sample: StudySample = from_plain(StudySample, json.loads(line))
             except ValueError as error:
-                what = f"line {number} is no sample: {error}"
-                raise OptionError(what, path=str(self._path), hint="begin in another directory") from None
+                what = f"line {number} is not a valid sample: {error}"
+                raise OptionError(what, path=str(self._path), hint="use another directory") from None
             if sample.key not in seen:
                 seen.add(sample.key)
-                yield sample
+                samples.append(sample)
+        return samples
 
     def add(self, sample: StudySample) -> None:
-        """Writes a sample, and waits until it is on the disk."""
+        """Append a sample to the file, and sync the file to disk."""
         line = json.dumps(finite(to_plain(sample))) + "\n"
         with self._path.open("ab") as file:
             file.write(line.encode())
@@ -122,8 +129,10 @@ class SampleFile:
 
 @dataclass(frozen=True)
 class KeptStudy:
-    """What a study's directory says of it: the study, the seed of its orders, the version that began it, and the
-    command that did, without its seed; empty where Python code did.
+    """The description of a study in its directory.
+
+    ``seed`` is the seed of its random orders. ``branchline`` is the version and ``command`` the command that started
+    the study. The command does not contain the seed, and is empty if Python code started the study.
     """
 
     study: Study
@@ -134,11 +143,11 @@ class KeptStudy:
 
 
 def load_kept(folder: Path) -> KeptStudy:
-    """What a directory says of its study. Raises OptionError."""
+    """Load the description of a study from its directory. Raises OptionError."""
     try:
         found: KeptStudy = from_plain(KeptStudy, json.loads((folder / STUDY).read_text(encoding="utf-8")))
     except OSError as error:
-        raise OptionError(f"there is no study in it: {error.strerror}", path=str(folder)) from None
+        raise OptionError(f"the directory contains no study: {error.strerror}", path=str(folder)) from None
     except ValueError as error:
         raise OptionError(f"{STUDY} is damaged: {error}", path=str(folder)) from None
     return found

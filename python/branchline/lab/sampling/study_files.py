@@ -1,4 +1,4 @@
-"""The files of each job of a study's arms, found before anything is measured."""
+"""The files of each job of a study's arms, which are resolved before anything is measured."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from branchline.errors import OptionError
 from branchline.lab.study import JobSettings
 from branchline.reading.datasets.data_file import DataFile
-from branchline.reading.datasets.patterns import expand
+from branchline.reading.datasets.file_lists import expand
 from branchline.reading.datasets.server_files import with_sizes
 from branchline.reading.locations import is_url
 
 
 @dataclass(frozen=True)
 class JobFiles:
-    """The locations of the files of each job, their size in all where it is known, and the local files behind them that
-    can be made cold. ``job_bytes`` are the sizes of each job's files. Jobs are numbered from ``first`` on.
+    """The files of the jobs of an arm.
+
+    ``of_jobs`` has the locations of each job's files, ``size_bytes`` their total size, None if unknown. ``local`` are
+    the local files that can be evicted from the page cache. ``job_bytes`` has the total size for each job. ``first`` is
+    the index of the first job.
     """
 
     of_jobs: list[list[str]]
@@ -28,7 +31,7 @@ class JobFiles:
     first: int = 0
 
     def of_job(self, number: int) -> JobFiles:
-        """Those of one job alone."""
+        """Return the files of the job with this index."""
         own = self.of_jobs[number]
         size = self.job_bytes[number] if self.job_bytes else None
         named = set(own)
@@ -36,13 +39,13 @@ class JobFiles:
 
     @property
     def is_remote(self) -> bool:
-        """Whether a server gives them."""
+        """Whether any of the files is on a server."""
         return any(is_url(one) for files in self.of_jobs for one in files)
 
 
 def files_at(place: str, behind: Sequence[str]) -> JobFiles:
-    """All files of a place for one job: a file, a folder, a pattern or a URL. ``behind`` are local files of a server of
-    ours. Raises DatasetError for a place without files.
+    """Return all files at a location for one job. The location is a file, a folder, a pattern or a URL. ``behind`` are
+    the files that a local server reads. Raises DatasetError for a location without files.
     """
     files = with_sizes(expand(place if is_url(place) else os.path.abspath(os.path.expanduser(place)), DataFile("")))
     local = [one.path for one in files if not is_url(one.path)]
@@ -54,13 +57,19 @@ def files_at(place: str, behind: Sequence[str]) -> JobFiles:
 
 
 def files_of(settings: JobSettings) -> JobFiles:
-    """Finds the files of an arm, and shares them out. Raises OptionError where there are too few, DatasetError for
-    patterns that match nothing.
+    """Find the files of an arm and distribute them among its jobs. Raises OptionError if there are too few files,
+    DatasetError for patterns without a match.
     """
     if settings.client == "command" and "{files}" not in settings.command:
         return JobFiles([[] for _ in range(settings.jobs)], None, _served(settings))
-    places = [_found(where, settings) for where in settings.where]
-    shared = _with_sizes(_shared_out(settings, places))
+    places = []
+    for where in settings.where:
+        folder = _below(where, settings.folder) if settings.folder else where
+        places.append([one for pattern in settings.files for one in expand(_below(folder, pattern), DataFile(""))])
+    jobs = _shared_out(settings, places)
+    # Query the file sizes on all servers concurrently.
+    known = iter(with_sizes([one for files in jobs for one in files]))
+    shared = [[next(known) for _ in files] for files in jobs]
     used = [one for files in shared for one in files]
     local = tuple(dict.fromkeys(one.path for one in used if not is_url(one.path)))
     names = [[one.location or one.path for one in files] for files in shared]
@@ -68,15 +77,9 @@ def files_of(settings: JobSettings) -> JobFiles:
     return JobFiles(names, None if None in sizes else sum(filter(None, sizes)), local + _served(settings), sizes)
 
 
-def _found(where: str, settings: JobSettings) -> list[DataFile]:
-    template = DataFile("")
-    folder = _below(where, settings.folder) if settings.folder else where
-    return [one for pattern in settings.files for one in expand(_below(folder, pattern), template)]
-
-
 def _below(where: str, name: str) -> str:
-    """The location of a name below a folder or URL, which may end in slashes. Two behind a server's name are kept: at
-    servers of XRootD they begin a full path.
+    """Return the location of ``name`` below a folder or URL, which may have trailing slashes. A double slash after the
+    host is kept, since it starts an absolute path on XRootD servers.
     """
     if not is_url(where):
         return os.path.join(os.path.abspath(os.path.expanduser(where)), name.strip("/"))
@@ -88,7 +91,9 @@ def _below(where: str, name: str) -> str:
 
 
 def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[list[DataFile]]:
-    """Job i has files of place i, and no two jobs the same."""
+    """Assign files to jobs. Job i gets files of location i (modulo the number of locations), and no file is used
+    twice.
+    """
     count = settings.files_per_job
     jobs: list[list[DataFile]] = []
     for number in range(settings.jobs):
@@ -103,14 +108,8 @@ def _shared_out(settings: JobSettings, places: list[list[DataFile]]) -> list[lis
             needed = of_place * (count or 1)
             where = settings.where[place]
             what = f"{of_place} jobs need {needed} files at {where}, there are {len(files)}"
-            raise OptionError(what, hint="fewer jobs, or less files_per_job")
+            raise OptionError(what, hint="reduce jobs or files_per_job")
     return jobs
-
-
-def _with_sizes(jobs: list[list[DataFile]]) -> list[list[DataFile]]:
-    """With the sizes that servers say: all asked at the same time."""
-    known = iter(with_sizes([one for files in jobs for one in files]))
-    return [[next(known) for _ in files] for files in jobs]
 
 
 def _size_of(files: list[DataFile]) -> int | None:
@@ -119,8 +118,8 @@ def _size_of(files: list[DataFile]) -> int | None:
 
 
 def _served(settings: JobSettings) -> tuple[str, ...]:
-    """The files below the folders from which a server of ours takes them. Raises OptionError for one without files: it
-    would seem that something is made cold.
+    """Return the files in the folders of local servers. Raises OptionError for a folder without files, since nothing
+    would be evicted from the page cache.
     """
     found: list[str] = []
     for folder in settings.served_from:

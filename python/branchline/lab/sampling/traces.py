@@ -1,4 +1,4 @@
-"""Traces of a study's jobs: which ranges each reads, and when, for the limit of its blocks and for a picture."""
+"""Read traces of study jobs: the ranges and times of their requests, for block limits and plots."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
+from branchline.base.array_types import Floats, Integers
+from branchline.base.quantities import NS_PER_S
 from branchline.lab.sampling.job import Counts
 from branchline.reading.locations import is_url
 
-#: Clients that read with Branchline's engine, in the process of the job.
+#: Clients that read with Branchline's engine in the job's process, so their requests can be recorded.
 TRACED_CLIENTS = ("branchline", "train")
 FOLDER = "traces"
 
 
 @dataclass(frozen=True)
-class Reads:
-    """The reads of a file, in the order in which they were sent: seconds since the first of the job, offsets and sizes
-    in bytes.
+class TimedReads:
+    """The reads of a file, in the order in which they were sent: seconds since the first read of the job, offsets, and
+    sizes in bytes.
     """
 
     file: str
-    seconds: np.ndarray
-    offsets: np.ndarray
-    sizes: np.ndarray
+    seconds: Floats
+    offsets: Integers
+    sizes: Integers
 
 
 def trace_path(folder: Path, arm: str, number: int) -> Path:
-    """Where the trace of a job of an arm is kept below a study's directory."""
+    """Return the path of a job's trace in a study directory."""
     return folder / FOLDER / f"{hashlib.sha256(arm.encode()).hexdigest()[:16]}-{number}.parquet"
 
 
 def traced(reader: Callable[[list[str]], Counts], path: Path) -> Callable[[list[str]], Counts]:
-    """A reader of which every request is recorded."""
+    """Return a reader that calls ``reader`` and records all its requests."""
     from branchline.tracing.recording import recording
 
     def read(files: list[str]) -> Counts:
@@ -50,8 +52,10 @@ def traced(reader: Callable[[list[str]], Counts], path: Path) -> Callable[[list[
     return read
 
 
-def reads_of(path: Path) -> list[Reads]:
-    """What a trace has, by file in the order of their first read. Raises MissingFileError, BadFileError."""
+def reads_of(path: Path) -> list[TimedReads]:
+    """Return the reads in a trace, grouped by file. Files are ordered by their first read. Raises MissingFileError,
+    BadFileError.
+    """
     from branchline.tracing.trace import read_trace
 
     rows = read_trace(path).rows_of("request")
@@ -66,13 +70,13 @@ def reads_of(path: Path) -> list[Reads]:
     found = []
     for file in dict.fromkeys(names[order].tolist()):
         own = order[names[order] == file]
-        found.append(Reads(str(file), (sent[own] - begin_ns) / 1e9, offsets[own], sizes[own]))
+        found.append(TimedReads(str(file), (sent[own] - begin_ns) / NS_PER_S, offsets[own], sizes[own]))
     return found
 
 
 def ranges_on(path: Path, files: Sequence[str]) -> list[tuple[str, int, int]]:
-    """The file, offset and size of each read of a trace, in its order. What is no file of this machine, as a URL or a
-    copy that is gone, is replaced by that of ``files`` with the same name. Empty where one is not known for sure.
+    """Return the file, offset and size of all reads in a trace, in order. URLs and deleted copies are replaced by their
+    counterparts in ``files``. Returns an empty list if a file has no unambiguous counterpart.
     """
     reads = reads_of(path)
     known = counterparts([one.file for one in reads], files)
@@ -87,8 +91,8 @@ def ranges_on(path: Path, files: Sequence[str]) -> list[tuple[str, int, int]]:
 
 
 def counterparts(names: Sequence[str], files: Sequence[str]) -> dict[str, str | None]:
-    """For each name, path or URL: itself if it is a file of this machine, else the file whose path ends in the same way
-    as its path for longer than all others. None where there is none, where two do, or where it is that of two names.
+    """Map each path or URL to a local file: the path itself if it exists, or else the file with the longest common path
+    suffix. Maps to None without a match, if the match is ambiguous, or if two names match the same file.
     """
     found = {name: name if os.path.isfile(name) else _counterpart(name, files) for name in names}
     times = Counter(found.values())
@@ -103,7 +107,7 @@ def _counterpart(name: str, files: Sequence[str]) -> str | None:
 
 
 def _common_end(name: str, file: str) -> int:
-    """How many names of folders and files, from the last one on, are the same in both."""
+    """Return the number of trailing path components that are equal in both paths."""
     path = unquote(urlsplit(name).path) if is_url(name) else name
     both = zip(reversed(Path(path).parts), reversed(Path(file).parts), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda one: one[0] == one[1], both))

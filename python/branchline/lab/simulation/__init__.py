@@ -1,1 +1,1 @@
-"""Simulated jobs: many jobs that share the disks, links and nodes of a platform."""
+"""Simulations of many jobs that share the disks, links and nodes of a platform."""

@@ -1,4 +1,4 @@
-"""The blocks that a job reads and computes, from a trace of it: what the simulator replays."""
+"""Plans: the blocks that a job reads and computes, derived from a trace. The simulator replays them."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import numpy as np
 import numpy.typing as npt
 
 from branchline.base.plain import from_plain, to_plain
+from branchline.base.quantities import NS_PER_S
 from branchline.errors import OptionError
 from branchline.lab.limits import AHEAD_BYTES, PLAN_BLOCKS_MAX
-from branchline.lab.simulation.kernel_requests import OPENING_REQUESTS, Read, kernel_requests
+from branchline.lab.simulation.kernel_requests import OPENING_REQUESTS, ReadCall, kernel_requests
 from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Trace, codes, numbers
 from branchline.tracing.trace_summary import Requests
 
-#: The version of the form of plans; a reader refuses a newer one.
+#: Version of the format of plans. Plans with newer versions are rejected.
 PLAN_VERSION = 1
-#: How the names of stores begin that are files of a machine, which its kernel reads.
+#: Prefix of the storage element names of local files, which the kernel reads.
 _LOCAL = "local:"
-#: What threads do that is no computing.
+#: Names of activities during which a thread does not compute.
 _WAITS = frozenset({"wait"})
 _Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ReadingAhead:
-    """How reading runs ahead of computing.
+    """How far reading runs ahead of computing.
 
-    ``requests_in_flight`` and ``bytes_in_flight`` are due at a time; None for what the engine chooses for the link.
-    ``blocks_ahead`` may be read, or be on their way, beyond the block that is computed; 0 for a program that reads a
-    block only when it is done with the one before; None for as many as the engine's stream of chunks reads ahead.
-    ``threads`` compute a block.
+    ``requests_in_flight`` and ``bytes_in_flight`` are the maximum numbers of requests and of bytes in flight; None for
+    the values that the engine chooses for the link. ``blocks_ahead`` is the maximum number of blocks that are read or
+    in flight in addition to the block being computed: 0 for a program that reads a block only after it has computed the
+    previous one, None for the prefetching of the engine. ``threads`` is the number of threads that compute a block.
     """
 
     requests_in_flight: int | None = None
@@ -41,13 +42,15 @@ class ReadingAhead:
     threads: float = 1.0
 
 
-#: Programs that read, compute, and read again.
+#: For programs that alternate between reading and computing.
 ONE_BY_ONE = ReadingAhead(requests_in_flight=1, blocks_ahead=0)
 
 
 @dataclass(frozen=True)
 class Block:
-    """What one request reads, and the seconds of a core to compute it. ``operations`` are those of the disk."""
+    """The data of one request, and the CPU time in seconds for processing the data. ``operations`` is the number of
+    disk operations.
+    """
 
     storage: str
     size_bytes: float
@@ -58,7 +61,7 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockPlan:
-    """What a job does, in order. ``prepare_s`` passes before its first request."""
+    """The work of a job, in order. ``prepare_s`` is the time in seconds before the first request."""
 
     blocks: tuple[Block, ...]
     reading: ReadingAhead = ReadingAhead()
@@ -67,21 +70,21 @@ class BlockPlan:
 
     @property
     def size_bytes(self) -> float:
-        """Bytes that it reads."""
-        # Not `sum`: its last digit differs between versions of Python, and decides which of two equal jobs comes first.
+        """Total number of bytes that the job reads."""
+        # The last digit of `sum` differs between versions of Python, which would change the order of equal jobs.
         return math.fsum(one.size_bytes for one in self.blocks)
 
     @property
     def cpu_s(self) -> float:
-        """Seconds of a core that it computes."""
+        """Total CPU time of the job in seconds."""
         return math.fsum(one.cpu_s for one in self.blocks)
 
     def at(self, storage: str) -> BlockPlan:
-        """The same blocks at one other storage."""
+        """Return the plan with all blocks on another storage element."""
         return replace(self, blocks=tuple(replace(one, storage=storage) for one in self.blocks))
 
     def with_cpu(self, seconds: float) -> BlockPlan:
-        """The same blocks, computed in so many seconds of a core, as where those of the whole job are known."""
+        """Return the plan with the CPU times of its blocks scaled to a known CPU time of the whole job."""
         have_s = self.cpu_s
         if have_s > 0:
             made = [replace(one, cpu_s=one.cpu_s * seconds / have_s) for one in self.blocks]
@@ -91,15 +94,15 @@ class BlockPlan:
         return replace(self, blocks=tuple(made))
 
     def to_plain(self) -> Mapping[str, object]:
-        """All of it as dicts, lists, numbers and texts."""
+        """Return the plan as dicts, lists, numbers and strings."""
         return dict(to_plain(self))
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, object]) -> BlockPlan:
-        """The plan of such a dict. Raises OptionError."""
+        """Create a plan from a dict as `to_plain` returns it. Raises OptionError."""
         version = plain.get("plan_version", PLAN_VERSION)
         if not isinstance(version, int) or version > PLAN_VERSION:
-            raise OptionError(f"version {version!r:.20} of the plan is not known here", hint="update Branchline")
+            raise OptionError(f"unsupported plan version {version!r:.20}", hint="update Branchline")
         try:
             found: BlockPlan = from_plain(cls, plain)
         except ValueError as error:
@@ -107,7 +110,7 @@ class BlockPlan:
         return found
 
     def blocks_ahead(self) -> int:
-        """How many blocks its reading is ahead, at least one where the engine's stream decides."""
+        """Return the number of blocks by which reading is ahead; at least one if the engine decides."""
         if self.reading.blocks_ahead is not None:
             return self.reading.blocks_ahead
         mean = self.size_bytes / len(self.blocks)
@@ -115,14 +118,17 @@ class BlockPlan:
 
 
 def plans_of(trace: Trace, storage: str | None = None) -> list[BlockPlan]:
-    """The plan of each process of a trace that read something: a block for each request.
+    """Return a plan for each process in a trace that received data, with one block per request.
 
-    ``storage`` is where all of it is; by default each storage element of the trace has its own name. The operations of
-    a block are its ranges; of a file of the machine those that its kernel makes for the read if nothing of the file is
-    in memory, with its read-ahead: for most small reads none. Time that threads
-    decompressed, decoded and spent in wagons is computing: that of a file is spread over the file's blocks by their
-    bytes, that of wagons over all. A trace that lacks these times, as one of another program, has the pauses between
-    requests instead, and a plan that reads one by one. Raises OptionError if nothing was read.
+    All blocks are on the storage element ``storage``; by default, each block is on the storage element that the trace
+    names. The number of operations of a block is its number of ranges. For local files, it is the predicted number of
+    disk requests of the kernel, whose read-ahead avoids requests for most small reads; the page cache is initially
+    empty.
+
+    The computing time is the time that threads spent on decompressing, decoding and wagons. The time for a file is
+    distributed over the blocks of the file by size, the time of wagons over all blocks. If a trace has no such times,
+    for example for other programs, the pauses between requests are used instead, and the plan reads one block at a
+    time. Raises OptionError if no request returned data.
     """
     rows = trace.rows_of(REQUEST)
     requests = Requests.of(trace)
@@ -139,25 +145,30 @@ def plans_of(trace: Trace, storage: str | None = None) -> list[BlockPlan]:
         if not len(mine):
             continue
         if len(mine) > PLAN_BLOCKS_MAX:
-            raise OptionError(f"a process of the trace has {len(mine)} requests", hint="trace a part of the job")
+            what = f"a process of the trace has {len(mine)} requests, more than {PLAN_BLOCKS_MAX}"
+            raise OptionError(what, hint="trace a part of the job")
         computed = _computed(trace, requests, mine, int(one))
         reading = ReadingAhead()
         if computed is None:
-            computed, reading = _pauses(requests, mine), ONE_BY_ONE
+            # The pause from the end of each request to the start of the next one is the computing time of a program
+            # without prefetching.
+            sent, last = requests.sent[mine], np.maximum.accumulate(requests.last[mine])
+            computed, reading = np.zeros(len(mine)), ONE_BY_ONE
+            computed[:-1] = np.maximum(sent[1:] - last[:-1], 0) / NS_PER_S
         places = [storage or (stores[number] if number >= 0 else "") for number in store[mine].tolist()]
         is_local = np.array([*(one.startswith(_LOCAL) for one in stores), False], bool)[store[mine]]
         operations = np.where(is_local, _of_kernel(trace, requests, mine), ranges[mine]).tolist()
         sizes = requests.got[mine].tolist()
         blocks = zip(places, sizes, computed.tolist(), operations, strict=True)
-        prepare_s = float(requests.sent[mine].min()) / 1e9
+        prepare_s = float(requests.sent[mine].min()) / NS_PER_S
         plans.append(BlockPlan(tuple(Block(*block) for block in blocks), reading, prepare_s))
     if not plans:
-        raise OptionError("the trace has no request that got bytes, so that there is nothing to simulate")
+        raise OptionError("no request of the trace returned data, so there is nothing to simulate")
     return plans
 
 
 def _ranges(trace: Trace, requests: Requests) -> npt.NDArray[np.int64]:
-    """Of how many ranges that are apart each request is."""
+    """Return the number of non-contiguous ranges of each request."""
     parts = trace.rows_of(PART)
     request, offset, size = (numbers(parts, name, 0) for name in ("request", "offset", "size_bytes"))
     order = np.lexsort((offset, request))
@@ -169,7 +180,7 @@ def _ranges(trace: Trace, requests: Requests) -> npt.NDArray[np.int64]:
 
 
 def _of_kernel(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """What the kernel requests of a disk for each of these, if they are of files of the machine."""
+    """Return, for each of these requests, the number of disk requests that the kernel makes if the files are local."""
     rows = trace.rows_of(FILE)
     known = dict(zip(rows["file"].to_pylist(), numbers(rows, "size_bytes", 0).tolist(), strict=True))
     made = np.zeros(len(mine), "i8")
@@ -179,21 +190,21 @@ def _of_kernel(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64]) ->
         if not len(own):
             continue
         size_bytes = max(known.get(requests.files[one], 0), int((offset[own] + got[own]).max()))
-        reads = [Read(*place) for place in zip(offset[own].tolist(), got[own].tolist(), strict=True)]
+        reads = [ReadCall(*place) for place in zip(offset[own].tolist(), got[own].tolist(), strict=True)]
         made[own] = [len(sent) for sent in kernel_requests(reads, size_bytes)]
         made[own[0]] += OPENING_REQUESTS
     return made
 
 
 def _computed(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64], process: int) -> _Seconds | None:
-    """Seconds of a core for each of these requests; None if the trace has no times of computing."""
+    """Return the CPU time of each of these requests in seconds; None if the trace has no computing times."""
     spans = trace.rows_of(SPAN)
     what, words = codes(spans, "what")
     is_work = np.array([word not in _WAITS for word in words] + [False], bool)[what]
     is_work &= numbers(spans, "process", 0) == process
     if not is_work.any():
         return None
-    took = (numbers(spans, "last_byte_ns", 0) - numbers(spans, "sent_ns", 0)) / 1e9
+    took = (numbers(spans, "last_byte_ns", 0) - numbers(spans, "sent_ns", 0)) / NS_PER_S
     file, files = codes(spans, "file")
     size = requests.got[mine].astype(float)
     seconds = np.zeros(len(mine))
@@ -208,11 +219,3 @@ def _computed(trace: Trace, requests: Requests, mine: npt.NDArray[np.int64], pro
             rest_s += file_s
     found: _Seconds = seconds + rest_s * size / size.sum()
     return found
-
-
-def _pauses(requests: Requests, mine: npt.NDArray[np.int64]) -> _Seconds:
-    """The time from the end of each request to the begin of the next: what a program does that reads one by one."""
-    sent, last = requests.sent[mine], np.maximum.accumulate(requests.last[mine])
-    pauses = np.zeros(len(mine))
-    pauses[:-1] = np.maximum(sent[1:] - last[:-1], 0) / 1e9
-    return pauses

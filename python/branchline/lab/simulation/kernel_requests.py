@@ -1,24 +1,29 @@
-"""The requests that Linux makes of a disk for the reads of a program, where nothing of a file is in memory."""
+"""Predict the disk requests that the Linux kernel makes for the reads of a program, starting with an empty page
+cache.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: The page of the page cache.
+from branchline.base.quantities import KIB
+
+#: Size of a page of the page cache.
 PAGE = 4096
-#: What `/sys/block/DEVICE/queue/read_ahead_kb` is for a disk (`VM_READAHEAD_PAGES`).
-READ_AHEAD_BYTES = 128 * 1024
-#: What `max_sectors_kb` is for a disk: one read that is larger than the read-ahead is cut here.
-REQUEST_BYTES_MAX = 1280 * 1024
-#: The list of names of a file's folder, on ext4. Inodes come many at a time, and other files of the folder need
-#: nothing more; the first files of a file system take three to five.
+#: Default read-ahead in bytes, `/sys/block/DEVICE/queue/read_ahead_kb` (`VM_READAHEAD_PAGES`).
+READ_AHEAD_BYTES = 128 * KIB
+#: Default maximum size of a disk request in bytes (`max_sectors_kb`). Reads that are larger than the read-ahead are
+#: split at this size.
+REQUEST_BYTES_MAX = 1280 * KIB
+#: Number of requests for opening a file on ext4: one for its directory. Inodes are read in groups, so other files in
+#: the folder need no further requests. The first files on a file system need three to five.
 OPENING_REQUESTS = 1
 
 
 @dataclass(frozen=True)
-class Read:
-    """A call that reads: where it begins in the file, and bytes."""
+class ReadCall:
+    """A read call: the offset in the file and the size in bytes."""
 
     offset: int
     size_bytes: int
@@ -26,8 +31,10 @@ class Read:
 
 @dataclass(frozen=True)
 class KernelSettings:
-    """Of a block device and its file system: the read-ahead and the largest request, bytes; and whether pages are kept
-    in folios of several, as ext4 does since 6.16, XFS since 5.18.
+    """Settings of a block device and its file system.
+
+    ``read_ahead_bytes`` is the read-ahead, ``request_bytes_max`` the maximum size of a request. ``has_folios`` is true
+    if the page cache uses large folios, as with ext4 since Linux 6.16 and with XFS since 5.18.
     """
 
     read_ahead_bytes: int = READ_AHEAD_BYTES
@@ -35,39 +42,44 @@ class KernelSettings:
     has_folios: bool = True
 
 
-def kernel_requests(reads: Iterable[Read], file_bytes: int, settings: KernelSettings | None = None) -> list[list[Read]]:
-    """What each read of one file by one descriptor, in order, makes the kernel request of the disk; nothing where all
-    is in memory by then. Opening is not counted.
+def kernel_requests(
+    reads: Iterable[ReadCall], file_bytes: int, settings: KernelSettings | None = None
+) -> list[list[ReadCall]]:
+    """Return the disk requests that each read causes. The reads use one file descriptor, in order. The list for a read
+    is empty if all its data is cached. Opening the file is not included.
 
-    Done as `mm/readahead.c` of Linux 6.16 to 6.18 does (`page_cache_sync_ra`, `page_cache_async_ra`,
-    `page_cache_ra_order`). A read that finds no page in memory, and begins at the file's first page or where the one
-    before ended, makes a window: four or two times the pages that it wants, the whole read-ahead where these are many.
-    A read that meets the mark in a window requests the next one, four or two times as large, up to the read-ahead.
-    Other reads that find no page get what they want; more where pages before theirs are in memory. All is cut at the
-    end of the file. A file in several pieces on the disk needs more requests than are said here.
+    Follows `mm/readahead.c` of Linux 6.16 to 6.18 (`page_cache_sync_ra`, `page_cache_async_ra`, `page_cache_ra_order`):
+
+    - A read that misses the cache, and starts at the first page or at the end of the previous read, creates a window of
+      four or two times the wanted pages, or of the whole read-ahead if many pages are wanted.
+    - A read that meets the mark in a window requests the next window, which is four or two times as large, up to the
+      read-ahead.
+    - Other misses request the wanted pages, and more pages if the preceding pages are cached.
+
+    Requests end at the end of the file. Files that are fragmented on the disk need more requests than predicted.
     """
     cache = _PageCache(file_bytes, settings or KernelSettings())
     return [cache.read(one) for one in reads]
 
 
 class _PageCache:
-    """The pages of a file in memory, with what the kernel keeps of its reads (`struct file_ra_state`), in pages."""
+    """The cached pages of a file, with the kernel's state of its reads (`struct file_ra_state`), in units of pages."""
 
     def __init__(self, file_bytes: int, settings: KernelSettings) -> None:
-        self._sent: list[Read] = []
+        self._sent: list[ReadCall] = []
         self._file_bytes = file_bytes
         self._end = -(-file_bytes // PAGE)
         self._ahead = settings.read_ahead_bytes // PAGE
         self._largest = max(settings.request_bytes_max // PAGE, 1)
         self._has_folios = settings.has_folios
         self._cached = bytearray(self._end)
-        #: For each page of a marked folio its first page.
+        #: Maps each page of a marked folio to the first page of the folio.
         self._marks: dict[int, int] = {}
         self._start = self._size = self._later = self._order = 0
         self._before: int | None = None
 
-    def read(self, one: Read) -> list[Read]:
-        """What is requested for a read."""
+    def read(self, one: ReadCall) -> list[ReadCall]:
+        """Return the disk requests for a read."""
         self._sent = []
         end_bytes = min(one.offset + one.size_bytes, self._file_bytes)
         if end_bytes <= one.offset:
@@ -82,7 +94,7 @@ class _PageCache:
         return self._sent
 
     def _miss(self, page: int, wanted: int) -> None:
-        """`page_cache_sync_ra`."""
+        """Handle a page that is not cached, as `page_cache_sync_ra` does."""
         most = self._most(wanted)
         self._order = 0
         is_next = self._before is not None and 0 <= page - self._before <= 1
@@ -90,15 +102,18 @@ class _PageCache:
             size = _first_window(wanted, most)
             self._window(page, size, size - wanted if size > wanted else size // 2)
             return
-        known = self._known_before(page, most)
+        # Number of cached pages directly before the missing page.
+        known = 0
+        while known < min(most, page) and self._cached[page - known - 1]:
+            known += 1
         if known <= wanted or not self._ahead:
             self._pages(page, wanted, 0)
             return
-        # In memory from the first page on: it will be read to its end.
+        # If all pages before the missing one are cached, the file is probably read to its end.
         self._window(page, min((2 * known if known == page else known) + wanted, most), 1)
 
     def _meet_mark(self, page: int, last: int) -> None:
-        """`page_cache_async_ra`."""
+        """Handle a page with a mark, as `page_cache_async_ra` does."""
         first = self._marks[page]
         pages = [one for one, of in self._marks.items() if of == first]
         for one in pages:
@@ -112,7 +127,7 @@ class _PageCache:
             start = first + 1
             while start < self._end and self._cached[start]:
                 start += 1
-            # Begun within a folio, `page_cache_next_miss` is behind by a page: what it finds is one too far.
+            # Within a folio, the kernel's `page_cache_next_miss` returns one page too far.
             start += 1 if len(pages) > 1 else 0
             if start - first > most:
                 return
@@ -126,18 +141,13 @@ class _PageCache:
         self._window(self._start, size, size)
 
     def _most(self, wanted: int) -> int:
-        """`ractl_max_pages`: the read-ahead; more for a call that wants more."""
+        """Return the maximum size of a window, as `ractl_max_pages` does: the read-ahead, or more for a larger read."""
         return max(self._ahead, min(wanted, self._largest))
 
-    def _known_before(self, page: int, most: int) -> int:
-        """Pages in memory right before this one, at most so many."""
-        known = 0
-        while known < min(most, page) and self._cached[page - known - 1]:
-            known += 1
-        return known
-
     def _window(self, start: int, size: int, later: int) -> None:
-        """`page_cache_ra_order`: folios as large as they may be, until one is in memory; then page by page."""
+        """Request a window, as `page_cache_ra_order` does: folios that are as large as possible, and single pages from
+        the first cached page on.
+        """
         self._start, self._size, self._later = start, size, later
         self._order = min(self._order, size.bit_length() - 1)
         end, page, mark = min(start + size, self._end), start, start + size - later
@@ -156,7 +166,9 @@ class _PageCache:
             self._pages(page, start + size - page, later)
 
     def _pages(self, start: int, size: int, later: int) -> None:
-        """`do_page_cache_ra`: what of these pages is not in memory; the first of the ``later`` ones is marked."""
+        """Request the pages that are not cached, as `do_page_cache_ra` does. The first of the last ``later`` pages is
+        marked.
+        """
         end, mark = min(start + size, self._end), start + size - later
         if later and start <= mark < end and not self._cached[mark]:
             self._marks[mark] = mark
@@ -168,15 +180,15 @@ class _PageCache:
         self._request(begin, end)
 
     def _request(self, begin: int, end: int) -> None:
-        """Pages that are not in memory, in requests no larger than the device takes."""
+        """Request pages that are not cached, in requests of at most the maximum size."""
         for first in range(begin, end, self._largest):
             last = min(first + self._largest, end)
             self._cached[first:last] = b"\1" * (last - first)
-            self._sent.append(Read(first * PAGE, min(last * PAGE, self._file_bytes) - first * PAGE))
+            self._sent.append(ReadCall(first * PAGE, min(last * PAGE, self._file_bytes) - first * PAGE))
 
 
 def _first_window(wanted: int, most: int) -> int:
-    """`get_init_ra_size`."""
+    """Return the size of a first window, as `get_init_ra_size` does."""
     size = 1 << (wanted - 1).bit_length()
     if size <= most // 32:
         return 4 * size
@@ -184,7 +196,7 @@ def _first_window(wanted: int, most: int) -> int:
 
 
 def _next_window(size: int, most: int) -> int:
-    """`get_next_ra_size`."""
+    """Return the size of the next window, as `get_next_ra_size` does."""
     if size < most // 16:
         return 4 * size
     return 2 * size if size <= most // 2 else most

@@ -1,4 +1,6 @@
-"""What jobs share: disks, servers, links, caches and worker nodes, by their names; from a TOML file too."""
+"""Resources that jobs share: named disks, servers, links, caches and worker nodes. They can be loaded from a TOML
+file.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +9,21 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from branchline.base.plain import from_plain, to_plain
+from branchline.base.quantities import size
 from branchline.errors import OptionError
 from branchline.lab.limits import PLATFORM_FILE_MAX_BYTES
 
-#: The version of the form; a reader refuses a newer one.
+#: Version of the format of platforms. Platforms with newer versions are rejected.
 PLATFORM_VERSION = 1
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk, or a group of disks that serves as one. ``operations_per_s`` is None where only the rate counts."""
+    """A disk, or a group of disks that are used as one. ``operations_per_s`` is None if only the bandwidth is
+    limited.
+    """
 
     name: str
     bytes_per_s: float
@@ -28,7 +32,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Server:
-    """A file server, as its network card."""
+    """A file server, modelled by its network card."""
 
     name: str
     bytes_per_s: float
@@ -36,7 +40,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Link:
-    """A link with its round trip."""
+    """A network link: its bandwidth and its round trip."""
 
     name: str
     bytes_per_s: float
@@ -45,10 +49,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Storage:
-    """A storage element: files on a disk of a server, and the links between it and nodes.
+    """A storage element: a disk on a server, and the links between the server and the nodes.
 
-    ``window_bytes`` are on their way at most in each of the ``streams`` over which a request comes: a stream has the
-    window in each round trip (RFC 7323, section 1.1). ``cache`` names the cache before it.
+    A request uses ``streams`` streams. At most ``window_bytes`` are in flight in each stream: a stream transfers one
+    window per round trip (RFC 7323, section 1.1). ``cache`` is the name of the cache in front of the storage element.
     """
 
     name: str
@@ -62,8 +66,8 @@ class Storage:
 
 @dataclass(frozen=True)
 class Cache:
-    """A cache that holds what was read last. What it has comes from its own disk and server, over its own links; the
-    rest comes from the storage, and filling the cache costs nothing.
+    """An LRU cache. Cache hits come from the disk and server of the cache, over its own links. Cache misses come from
+    the storage element; adding their data to the cache takes no time.
     """
 
     name: str
@@ -77,8 +81,8 @@ class Cache:
 
 @dataclass(frozen=True)
 class Nodes:
-    """Worker nodes of one kind. ``slots`` are the jobs that each takes at a time, by default one for each core.
-    ``speed`` is that of a core, in terms of the cores on which the plans were recorded.
+    """Worker nodes of one type. ``slots`` is the number of concurrent jobs per node, by default one per core. ``speed``
+    is the speed of a core relative to the cores on which the plans were recorded.
     """
 
     name: str
@@ -91,7 +95,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Platform:
-    """All that jobs share. Blocks of plans name its storages."""
+    """All resources that jobs share. Blocks of plans refer to the storage elements by name."""
 
     storages: tuple[Storage, ...]
     nodes: tuple[Nodes, ...]
@@ -103,22 +107,25 @@ class Platform:
 
     @property
     def slots_count(self) -> int:
-        """How many jobs run at a time."""
+        """Maximum number of jobs that run concurrently."""
         return sum(one.count * (one.cores if one.slots is None else one.slots) for one in self.nodes)
 
     def to_plain(self) -> Mapping[str, object]:
-        """All of it as dicts, lists, numbers and texts."""
+        """Return the platform as dicts, lists, numbers and strings."""
         return dict(to_plain(self))
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Platform:
-        """The platform of such a dict. Raises OptionError for what it may not say."""
+    def from_plain(cls, plain: Mapping[str, object]) -> Platform:
+        """Create a platform from a dict as `to_plain` returns it. Raises OptionError for invalid content."""
         version = plain.get("platform_version", PLATFORM_VERSION)
         if not isinstance(version, int) or version > PLATFORM_VERSION:
-            raise OptionError(f"version {version!r:.20} of the platform is not known here", hint="update Branchline")
+            raise OptionError(f"unsupported platform version {version!r:.20}", hint="update Branchline")
         _check_names(cls, plain, "the platform")
         for name, kind in _KINDS.items():
-            for one in plain.get(name, ()):
+            described = plain.get(name, [])
+            if not isinstance(described, list):
+                raise OptionError(f"{name} is {described!r:.40}, not a list of tables", hint=f"write it as [[{name}]]")
+            for one in described:
                 _check_names(kind, one, name)
         try:
             found: Platform = from_plain(cls, dict(plain))
@@ -138,15 +145,15 @@ _KINDS: dict[str, type] = {
 
 
 def load_platform(path: Path) -> Platform:
-    """The platform of a TOML file. Raises OptionError, with the file."""
+    """Load a platform from a TOML file. Raises OptionError with the path of the file."""
     try:
         if path.stat().st_size > PLATFORM_FILE_MAX_BYTES:
-            raise OptionError(f"it has more than {PLATFORM_FILE_MAX_BYTES // 1000} kB", path=str(path))
+            raise OptionError(f"the file is larger than {size(PLATFORM_FILE_MAX_BYTES)}", path=str(path))
         return Platform.from_plain(tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise OptionError(f"the platform cannot be read: {error.strerror}", path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"this is no TOML: {error}", path=str(path)) from None
+        raise OptionError(f"invalid TOML: {error}", path=str(path)) from None
     except OptionError as error:
         raise OptionError(error.what, path=str(path), hint=error.hint) from None
 
@@ -154,7 +161,7 @@ def load_platform(path: Path) -> Platform:
 def _check_names(kind: type, plain: object, where: str) -> None:
     known = [one.name for one in dataclasses.fields(kind)]
     if not isinstance(plain, Mapping):
-        raise OptionError(f"{where} is a table of {', '.join(known)}")
+        raise OptionError(f"{where} must be a table with the keys {', '.join(known)}")
     unknown = sorted(set(plain) - set(known))
     if unknown:
-        raise OptionError(f"{where} has no {unknown[0]!r:.40}", hint=f"there are {', '.join(known)}")
+        raise OptionError(f"{where} has no {unknown[0]!r:.40}", hint=f"known keys: {', '.join(known)}")

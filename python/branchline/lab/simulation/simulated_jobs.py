@@ -1,6 +1,7 @@
-"""Many jobs at once on a platform: how long they take, what they reach together, and what holds them back.
+"""Simulate concurrent jobs on a platform: their times, their total throughput, and the resource that limits them.
 
-The compiled module simulates them. It takes platforms and plans with numbers in place of names (``Numbered...``).
+The simulator is in the compiled module. Platforms and plans for it refer to resources by index instead of by name
+(``Numbered...``).
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from branchline.base.plain import to_plain
 from branchline.errors import OptionError
 from branchline.lab.limits import FREE_PART, REMOTE_GAP_BYTES, SATURATION_PART, SIMULATED_JOBS_MAX
 from branchline.lab.simulation.job_plan import BlockPlan
-from branchline.lab.simulation.platform import Cache, Disk, Link, Nodes, Platform, Server, Storage
+from branchline.lab.simulation.platform import Cache, Disk, Link, Platform, Server, Storage
 from branchline.reading.access import Access
 
-#: The version of the form of results.
+#: Version of the format of results.
 JOBS_AT_ONCE_VERSION = 1
-#: Limits of requests besides resources.
+#: Names of limits of requests that are not resources.
 WINDOW, ROUND_TRIPS = "the window of TCP", "round trips"
 
 
 @dataclass(frozen=True)
 class JobsRequest:
-    """What is simulated: jobs that take the plans in turn. The same seed gives the same figures.
+    """The jobs to simulate, which use the plans in turn. Equal seeds give equal results.
 
-    Jobs come within ``start_spread_s`` by chance. The time that each computes is drawn from a log-normal distribution
-    around that of its plan, with ``cpu_spread`` as the deviation of the logarithm. ``datasets_count`` is how many data
-    sets there are: jobs with the same plan and data set read the same bytes, which a cache may have; None for one of
-    its own for each job.
+    Start times are random within ``start_spread_s``. The computing times of a job are those of its plan times a random
+    factor from a log-normal distribution; ``cpu_spread`` is the standard deviation of the logarithm. Jobs read from
+    ``datasets_count`` datasets in turn; None stands for one dataset per job. Jobs with equal plans and datasets read
+    the same bytes, which a cache may contain.
     """
 
     platform: Platform
@@ -47,7 +48,7 @@ class JobsRequest:
 
 @dataclass(frozen=True)
 class JobTimes:
-    """How long jobs took, from the begin of each to its end, without waiting for a slot: seconds."""
+    """Quantiles of the times of jobs in seconds, from start to end, without the wait for a slot."""
 
     p5_s: float
     median_s: float
@@ -57,8 +58,10 @@ class JobTimes:
 
 @dataclass(frozen=True)
 class Load:
-    """A resource: the part of what it could give until the last job ended, and the part of the time of requests, or of
-    computing where it is cores, in which it was what held these back.
+    """The load of a resource.
+
+    ``used_part`` is the utilization until the end of the last job. ``limiting_part`` is the fraction of the time of all
+    requests (for cores, of all computing) during which the resource was the limit.
     """
 
     name: str
@@ -68,30 +71,30 @@ class Load:
 
 @dataclass(frozen=True)
 class JobsPoint:
-    """So many jobs at once."""
+    """The result of the simulation of one number of concurrent jobs."""
 
     jobs: int
     makespan_s: float
     job_times: JobTimes
     slot_wait_s: float
     bytes_per_s: float
-    #: Seconds of cores that jobs computed, over the seconds of the cores that they held.
+    #: CPU time of the jobs, divided by the time for which they occupied cores.
     cpu_efficiency: float
-    #: Of their bytes, the part that caches had.
+    #: Fraction of the jobs' bytes that came from caches.
     cached_part: float
     loads: tuple[Load, ...]
 
     @property
     def limited_by(self) -> str:
-        """What held requests back for most of the time."""
+        """Name of the resource that limited requests for the longest time."""
         reads = [one for one in self.loads if not one.name.startswith("cores of ")]
         return max(reads, key=lambda one: one.limiting_part).name if reads else ""
 
 
 @dataclass(frozen=True)
 class Saturation:
-    """The smallest number of jobs at which each gets less than 90 % of what it gets alone, to one in a hundred, and
-    what holds them back.
+    """The smallest number of jobs, within 1 %, at which each job runs at less than 90 % of its speed when alone, and
+    the resource that limits the jobs.
     """
 
     jobs: int
@@ -100,7 +103,9 @@ class Saturation:
 
 @dataclass(frozen=True)
 class JobsAtOnce:
-    """The answer: a point for each number of jobs. ``saturation`` is None if the largest number has none."""
+    """The result of a simulation, with a point for each number of jobs. ``saturation`` is None if the jobs do not
+    saturate the platform.
+    """
 
     points: tuple[JobsPoint, ...]
     saturation: Saturation | None
@@ -108,23 +113,23 @@ class JobsAtOnce:
     jobs_at_once_version: int = JOBS_AT_ONCE_VERSION
 
     def to_plain(self) -> Mapping[str, object]:
-        """All of it as dicts, lists, numbers and texts."""
+        """Return the result as dicts, lists, numbers and strings."""
         return dict(to_plain(self))
 
 
 def jobs_at_once(request: JobsRequest, counts: Sequence[int]) -> JobsAtOnce:
-    """Simulates each of these numbers of jobs, and finds where they begin to hold each other up. Raises OptionError."""
+    """Simulate each number of jobs, and find the number at which jobs slow each other down. Raises OptionError."""
     wrong = [one for one in counts if not 1 <= one <= SIMULATED_JOBS_MAX]
     if wrong or not counts:
-        raise OptionError(f"{wrong[0] if wrong else 'no'} jobs cannot be simulated", hint="give 1 to 100000")
+        raise OptionError(f"cannot simulate {wrong[0] if wrong else 'no'} jobs", hint="give 1 to 100000")
     found = {count: simulate_jobs(request, count) for count in sorted(set(counts))}
     saturation = _saturation(request, found)
     return JobsAtOnce(tuple(found[count] for count in sorted(set(counts))), saturation, request.seed)
 
 
 def _saturation(request: JobsRequest, found: dict[int, JobsPoint]) -> Saturation | None:
-    """By halving, as the time of jobs grows with their number, until what is left says no more: chance in what jobs
-    compute moves it as much, and each step near it is a simulation of as many jobs.
+    """Find the saturation by bisection, which is possible since the time of jobs grows with their number. Each step
+    simulates many jobs, so bisection stops at the precision that the random computing times allow.
     """
     alone = [simulate_jobs(replace(request, plans=(plan,)), 1).job_times.median_s for plan in request.plans]
     alone_s = float(np.median(alone))
@@ -145,51 +150,52 @@ def _saturation(request: JobsRequest, found: dict[int, JobsPoint]) -> Saturation
 
 
 def simulate_jobs(request: JobsRequest, count: int) -> JobsPoint:
-    """So many jobs at once. Raises OptionError for a platform or plans that make no sense."""
+    """Simulate ``count`` concurrent jobs. Raises OptionError for an invalid platform or invalid plans."""
     return simulate_counted(request, count).point
 
 
 @dataclass(frozen=True)
 class CountedPoint:
-    """So many jobs at once, and what simulating them has cost, in counts that are the same on every machine."""
+    """The result of the simulation of one number of jobs, with counts of the simulator's work, which do not depend on
+    the machine.
+    """
 
     point: JobsPoint
     totals: _core.SimulationTotals
 
 
 def simulate_counted(request: JobsRequest, count: int) -> CountedPoint:
-    """The same, with what it has cost."""
+    """Simulate ``count`` concurrent jobs, and also return the simulator's work. Raises the same errors as
+    `simulate_jobs`.
+    """
     if not request.plans:
-        raise OptionError("there is no plan for the jobs")
+        raise OptionError("no plan was given for the jobs")
     simulation = _core.Simulation(numbered_platform(request.platform))
-    for plan in request.plans:
-        simulation.add_plan(numbered_plan(plan, request.platform, request.access))
+    for one in request.plans:
+        simulation.add_plan(numbered_plan(one, request.platform, request.access))
     chance = Random(request.seed)  # noqa: S311 - not for secrets
     for number in range(count):
-        simulation.submit(_job(request, number, chance))
+        plan = number % len(request.plans)
+        datasets = request.datasets_count
+        job = NumberedJob(
+            plan,
+            start_s=chance.random() * request.start_spread_s,
+            prepare_s=request.plans[plan].prepare_s,
+            cpu_factor=math.exp(chance.gauss(0.0, 1.0) * request.cpu_spread),
+            data=number if datasets is None else number % max(datasets, 1),
+        )
+        simulation.submit(job)
     return CountedPoint(_point(request, simulation, simulation.all_done()), simulation.totals())
 
 
 def counts_between(first: int, last: int) -> list[int]:
-    """Numbers of jobs from the first to the last, each about 1.5 times the one before: 1, 2, 3, 4, 6, 9 ..."""
+    """Return numbers of jobs from ``first`` to ``last``, each about 1.5 times the previous one: 1, 2, 3, 4, 6, 9 ..."""
     if not 1 <= first <= last:
-        raise OptionError(f"{first} to {last} is no range of numbers of jobs", hint="give two numbers as 1..1000")
+        raise OptionError(f"invalid range of numbers of jobs: {first} to {last}", hint="give a range such as 1..1000")
     found = [first]
     while found[-1] < last:
         found.append(min(max(found[-1] + 1, round(found[-1] * 1.5)), last))
     return found
-
-
-def _job(request: JobsRequest, number: int, chance: Random) -> NumberedJob:
-    plan = number % len(request.plans)
-    datasets = request.datasets_count
-    return NumberedJob(
-        plan,
-        start_s=chance.random() * request.start_spread_s,
-        prepare_s=request.plans[plan].prepare_s,
-        cpu_factor=math.exp(chance.gauss(0.0, 1.0) * request.cpu_spread),
-        data=number if datasets is None else number % max(datasets, 1),
-    )
 
 
 def _point(request: JobsRequest, simulation: _core.Simulation, done: Sequence[_core.JobDone]) -> JobsPoint:
@@ -213,7 +219,9 @@ def _point(request: JobsRequest, simulation: _core.Simulation, done: Sequence[_c
 
 
 def _loads(platform: Platform, simulation: _core.Simulation, makespan_s: float) -> list[Load]:
-    """All resources that were used, and what else holds requests back. Nodes of one kind are one resource."""
+    """Return the loads of all used resources, and of the limits that are not resources. Nodes of the same type count as
+    one resource.
+    """
     sums: dict[str, list[float]] = {}
     for one in simulation.uses():
         entry = sums.setdefault(_name(platform, one), [0.0, 0.0, 0.0])
@@ -252,7 +260,7 @@ def _name(platform: Platform, one: _core.ResourceUse) -> str:
 
 @dataclass(frozen=True)
 class NumberedPlatform:
-    """A platform."""
+    """A platform whose parts are identified by index."""
 
     disks: Sequence[Disk]
     servers: Sequence[Server]
@@ -264,7 +272,7 @@ class NumberedPlatform:
 
 @dataclass(frozen=True)
 class NumberedWay:
-    """The way to a storage, or to a cache."""
+    """The path to a storage element or to a cache, given by indices of disk, server, links and cache."""
 
     disk: int | None
     server: int | None
@@ -276,7 +284,7 @@ class NumberedWay:
 
 @dataclass(frozen=True)
 class NumberedCache:
-    """A cache."""
+    """A cache, and the path to it."""
 
     size_bytes: float
     way: NumberedWay
@@ -284,7 +292,7 @@ class NumberedCache:
 
 @dataclass(frozen=True)
 class NumberedNodes:
-    """Nodes of one kind."""
+    """Worker nodes of one type."""
 
     count: int
     cores: int
@@ -294,7 +302,7 @@ class NumberedNodes:
 
 
 def numbered_platform(platform: Platform) -> NumberedPlatform:
-    """The platform with numbers. Raises OptionError for names that it does not have, or has twice."""
+    """Replace the names in a platform by indices. Raises OptionError for unknown and duplicate names."""
     disks, servers = _numbers("disk", platform.disks), _numbers("server", platform.servers)
     links, caches = _numbers("link", platform.links), _numbers("cache", platform.caches)
     _numbers("storage", platform.storages)
@@ -316,17 +324,18 @@ def numbered_platform(platform: Platform) -> NumberedPlatform:
         platform.links,
         [NumberedCache(one.size_bytes, way(one)) for one in platform.caches],
         [way(one) for one in platform.storages],
-        [NumberedNodes(one.count, one.cores, _slots(one), one.bytes_per_s, one.speed) for one in platform.nodes],
+        [
+            NumberedNodes(
+                one.count, one.cores, one.cores if one.slots is None else one.slots, one.bytes_per_s, one.speed
+            )
+            for one in platform.nodes
+        ],
     )
-
-
-def _slots(one: Nodes) -> int:
-    return one.cores if one.slots is None else one.slots
 
 
 @dataclass(frozen=True)
 class NumberedPlan:
-    """A plan."""
+    """A plan that refers to storage elements by index."""
 
     blocks: list[NumberedBlock]
     reading: NumberedReading
@@ -334,7 +343,7 @@ class NumberedPlan:
 
 @dataclass(frozen=True)
 class NumberedBlock:
-    """A block."""
+    """A block that refers to its storage element by index."""
 
     storage: int
     bytes: float
@@ -345,7 +354,7 @@ class NumberedBlock:
 
 @dataclass(frozen=True)
 class NumberedReading:
-    """How reading runs ahead, with what the engine chooses."""
+    """How far reading runs ahead of computing, including the engine's choices."""
 
     requests_in_flight: int
     bytes_in_flight: float
@@ -354,7 +363,9 @@ class NumberedReading:
 
 
 def numbered_plan(plan: BlockPlan, platform: Platform, access: Access) -> NumberedPlan:
-    """The plan with numbers, and with what the engine chooses for the way to its storage. Raises OptionError."""
+    """Replace the names in a plan by indices, and add the engine's choices for the link to the storage element. Raises
+    OptionError.
+    """
     storages = _numbers("storage", platform.storages)
     blocks = [
         NumberedBlock(
@@ -367,10 +378,10 @@ def numbered_plan(plan: BlockPlan, platform: Platform, access: Access) -> Number
         for one in plan.blocks
     ]
     if not blocks:
-        raise OptionError("a plan has no blocks, so that there is nothing to simulate")
+        raise OptionError("a plan has no blocks, so there is nothing to simulate")
     reading = plan.reading
     chosen = _chosen(platform, platform.storages[blocks[0].storage], access)
-    # A link without a round trip to hide is read by one request after the other, which the engine counts as none.
+    # The engine returns 0 for a link without latency, which means that requests are sequential.
     requests = max(chosen.requests_in_flight, 1) if reading.requests_in_flight is None else reading.requests_in_flight
     bytes_ = chosen.bytes_in_flight if reading.bytes_in_flight is None else reading.bytes_in_flight
     ahead = max(plan.blocks_ahead(), requests - 1) if reading.blocks_ahead is None else reading.blocks_ahead
@@ -378,7 +389,7 @@ def numbered_plan(plan: BlockPlan, platform: Platform, access: Access) -> Number
 
 
 def _chosen(platform: Platform, storage: Storage, access: Access) -> _core.Link:
-    """What the engine would choose for a link that nobody else uses."""
+    """Return the engine's choice for the link to a storage element that is not used otherwise."""
     links = {one.name: one for one in platform.links}
     passed = [links[name] for name in storage.links]
     round_trip_s = sum(one.round_trip_s for one in passed)
@@ -391,7 +402,9 @@ def _chosen(platform: Platform, storage: Storage, access: Access) -> _core.Link:
 
 @dataclass(frozen=True)
 class NumberedJob:
-    """A job: the number of its plan and what it is drawn to be. ``node`` is None for the one with the fewest jobs."""
+    """A job: the index of its plan, and its random numbers. ``node`` is the index of a node, None for the node with the
+    fewest jobs.
+    """
 
     plan: int
     start_s: float
@@ -406,12 +419,12 @@ def _numbers(kind: str, named: Sequence[Disk | Server | Link | Cache | Storage])
     if len(found) < len(named):
         names = [one.name for one in named]
         twice = next(name for name in names if names.count(name) > 1)
-        raise OptionError(f"the platform has the {kind} {twice!r:.60} twice")
+        raise OptionError(f"duplicate {kind} {twice!r:.60} in the platform")
     return found
 
 
 def _number(numbers: dict[str, int], kind: str, name: str, where: str) -> int:
     if name not in numbers:
         known = ", ".join(numbers) or "none"
-        raise OptionError(f"{where} names the {kind} {name!r:.60}, which is not there", hint=f"there are {known}")
+        raise OptionError(f"{where} names the {kind} {name!r:.60}, which does not exist", hint=f"known names: {known}")
     return numbers[name]

@@ -1,1 +1,1 @@
-"""Studies: rounds in random order, verdicts, reports, and storages watched over weeks."""
+"""Studies: rounds in random order, verdicts, reports, and storage elements that are watched for weeks."""

@@ -1,4 +1,4 @@
-"""The history of watched storages: a folder with a line for each storage and turn, and what it says."""
+"""The history of watched storage elements: a file with a line per storage element and turn, and conclusions from it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from branchline.base.plain import finite, from_plain, to_plain
-from branchline.base.quantities import counted, percent, significant
+from branchline.base.quantities import MB, counted, percent, significant
 from branchline.errors import OptionError
 from branchline.lab.statistics import change_points
-from branchline.lab.studies.study_result import ArmResult, StudyResult
+from branchline.lab.studies.study_result import StudyResult
 
 HISTORY = "history.jsonl"
 POINT_VERSION = 1
-#: Turns whose median says how a storage is now.
+#: Number of latest turns whose medians describe the present state of a storage element.
 RECENT = 5
-#: Relative changes below this are not reported.
+#: Minimum relative change that is reported.
 CHANGE_TELLING = 0.03
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """The result of one study run for one storage: time relative to the reference with its interval, MB/s, and the
-    numbers of good and failed samples with their errors. ``control`` compares the reference with itself.
+    """The result of one turn of measurements for one storage element.
+
+    ``ratio`` is the time relative to the reference, with an interval from ``low`` to ``high``. ``samples`` and ``lost``
+    are the numbers of successful and of failed samples, ``error`` is one of the errors. ``control`` compares the
+    reference with itself.
     """
 
     at: str
@@ -48,7 +51,9 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class LevelChange:
-    """The level of a storage changed: from this turn on it takes ``factor`` times the time."""
+    """A change in the speed of a storage element: from the turn ``at`` on, reading takes ``factor`` times as long as
+    before.
+    """
 
     at: str
     factor: float
@@ -57,7 +62,7 @@ class LevelChange:
 
 @dataclass(frozen=True)
 class StorageHistory:
-    """All turns of a storage, its changes, and how it is now: medians of the last turns."""
+    """All turns of a storage element, the changes of its speed, and its present state: medians of the latest turns."""
 
     storage: str
     points: list[HistoryPoint]
@@ -68,42 +73,40 @@ class StorageHistory:
 
 
 def points_of(found: StudyResult, at: str, host: str, storages: Sequence[str]) -> list[HistoryPoint]:
-    """Return the point of each storage from the result of one study run."""
+    """Return the result of one turn for each storage element."""
     control = found.controls[0].time if found.controls else None
     points = []
     for arm in found.arms:
         storage = arm.levels.get("storage", "")
-        if storage in storages:
-            points.append(_point(arm, storage, at, host, found.seed))
-    is_off = control is not None and control.differs
-    value = None if control is None else control.value
-    return [HistoryPoint(**{**vars(one), "control": value, "is_control_off": is_off}) for one in points]
-
-
-def _point(arm: ArmResult, storage: str, at: str, host: str, seed: int) -> HistoryPoint:
-    time = arm.time
-    return HistoryPoint(
-        at,
-        storage,
-        None if time is None else time.value,
-        None if time is None else time.low,
-        None if time is None else time.high,
-        None if arm.bytes_per_s is None else arm.bytes_per_s / 1e6,
-        arm.samples,
-        arm.lost,
-        next(iter(arm.errors), ""),
-        host=host,
-        seed=seed,
-    )
+        if storage not in storages:
+            continue
+        time = arm.time
+        point = HistoryPoint(
+            at,
+            storage,
+            None if time is None else time.value,
+            None if time is None else time.low,
+            None if time is None else time.high,
+            None if arm.bytes_per_s is None else arm.bytes_per_s / MB,
+            arm.samples,
+            arm.lost,
+            next(iter(arm.errors), ""),
+            control=None if control is None else control.value,
+            is_control_off=control is not None and control.differs,
+            host=host,
+            seed=found.seed,
+        )
+        points.append(point)
+    return points
 
 
 def add_points(folder: Path, points: Sequence[HistoryPoint]) -> None:
-    """Writes a turn, and waits until it is on the disk."""
+    """Append the results of a turn to the history, and sync the file to disk."""
     text = "".join(json.dumps(finite(to_plain(one))) + "\n" for one in points)
     path = folder / HISTORY
     with path.open("ab") as file:
         if file.tell() and not path.read_bytes().endswith(b"\n"):
-            # A kill has torn the last line: it stays alone, and is left out.
+            # A killed process left an incomplete line. End the line here; it is skipped when the history is read.
             file.write(b"\n")
         file.write(text.encode())
         file.flush()
@@ -111,12 +114,14 @@ def add_points(folder: Path, points: Sequence[HistoryPoint]) -> None:
 
 
 def histories(folder: Path) -> list[StorageHistory]:
-    """Return the history of each storage in a folder, without incomplete lines. Raises OptionError if it has none."""
+    """Return the history of each storage element in a folder. Incomplete lines are skipped. Raises OptionError if the
+    folder has no history.
+    """
     try:
         lines = (folder / HISTORY).read_bytes().splitlines()
     except OSError as error:
-        what = f"there is no history in it: {error.strerror}"
-        raise OptionError(what, path=str(folder), hint="branchline study schedule makes one") from None
+        what = f"the directory contains no history: {error.strerror}"
+        raise OptionError(what, path=str(folder), hint="create one with: branchline study schedule") from None
     by_storage: dict[str, list[HistoryPoint]] = {}
     for line in lines:
         try:
@@ -146,7 +151,9 @@ def _history(storage: str, points: list[HistoryPoint]) -> StorageHistory:
 
 
 def verdict(found: Sequence[StorageHistory]) -> list[str]:
-    """Return sentences for an administrator: current state, latest change, failures and comparison of the storages."""
+    """Return sentences for an administrator: present state, latest change and failures of each storage element, and a
+    comparison.
+    """
     lines = [line for one in found for line in _of_storage(one)]
     compared = sorted((one for one in found if one.ratio is not None), key=lambda one: one.ratio or 0.0)
     if len(compared) > 1 and compared[0].ratio and compared[-1].ratio:
@@ -180,7 +187,7 @@ def _of_storage(one: StorageHistory) -> list[str]:
 
 
 def change_text(change: LevelChange) -> str:
-    """A change with its date and its size."""
+    """Return a sentence with the date and the factor of a change."""
     word = "slower" if change.factor > 1 else "faster"
     times = significant(max(change.factor, 1 / change.factor))
     return f"since {change.at[:16].replace('T', ' ')} UTC it is {times} times {word} (chance: {change.p_value:.3f})"

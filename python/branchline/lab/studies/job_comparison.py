@@ -1,5 +1,5 @@
-"""Many jobs of an arm: how their times spread, how much was done at each moment, and how much longer each job takes
-than the same job of the baseline, for each kind of processor.
+"""Arms with many jobs: the distribution of the jobs' times, the throughput over time, and the differences from the
+baseline's times for the same jobs, by type of processor.
 """
 
 from __future__ import annotations
@@ -9,26 +9,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from branchline.base.quantities import duration, significant
+from branchline.base.palette import COLOURS
+from branchline.base.quantities import MB, duration, significant
 from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
-from branchline.lab.studies.study_pictures import COLOURS, Picture, Series, lines
+from branchline.lab.studies.study_pictures import Series, StudyPicture, lines
 from branchline.lab.study import Study
 
-#: Fewest jobs in a sample that are compared.
+#: Minimum number of jobs in a sample for their times to be shown as a distribution.
 JOBS_MIN = 4
-#: Bins of a picture, and the number of bins from one label to the next.
+#: Number of bins in a plot, and the number of bins from one label to the next.
 _BINS, _LABEL_EVERY = 40, 5
 _T = TypeVar("_T")
 
 
-# --- spreads ----------------------------------------------------------------------------------------------------------
+# --- distributions of job times ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class JobSpread:
-    """How the times of an arm's jobs spread, as texts, of those on one kind of processor or of all; there is no kind
-    where all are the same. ``network`` is MB/s over the interfaces of their machines.
+    """The distribution of an arm's job times as text, for one type of processor or for all types. ``processor`` is
+    empty if all processors have the same type. ``network`` is the rate in MB/s at which all machines received data.
     """
 
     arm: str
@@ -44,7 +45,9 @@ class JobSpread:
 
 
 def spreads(samples: Sequence[StudySample]) -> list[JobSpread]:
-    """Of all arms that have enough jobs in a sample; of each kind of processor, too, where there are several."""
+    """Return the distributions for all arms with enough jobs in a sample; also by type of processor if there are
+    several types.
+    """
     by_arm = _by_arm(samples)
     kinds = dict.fromkeys(job.processor for own in by_arm.values() for one in own for job in one.good_jobs)
     found = []
@@ -67,9 +70,9 @@ def _by_arm(samples: Sequence[StudySample]) -> dict[str, list[StudySample]]:
 
 
 def _network(samples: Sequence[StudySample]) -> str:
-    """What the machines of the jobs received, in MB/s."""
+    """Return the rate in MB/s at which the machines of the jobs received data, as text."""
     moved = [
-        (one.surroundings.network_bytes + one.surroundings.loopback_bytes) / one.wall_s / 1e6
+        (one.surroundings.network_bytes + one.surroundings.loopback_bytes) / one.wall_s / MB
         for one in samples
         if one.wall_s > 0
     ]
@@ -96,13 +99,15 @@ def _spread(arm: str, processor: str, jobs: Sequence[JobOutcome], network: str) 
     )
 
 
-# --- differences of the same job in two arms --------------------------------------------------------------------------
+# --- differences between equal jobs of two arms -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class JobDifferences:
-    """Of an arm beside its baseline, on one kind of processor: how many jobs were in both, and the seconds of wall and
-    of CPU time that they take more: median, and the range that holds the middle half.
+    """The differences between the jobs of an arm and of its baseline on one type of processor.
+
+    ``jobs`` is the number of jobs that succeeded in both arms. The other fields are the median and the interquartile
+    range of their additional wall and CPU times.
     """
 
     arm: str
@@ -116,7 +121,9 @@ class JobDifferences:
 
 
 def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDifferences]:
-    """For each arm whose samples have enough jobs, by the kind of processor on which both of a pair ran."""
+    """Return the differences for each arm with enough jobs, by the type of processor on which both jobs of a pair
+    ran.
+    """
     baselines = {one.name: study.baseline_of(one) for one in study.arms()}
     found = []
     for arm, pairs in pairs_of_jobs(study, samples).items():
@@ -133,8 +140,8 @@ def differences(study: Study, samples: Sequence[StudySample]) -> list[JobDiffere
 
 
 def pairs_of_jobs(study: Study, samples: Sequence[StudySample]) -> dict[str, list[tuple[JobOutcome, JobOutcome]]]:
-    """For each arm with enough jobs: a job that did not fail, and the job with the same files of the same round of the
-    baseline, which did not, either, and ran on the same kind of processor.
+    """Return pairs of jobs for each arm with enough jobs: a job of the arm, and the baseline's job with the same files
+    in the same round. Both jobs succeeded and ran on the same type of processor.
     """
     taken = {one.key: one for one in samples if not one.error}
     found: dict[str, list[tuple[JobOutcome, JobOutcome]]] = {}
@@ -170,11 +177,13 @@ def _signed(seconds: float) -> str:
     return f"{'-' if seconds < 0 else '+'}{duration(abs(seconds))}"
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
+# --- plots ------------------------------------------------------------------------------------------------------------
 
 
-def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
-    """Wall and CPU times of jobs, what was done at each moment of the last round, and differences of the same job."""
+def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[StudyPicture]:
+    """Return plots of the jobs' wall and CPU times, of the throughput over time in the last round, and of the
+    differences from the baseline.
+    """
     by_arm = _by_arm(samples)
     if not by_arm:
         return []
@@ -194,7 +203,7 @@ def job_pictures(study: Study, samples: Sequence[StudySample]) -> list[Picture]:
 def _by_kind(
     every: Mapping[str, Sequence[_T]], seconds: Callable[[_T], float], kind: Callable[[_T], str]
 ) -> dict[str, list[float]]:
-    """The seconds of each arm, parted by the kind of processor where there are several."""
+    """Return the times in seconds for each arm, split by type of processor if there are several types."""
     is_parted = len({kind(one) for own in every.values() for one in own}) > 1
     found: dict[str, list[float]] = {}
     for arm, own in every.items():
@@ -218,16 +227,18 @@ def _cpu_s(job: JobOutcome) -> float:
 def _seconds_more(
     study: Study, samples: Sequence[StudySample], seconds: Callable[[JobOutcome], float]
 ) -> dict[str, list[float]]:
-    """Seconds that jobs take more than in the baseline, by arm; empty where nothing differs."""
+    """Return the additional time of each job compared with the baseline in seconds, by arm; empty if all differences
+    are equal.
+    """
     pairs = pairs_of_jobs(study, samples)
     found = _by_kind(pairs, lambda pair: seconds(pair[0]) - seconds(pair[1]), lambda pair: pair[0].processor)
     every = [one for values in found.values() for one in values]
-    # Where nothing differs there is nothing to draw.
+    # A histogram of equal differences would show nothing.
     return found if every and max(every) > min(every) else {}
 
 
-def _histogram(title: str, values: dict[str, list[float]]) -> Picture:
-    """Jobs in bins of seconds, a line for each arm."""
+def _histogram(title: str, values: dict[str, list[float]]) -> StudyPicture:
+    """Return a histogram of times in seconds, with a line for each arm."""
     every = [one for own in values.values() for one in own]
     low, high = min(every), max(every)
     width = (high - low) / _BINS or 1.0
@@ -240,8 +251,10 @@ def _histogram(title: str, values: dict[str, list[float]]) -> Picture:
     return lines(title, "jobs", _labels(low, width), series, "seconds")
 
 
-def _over_time(by_arm: dict[str, list[StudySample]]) -> Picture:
-    """MB of files, or jobs, a second: each job's work is spread over its time."""
+def _over_time(by_arm: dict[str, list[StudySample]]) -> StudyPicture:
+    """Return the throughput over time, in MB of files or jobs per second. The work of a job is spread evenly over its
+    time.
+    """
     last = {arm: own[-1] for arm, own in by_arm.items()}
     has_bytes = all(job.file_bytes for one in last.values() for job in one.good_jobs)
     longest_s = max(one.wall_s for one in last.values()) or 1.0
@@ -251,7 +264,7 @@ def _over_time(by_arm: dict[str, list[StudySample]]) -> Picture:
         begin_s = min(one.begin_s for one in sample.good_jobs)
         rates = [0.0] * _BINS
         for job in sample.good_jobs:
-            work = (job.file_bytes or 0) / 1e6 if has_bytes else 1.0
+            work = (job.file_bytes or 0) / MB if has_bytes else 1.0
             start, end = job.begin_s - begin_s, job.begin_s - begin_s + max(job.wall_s, 1e-6)
             for index in range(_BINS):
                 shared_s = min(end, (index + 1) * width) - max(start, index * width)

@@ -1,7 +1,7 @@
-"""Watching storages: a small paired study, turn after turn, kept as their history.
+"""Watch storage elements with a small paired study at regular intervals, and store the history of its results.
 
-The reference is a copy of the first storage's files on this machine: the time beside it does not change when the
-machine does.
+The reference is a copy on this machine of the first storage element's files: ratios to it do not change if the machine
+becomes faster or slower.
 """
 
 from __future__ import annotations
@@ -30,9 +30,12 @@ REFERENCE, TURN = "reference", "turn"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch:
-    """What is watched: the same files at each storage of ``where``, read by ``client``. A turn has ``pairs`` pairs, and
-    ends after ``budget_s``; a job, or the copy of a file for the reference, after ``wait_s``.
+class StorageWatch:
+    """The settings for watching storage elements.
+
+    ``where`` are the storage elements, which all have the same files, and ``client`` reads the files. A turn has
+    ``pairs`` pairs and the time limit ``budget_s``. ``wait_s`` is the timeout of a job, and of copying a file to the
+    reference.
     """
 
     where: tuple[str, ...]
@@ -44,16 +47,18 @@ class Watch:
     wait_s: float = 300.0
 
     def check(self) -> None:
-        """Raises OptionError for what cannot be."""
+        """Raise OptionError for invalid settings."""
         if not self.where or len(set(self.where)) < len(self.where):
-            raise OptionError("a schedule needs storages, each once")
+            raise OptionError("a schedule needs one or more distinct storages")
         if REFERENCE in self.where:
             raise OptionError(f"a storage cannot be called {REFERENCE!r}", hint="write ./reference")
         if self.pairs < PAIRS_MIN:
-            raise OptionError(f"{self.pairs} pairs have no interval", hint=f"{PAIRS_MIN} or more have one")
+            raise OptionError(f"{self.pairs} pairs are too few for an interval", hint=f"use {PAIRS_MIN} or more")
 
     def study(self, reference: Path) -> Study:
-        """The study of a turn, with the copy in ``reference`` as its baseline."""
+        """Return the study that measures one turn. Its baseline is the copy of the files in the folder
+        ``reference``.
+        """
         levels = [Level(REFERENCE, {"where": (str(reference),), "files": ("*",)})]
         levels += [Level(one, {"where": (one,), "cold": True}) for one in self.where]
         return Study(
@@ -70,9 +75,11 @@ class Watch:
         )
 
 
-def take_turn(watch: Watch, folder: Path, seed: int, say: Callable[[str], None]) -> list[HistoryPoint]:
-    """Measures all storages once, and adds that to the history. A storage that is not there is in it as such. A turn
-    that was killed is begun again. Raises OptionError when another process takes one.
+def take_turn(watch: StorageWatch, folder: Path, seed: int, say: Callable[[str], None]) -> list[HistoryPoint]:
+    """Measure all storage elements once and add the results to the history.
+
+    An unavailable storage element is recorded as failed. The turn of a killed process is restarted. Raises OptionError
+    if another process is taking a turn.
     """
     watch.check()
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +87,13 @@ def take_turn(watch: Watch, folder: Path, seed: int, say: Callable[[str], None])
         at = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         turn = folder / TURN
         shutil.rmtree(turn, ignore_errors=True)
-        missing = _missing(watch)
+        # Maps each storage element whose files cannot be listed to the error.
+        missing: dict[str, str] = {}
+        for one in watch.where:
+            try:
+                files_of(JobSettings(where=(one,), files=watch.files))
+            except BranchlineError as error:
+                missing[one] = str(error)
         points = [
             HistoryPoint(at, one, error=said, lost=1, host=this_host(), seed=seed) for one, said in missing.items()
         ]
@@ -92,51 +105,35 @@ def take_turn(watch: Watch, folder: Path, seed: int, say: Callable[[str], None])
 
 
 def _measured(
-    watch: Watch, there: tuple[str, ...], folder: Path, seed: int, at: str, say: Callable[[str], None]
+    watch: StorageWatch, there: tuple[str, ...], folder: Path, seed: int, at: str, say: Callable[[str], None]
 ) -> list[HistoryPoint]:
-    reference = _reference(watch, there[0], folder)
-    settings = {**vars(watch), "where": there}
-    run = StudyRun(Watch(**settings).study(reference), folder / TURN, seed, HereAtOnce(folder), say)
-    try:
-        return points_of(run.run(), at, this_host(), there)
-    except FailedStudyError as error:
-        return [HistoryPoint(at, one, error=str(error), lost=1, host=this_host(), seed=seed) for one in there]
-
-
-def _missing(watch: Watch) -> dict[str, str]:
-    """The storages whose files cannot be listed, with what was said."""
-    found = {}
-    for one in watch.where:
-        try:
-            files_of(JobSettings(where=(one,), files=watch.files))
-        except BranchlineError as error:
-            found[one] = str(error)
-    return found
-
-
-def _reference(watch: Watch, storage: str, folder: Path) -> Path:
-    """The folder of the reference; its files are copied once. Raises ClientError."""
     reference = folder / REFERENCE
     if not reference.exists():
-        files = files_of(JobSettings(where=(storage,), files=watch.files)).of_jobs[0]
+        # Copy the files of the reference; later turns reuse the copy.
+        files = files_of(JobSettings(where=(there[0],), files=watch.files)).of_jobs[0]
         partial = folder / f"{REFERENCE}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         for number, one in enumerate(files):
             copied_to(one, partial / f"{number}.root", watch.wait_s)
         partial.rename(reference)
-    return reference
+    settings = {**vars(watch), "where": there}
+    run = StudyRun(StorageWatch(**settings).study(reference), folder / TURN, seed, HereAtOnce(folder), say)
+    try:
+        return points_of(run.run(), at, this_host(), there)
+    except FailedStudyError as error:
+        return [HistoryPoint(at, one, error=str(error), lost=1, host=this_host(), seed=seed) for one in there]
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """While this process takes a turn no other does; the system lets go of the lock when it is killed."""
+    """Lock out other processes that take turns. The system releases the lock if this process is killed."""
     descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise OptionError("another process takes a turn in it", path=str(folder), retry=True) from None
+        raise OptionError("another process is taking a turn in this directory", path=str(folder), retry=True) from None
     try:
         yield
     finally:
@@ -144,5 +141,5 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def wait_for_turn(begun_s: float, every_s: float, now_s: Callable[[], float] = time.monotonic) -> None:
-    """Sleeps until it is time for the next turn; one that took longer is followed at once."""
+    """Sleep until the next turn is due. Return immediately if the previous turn took longer than the interval."""
     time.sleep(max(0.0, begun_s + every_s - now_s()))

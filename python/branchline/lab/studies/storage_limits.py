@@ -1,4 +1,4 @@
-"""Limits of a storage, beside which an arm stands: what it gives when as many jobs take the same bytes, and no more."""
+"""Limits of storage, to which arms are compared: the throughput if the same number of jobs only read the bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from branchline.lab.sampling.traces import counterparts
 from branchline.lab.study import Arm, JobSettings, Value
 from branchline.reading.locations import is_url
 
-#: The kinds of limits, in the order in which they are told, and what they are.
+#: The kinds of limits in display order, and their descriptions.
 LIMIT: Final = "limit"
 CLIENT: Final = "client"
 NETWORK: Final = "network"
@@ -26,22 +26,24 @@ LIMITS = {
     NETWORK: "bare network, as many bytes over a socket",
     BLOCKS: "raw disk, the same ranges one after another",
 }
-#: Of local files, read by the kernel as it does it best; of a server, with Branchline's own client.
+#: Options for local files, which are read sequentially by the kernel. Remote files are read by Branchline's own client.
 _LOCAL: dict[str, Value] = {"size": "1 MiB"}
 _CLIENTS_OF_LIMITS = ("pieces", "bytes")
-#: The bare clients by the scheme of URLs.
+#: The bare client for each URL scheme.
 _BARE = {"root": "xrdcp", "roots": "xrdcp", "http": "curl", "https": "curl", "dav": "curl", "davs": "curl"}
 
 
 def limit_words(kind: str, *, is_staged: bool) -> str:
-    """What a limit is, beside an arm that copies its files first, or does not."""
+    """Return the description of a limit for an arm. With ``is_staged``, the arm copies its files first."""
     return f"copying them first, then {LIMITS[kind]}" if is_staged and kind == BLOCKS else LIMITS[kind]
 
 
 def limit_settings(settings: JobSettings, kind: str = LIMIT) -> JobSettings | None:
-    """What measures a limit of the storage for the jobs of an arm: the same files read whole, at the same time, with
-    nothing decoded; with the bare client; or the bare network. None where it cannot be measured, or where the arm is
-    just that.
+    """Return the settings that measure a limit of the storage for the jobs of an arm. None if the limit cannot be
+    measured or is the arm itself.
+
+    Depending on ``kind``, jobs read the same files completely and concurrently without decoding, copy them with the
+    bare client, or receive bytes over the bare network.
     """
     if settings.client == "command":
         return None
@@ -65,7 +67,9 @@ def limit_settings(settings: JobSettings, kind: str = LIMIT) -> JobSettings | No
 
 
 def limit_name_of(arm: Arm, arms: Sequence[Arm], kind: str = LIMIT) -> str:
-    """The arm under whose name a limit of this arm's storage is kept; empty where it has none."""
+    """Return the name of the arm under which this arm's limit is stored, which may be another arm with the same
+    storage; empty without a limit.
+    """
     if kind == BLOCKS:
         return arm.name
     settings = limit_settings(arm.settings, kind)
@@ -73,7 +77,9 @@ def limit_name_of(arm: Arm, arms: Sequence[Arm], kind: str = LIMIT) -> str:
 
 
 def limits_of(arms: Sequence[Arm], kind: str = LIMIT) -> dict[str, JobSettings]:
-    """What measures each storage's limit, once for all arms that share it, under the name of the first."""
+    """Return the settings that measure each distinct limit once. The keys are names of arms: the first arm that has the
+    limit.
+    """
     limits: dict[str, JobSettings] = {}
     for arm in arms:
         settings = limit_settings(arm.settings, kind)
@@ -83,7 +89,7 @@ def limits_of(arms: Sequence[Arm], kind: str = LIMIT) -> dict[str, JobSettings]:
 
 
 def all_limits(arms: Sequence[Arm], files: Mapping[str, JobFiles]) -> list[tuple[SampleKind, str, JobSettings]]:
-    """The kind, the arm's name and the settings of each limit that does not need a trace."""
+    """Return the kind, the arm's name and the settings of each limit that can be measured without a trace."""
     whole: tuple[SampleKind, ...] = (LIMIT, CLIENT)
     found = [(kind, name, one) for kind in whole for name, one in limits_of(arms, kind).items()]
     for name, one in limits_of(arms, NETWORK).items():
@@ -95,8 +101,9 @@ def all_limits(arms: Sequence[Arm], files: Mapping[str, JobFiles]) -> list[tuple
 
 
 def files_of_blocks(settings: JobSettings, files: JobFiles) -> JobFiles | None:
-    """The local files on which the ranges that an arm's jobs read are repeated: its own, also where jobs copy them
-    first, or those behind a server of ours. None where they are not known for sure, or have other sizes.
+    """Return the local files on which the reads of an arm's jobs are repeated: the arm's own files, also if the jobs
+    stage them, or the files of a local server. None if the files of the server cannot be identified or have other
+    sizes.
     """
     if settings.stage or not files.is_remote:
         return files

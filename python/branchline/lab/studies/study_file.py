@@ -1,4 +1,4 @@
-"""The file of a study: TOML, with ${NAME} for what differs from place to place."""
+"""Parse study files, which are TOML with variables ${NAME} for values that differ between sites."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
+from branchline.base.quantities import size
 from branchline.errors import OptionError
 from branchline.lab.limits import STUDY_ARMS_MAX, STUDY_FILE_MAX_BYTES, STUDY_JOBS_MAX
 from branchline.lab.study import Factor, JobSettings, Level, Study
@@ -27,18 +27,18 @@ _NUMBERS = frozenset({"jobs", "files_per_job"})
 
 
 def load_study(path: Path, variables: Mapping[str, str]) -> Study:
-    """The study of a file, complete and checked. ``variables`` stand for ${NAME} in its texts.
+    """Load and validate a study. ``variables`` has the values that replace ${NAME} in the study's strings.
 
-    Raises OptionError, with the file and the place in it, for what it may not say.
+    Raises OptionError for invalid content, with the path and the key.
     """
     try:
         if path.stat().st_size > STUDY_FILE_MAX_BYTES:
-            raise OptionError(f"it has more than {STUDY_FILE_MAX_BYTES // 1000} kB", path=str(path))
+            raise OptionError(f"the file is larger than {size(STUDY_FILE_MAX_BYTES)}", path=str(path))
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"the study cannot be read: {error.strerror}", path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"this is no TOML: {error}", path=str(path)) from None
+        raise OptionError(f"invalid TOML: {error}", path=str(path)) from None
     try:
         return _Reader(variables).study(content)
     except OptionError as error:
@@ -46,43 +46,44 @@ def load_study(path: Path, variables: Mapping[str, str]) -> Study:
 
 
 def variables_in(path: Path) -> list[str]:
-    """The names of the variables that a file uses, in their order. Raises OSError, UnicodeDecodeError."""
+    """Return the names of the variables in a study file, in order. Raises OSError, UnicodeDecodeError."""
     return list(dict.fromkeys(_VARIABLE.findall(path.read_text(encoding="utf-8"))))
 
 
 def seconds_of(text: str) -> float:
-    """Seconds of a text like "90 s", "20 min" or "1.5 h". Raises OptionError."""
+    """Parse a duration such as "90 s", "20 min" or "1.5 h". Raises OptionError."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise OptionError(f"{text!r:.40} is no time", hint='write it like "20 min"; there are s, min, h and d')
+        raise OptionError(f"invalid time {text!r:.40}", hint='write it like "20 min"; the units are s, min, h and d')
     return float(found.group(1)) * _SECONDS[found.group(2)]
 
 
 def part_of(value: object) -> float:
-    """A part, written as "2%" or 0.02. Raises OptionError."""
+    """Parse a fraction, written as "2%" or 0.02. Raises OptionError."""
     try:
         if isinstance(value, str):
             return float(value.removesuffix("%")) / 100
-        return float(value)  # type: ignore[arg-type]  # TypeError says so
+        return float(value)  # type: ignore[arg-type]  # the error is handled below
     except (TypeError, ValueError):
-        raise OptionError(f"{value!r:.40} is no precision", hint="write it like 2%") from None
+        raise OptionError(f"invalid precision {value!r:.40}", hint="write it like 2%") from None
 
 
 @dataclasses.dataclass(frozen=True)
 class _Reader:
-    """Reads what TOML gave, and says where it is wrong."""
+    """Converts the content of a TOML file to a study. Errors contain the key of the invalid value."""
 
     variables: Mapping[str, str]
 
     def study(self, written: Mapping[str, object]) -> Study:
-        content: Mapping[str, object] = self._filled(written, "")
+        content = {name: self._filled(value, name) for name, value in written.items()}
         self._check_names(content, (*_FIELDS, *_TABLES), "the study")
         question = content.get("question")
         if not isinstance(question, str) or not question.strip():
-            raise self._wrong("it has no question", 'begin with question = "..."')
+            raise self._wrong("the study has no question", 'begin with question = "..."')
         skipped = content.get("skip", [])
         if not isinstance(skipped, list):
-            raise self._wrong("skip is a list of tables", 'write it like skip = [{ client = "copy", jobs = "16" }]')
+            hint = 'write it like skip = [{ client = "copy", jobs = "16" }]'
+            raise self._wrong("skip must be a list of tables", hint)
         factors = self._table(content, "factors")
         study = Study(
             question=question.strip(),
@@ -102,16 +103,16 @@ class _Reader:
         for factor in study.factors:
             arms_count *= len(factor.levels)
         if arms_count > STUDY_ARMS_MAX:
-            raise self._wrong(f"it has {arms_count} arms", f"up to {STUDY_ARMS_MAX} are measured in one study")
+            raise self._wrong(f"the study has {arms_count} arms", f"a study may have up to {STUDY_ARMS_MAX}")
         study.check()
         return study
 
-    def _filled(self, value: Any, place: str) -> Any:
-        """With variables replaced, in texts at any depth; names of levels are left as they are."""
+    def _filled(self, value: object, place: str) -> object:
+        """Replace variables in strings at any depth, but not in the names of levels."""
         if isinstance(value, str):
             return _VARIABLE.sub(lambda found: self._variable(found.group(1), place), value)
         if isinstance(value, dict):
-            return {key: self._filled(one, f"{place}.{key}".lstrip(".")) for key, one in value.items()}
+            return {key: self._filled(one, f"{place}.{key}") for key, one in value.items()}
         if isinstance(value, list):
             return [self._filled(one, place) for one in value]
         return value
@@ -125,25 +126,24 @@ class _Reader:
         if isinstance(given, list) and given:
             if name not in _job_fields():
                 hint = f"write its levels as a table; a list can vary {', '.join(sorted(_job_fields()))}"
-                raise self._wrong(f"factor {name!r} is nothing that a list can vary", hint)
+                raise self._wrong(f"factor {name!r} cannot be varied by a list", hint)
             levels = [Level(_shown(one), self._changes({name: one}, f"factors.{name}")) for one in given]
         elif isinstance(given, dict) and given:
-            levels = [self._level(name, level, one) for level, one in given.items()]
+            levels = []
+            for level, one in given.items():
+                place = f"factors.{name}.{level}"
+                if not isinstance(one, dict):
+                    raise self._wrong(f"{place} must be a table", 'write it like { client = "root" }')
+                levels.append(Level(level, self._changes(one, place)))
         else:
             raise self._wrong(f"factor {name!r} has no levels", "write them like jobs = [1, 2, 4]")
         names = [one.name for one in levels]
         if len(set(names)) < len(names):
-            raise self._wrong(f"factor {name!r} has a level twice")
+            raise self._wrong(f"factor {name!r} has a duplicate level")
         return Factor(name, tuple(levels))
 
-    def _level(self, factor: str, name: str, given: object) -> Level:
-        place = f"factors.{factor}.{name}"
-        if not isinstance(given, dict):
-            raise self._wrong(f"{place} is no table", 'write it like { client = "root" }')
-        return Level(name, self._changes(given, place))
-
     def _changes(self, given: Mapping[str, object], place: str) -> dict[str, object]:
-        """Fields of jobs with values of their types."""
+        """Return job settings, with values converted to the types of the settings."""
         self._check_names(given, tuple(_job_fields()), place)
         return {name: self._value(name, value, f"{place}.{name}") for name, value in given.items()}
 
@@ -159,39 +159,40 @@ class _Reader:
         if name in _NUMBERS:
             number = self._count(value, place, least=0 if name == "files_per_job" else 1)
             if name == "jobs" and number > STUDY_JOBS_MAX:
-                raise self._wrong(f"{place} is {number}", f"up to {STUDY_JOBS_MAX} run at once")
+                raise self._wrong(f"{place} is {number}", f"up to {STUDY_JOBS_MAX} can run concurrently")
             return number
         if name == "cold":
             return self._switch(value, place)
-        kind = "a table" if name in _MAPPINGS else "a text or a list of texts" if name in _LISTS else "a text"
-        raise self._wrong(f"{place} is {kind}")
+        kind = "a table" if name in _MAPPINGS else "a string or a list of strings" if name in _LISTS else "a string"
+        raise self._wrong(f"{place} must be {kind}")
 
     def _levels(self, given: object, place: str) -> dict[str, str]:
         if not isinstance(given, dict):
-            raise self._wrong(f"{place} names levels of factors", 'write it like { jobs = 1, client = "root" }')
+            hint = 'write it like { jobs = 1, client = "root" }'
+            raise self._wrong(f"{place} must be a table of factors and levels", hint)
         return {name: _shown(one) for name, one in given.items()}
 
     def _table(self, content: Mapping[str, object], name: str) -> Mapping[str, object]:
         value = content.get(name, {})
         if not isinstance(value, dict):
-            raise self._wrong(f"{name} is a table", f"write [{name}]")
+            raise self._wrong(f"{name} must be a table", f"write [{name}]")
         return value
 
     def _count(self, value: object, place: str, least: int = 1) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
-        raise self._wrong(f"{place} is a number, {least} or more")
+        raise self._wrong(f"{place} must be an integer of at least {least}")
 
     def _switch(self, value: object, place: str) -> bool:
         if isinstance(value, bool):
             return value
-        raise self._wrong(f"{place} is true or false")
+        raise self._wrong(f"{place} must be true or false")
 
     def _check_names(self, given: Mapping[str, object], known: tuple[str, ...], place: str) -> None:
         for name in given:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
+                hint = f"did you mean {near[0]!r}?" if near else f"known names: {', '.join(known)}"
                 raise self._wrong(f"{place} has no {name!r:.60}", hint)
 
     def _wrong(self, what: str, hint: str | None = None) -> OptionError:
@@ -203,7 +204,7 @@ def _job_fields() -> list[str]:
 
 
 def _shown(value: object) -> str:
-    """A level's value as its name."""
+    """Return the name of the level that has this value."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)

@@ -1,16 +1,20 @@
-"""study.html: the report of a study, one file without network; and its samples as Parquet, a row for each job."""
+"""Write the report of a study, the self-contained study.html, and the table of its samples as Parquet, with one row per
+job.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
 
-from branchline.base.quantities import duration, percent, significant
+from branchline.base import palette
+from branchline.base.palette import COLOURS
+from branchline.base.quantities import MB, duration, percent, significant
 from branchline.base.texts import printable
 from branchline.base.whole_files import whole_file, write_whole
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample, load_kept
@@ -18,10 +22,9 @@ from branchline.lab.statistics import Ratio
 from branchline.lab.studies.job_comparison import differences, job_pictures, spreads
 from branchline.lab.studies.storage_limits import limit_words
 from branchline.lab.studies.study_pictures import (
-    COLOURS,
     IntervalRow,
-    Picture,
     Series,
+    StudyPicture,
     intervals,
     is_number,
     lines,
@@ -32,14 +35,17 @@ from branchline.lab.studies.study_result import ArmResult, StudyResult, answer, 
 from branchline.lab.study import Study
 from branchline.records.result_files.job_files import table_of
 
+if TYPE_CHECKING:
+    import pyarrow
+
 PAGE, TABLE = "study.html", "samples.parquet"
-#: Fewest levels that are numbers, or fewest levels of any kind, for a picture against a factor: with fewer it says no
-#: more than the table.
+#: Minimum number of levels of a factor for a plot against the factor: levels that are numbers, or levels of any kind.
+#: With fewer levels, the table is sufficient.
 _LEVELS_MIN, _NAMES_MIN = 2, 3
 
 
 def write_report(folder: Path) -> Path:
-    """Writes the report and the table of samples into a study's directory. Raises OptionError, StorageError."""
+    """Write the report and the table of samples to a study's directory. Raises OptionError, StorageError."""
     kept = load_kept(folder)
     samples = SampleFile(folder / SAMPLES).read()
     found = result_of(kept.study, kept.seed, samples)
@@ -54,7 +60,7 @@ def write_report(folder: Path) -> Path:
         remarks=[one for one in sentences(found) if one != answer(found) and not one.startswith("control:")],
         controls=[(one.name, _ratio(one.time), one.time is not None and one.time.differs) for one in found.controls],
         rows=rows,
-        # A column that is empty in all rows says nothing.
+        # Columns that are empty in all rows are hidden.
         columns={name for one in rows for name, value in one.items() if value},
         has_phases=any(one.phases for one in found.arms),
         limits=_limits(kept.study, found),
@@ -79,13 +85,13 @@ def write_report(folder: Path) -> Path:
 
 
 def kept_result(folder: Path) -> StudyResult:
-    """What the samples in a study's directory say. Raises OptionError."""
+    """Compute the result from the samples in a study's directory. Raises OptionError."""
     kept = load_kept(folder)
     return result_of(kept.study, kept.seed, SampleFile(folder / SAMPLES).read())
 
 
 def _arm_row(one: ArmResult) -> dict[str, object]:
-    """An arm as texts of a table."""
+    """Return the cells of an arm's row in the table of arms."""
     return {
         "name": one.name,
         "levels": list(one.levels.values()),
@@ -94,12 +100,12 @@ def _arm_row(one: ArmResult) -> dict[str, object]:
         "lost": one.lost,
         "wall": "" if one.wall_s is None else duration(one.wall_s),
         "events": "" if one.events_per_s is None else significant(one.events_per_s),
-        "megabytes": "" if one.bytes_per_s is None else significant(one.bytes_per_s / 1e6),
+        "megabytes": "" if one.bytes_per_s is None else significant(one.bytes_per_s / MB),
         "efficiency": "" if one.efficiency is None else percent(one.efficiency, 1.0),
         "time": "baseline" if one.is_baseline else _ratio(one.time),
         "differs": one.time is not None and one.time.differs,
         "cpu": _ratio(one.cpu),
-        "limit": "" if one.limit_bytes_per_s is None else significant(one.limit_bytes_per_s / 1e6),
+        "limit": "" if one.limit_bytes_per_s is None else significant(one.limit_bytes_per_s / MB),
         "limit_share": "" if one.limit_share is None else percent(one.limit_share, 1.0),
         "read": "" if one.read_share is None else significant(one.read_share),
         "network": "" if one.network_share is None else significant(one.network_share),
@@ -110,7 +116,9 @@ def _arm_row(one: ArmResult) -> dict[str, object]:
 
 
 def _limits(study: Study, found: StudyResult) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """For each arm the kinds of its limits, their MB/s, and what the arm reads as a share of that."""
+    """Return, for each arm, the descriptions of its limits, their rates in MB/s, and the arm's read rate as a share of
+    each limit.
+    """
     staged = {one.name for one in study.arms() if one.settings.stage}
     return [
         (
@@ -118,8 +126,8 @@ def _limits(study: Study, found: StudyResult) -> list[tuple[str, list[tuple[str,
             [
                 (
                     limit_words(one.kind, is_staged=arm.name in staged),
-                    significant(one.bytes_per_s / 1e6),
-                    _share(one.share),
+                    significant(one.bytes_per_s / MB),
+                    "" if one.share is None else percent(one.share, 1.0),
                 )
                 for one in arm.limits
             ],
@@ -127,10 +135,6 @@ def _limits(study: Study, found: StudyResult) -> list[tuple[str, list[tuple[str,
         for arm in found.arms
         if arm.limits
     ]
-
-
-def _share(one: float | None) -> str:
-    return "" if one is None else percent(one, 1.0)
 
 
 def _ratio(one: Ratio | None) -> str:
@@ -141,8 +145,10 @@ def _ratio(one: Ratio | None) -> str:
     return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
 
 
-def _pictures(study: Study, found: StudyResult) -> list[Picture]:
-    """What people know from papers: rates, efficiency and bytes against each ordered factor, and all ratios."""
+def _pictures(study: Study, found: StudyResult) -> list[StudyPicture]:
+    """Return the plots that papers usually show: rates, efficiency and bytes against each factor, and the ratios of all
+    arms.
+    """
     made = []
     for factor in study.factors:
         levels = [one.name for one in factor.levels]
@@ -157,12 +163,12 @@ def _pictures(study: Study, found: StudyResult) -> list[Picture]:
     return made
 
 
-def _against(found: StudyResult, factor: str, levels: Sequence[str]) -> list[Picture]:
+def _against(found: StudyResult, factor: str, levels: Sequence[str]) -> list[StudyPicture]:
     def megabytes(one: ArmResult) -> float | None:
-        return None if one.bytes_per_s is None else one.bytes_per_s / 1e6
+        return None if one.bytes_per_s is None else one.bytes_per_s / MB
 
     def limit(one: ArmResult) -> float | None:
-        return None if one.limit_bytes_per_s is None else one.limit_bytes_per_s / 1e6
+        return None if one.limit_bytes_per_s is None else one.limit_bytes_per_s / MB
 
     def part(value: float | None) -> float | None:
         return None if value is None else 100 * value
@@ -190,7 +196,7 @@ def _series(
     value: Callable[[ArmResult], float | None],
     bound: Callable[[ArmResult], float | None] | None,
 ) -> list[Series]:
-    """A line for each combination of the other factors' levels, and one for each limit that differs."""
+    """Return a line for each combination of levels of the other factors, and a line for each distinct limit."""
     rows: dict[str, dict[str, ArmResult]] = {}
     for one in found.arms:
         others = ", ".join(f"{level}" for name, level in one.levels.items() if name != factor)
@@ -212,7 +218,7 @@ def _environment() -> jinja2.Environment:
     loader = jinja2.ChoiceLoader(
         [jinja2.PackageLoader("branchline.lab.studies"), jinja2.PackageLoader("branchline.records.report")]
     )
-    return jinja2.Environment(
+    found = jinja2.Environment(
         loader=loader,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -220,10 +226,12 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals["palette"] = palette
+    return found
 
 
 def _clean(value: object) -> object:
-    """Names and errors come from outside: no control characters, not without end."""
+    """Sanitize and truncate untrusted names and errors."""
     return value if not isinstance(value, str) or isinstance(value, Markup) else printable(value[:4000])
 
 
@@ -231,7 +239,7 @@ def _clean(value: object) -> object:
 
 
 def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
-    """Writes the table. Raises StorageError."""
+    """Write the table of samples. Raises StorageError."""
     import pyarrow.parquet
 
     schema = _sample_schema()
@@ -241,7 +249,7 @@ def write_samples(path: Path, samples: Sequence[StudySample]) -> None:
         pyarrow.parquet.write_table(table_of(columns, schema), temporary, compression="zstd")
 
 
-def _sample_schema() -> Any:
+def _sample_schema() -> pyarrow.Schema:
     import pyarrow
 
     text, number, whole = pyarrow.string(), pyarrow.float64(), pyarrow.int64()

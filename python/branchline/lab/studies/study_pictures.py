@@ -1,6 +1,6 @@
-"""Pictures of a study as SVG: lines against the levels of a factor, intervals of ratios, and offset against time.
+"""Plots of a study as SVG: lines against the levels of a factor, intervals of ratios, and offsets against time.
 
-Lines and intervals are drawn from numbers, offsets from the reads in the trace of the first job of an arm.
+Lines and intervals are drawn from numbers, offsets from the trace of the first job of an arm.
 """
 
 from __future__ import annotations
@@ -12,32 +12,31 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from branchline.base.quantities import counted
+from branchline.base.quantities import MB, counted
 from branchline.errors import BranchlineError
-from branchline.lab.sampling.traces import TRACED_CLIENTS, Reads, reads_of, trace_path
+from branchline.lab.sampling.traces import TRACED_CLIENTS, TimedReads, reads_of, trace_path
 from branchline.lab.study import Study
 from branchline.records.report.charts import nice_ticks, tick_text
 
-COLOURS = ("#3f90da", "#bd1f01", "#ffa90e", "#832db6", "#94a4a2", "#a96b59", "#e76300", "#92dadd", "#717581")
-#: Size of a picture, and its margins.
+#: Width and height of a plot, and its margins.
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 300, 64, 16, 14, 44
-#: Height of a row of intervals.
+#: Height of a row in a plot of intervals.
 _ROW = 26
-#: Half the length of the line of a limit that stands alone.
+#: Half the length of the line that shows a limit at a single level.
 _LONE = 24
-#: Least distance of the texts of ratios, which would touch otherwise.
+#: Minimum distance between the labels of ratios, so that labels do not overlap.
 _TICKS_APART = 32
-#: Lines in one picture: more cannot be told apart.
+#: Maximum number of lines in a plot. More lines could not be distinguished.
 SERIES_MAX = 9
-#: Pictures of offsets: more would make the page longer than people look.
+#: Maximum number of plots of offsets, which limits the length of the page.
 ARMS_MAX = 8
-#: Reads in a picture of offsets: more lie on each other.
+#: Maximum number of reads in a plot of offsets. More reads would overlap.
 READS_MAX = 3000
 
 
 @dataclass(frozen=True)
 class Series:
-    """A line: its values at the places of the horizontal axis; None leaves a gap. A limit is dashed."""
+    """A line: its values at the positions on the horizontal axis; None leaves a gap. The line of a limit is dashed."""
 
     name: str
     values: list[float | None]
@@ -47,7 +46,7 @@ class Series:
 
 @dataclass(frozen=True)
 class IntervalRow:
-    """A ratio with its interval, for a row of a picture."""
+    """A ratio with its interval, for one row of a plot."""
 
     name: str
     value: float
@@ -57,7 +56,7 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class Span:
-    """What begins and ends at a time."""
+    """A vertical line at the time ``at``, from ``begin`` to ``end``."""
 
     at: float
     begin: float
@@ -65,8 +64,8 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A picture with its title and its keys."""
+class StudyPicture:
+    """A plot with its title and legend."""
 
     title: str
     unit: str
@@ -74,10 +73,11 @@ class Picture:
     keys: list[tuple[str, str, bool]]
 
 
-def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series], axis: str) -> Picture:
-    """Lines against the levels of a factor, which stand at equal distances. Only numbers, and places between them that
-    have no name, are joined: others have no order that a line could show. Of many lines the first are drawn, which the
-    unit says.
+def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series], axis: str) -> StudyPicture:
+    """Draw lines against the levels of a factor, which have equal distances.
+
+    Points are joined only at levels that are numbers or have no label, since other levels have no order. If there are
+    too many lines, only the first ones are drawn, and the unit has a remark.
     """
     if len(series) > SERIES_MAX:
         unit = "; ".join(filter(None, [unit, f"{SERIES_MAX} of {len(series)} lines are drawn"]))
@@ -103,16 +103,20 @@ def lines(title: str, unit: str, places: Sequence[str], series: Sequence[Series]
             one,
             [not name or is_number(name) for name in places],
         )
-    return Picture(title, unit, _svg(_HEIGHT, title, parts), [(one.name, one.colour, one.is_limit) for one in series])
+    return StudyPicture(
+        title, unit, _svg(_HEIGHT, title, parts), [(one.name, one.colour, one.is_limit) for one in series]
+    )
 
 
 def is_number(level: str) -> bool:
-    """Whether a level has a place on a line, as 16, 1.5 or "4 MiB"."""
+    """Return whether the name of a level is a number, with or without a unit, such as 16, 1.5 or "4 MiB"."""
     return level.removeprefix("-")[:1].isdigit()
 
 
 def _curve(points: Sequence[tuple[float, float] | None], one: Series, joined: Sequence[bool]) -> list[Markup]:
-    """A line through the points of numbers; a limit at another level is a short line of its own."""
+    """Draw a line through the points at levels that are numbers. At other levels, a limit is drawn as a short separate
+    line.
+    """
     path, is_begun = "", False
     for point, is_joined in zip(points, joined, strict=True):
         if point is None or not is_joined:
@@ -131,8 +135,8 @@ def _curve(points: Sequence[tuple[float, float] | None], one: Series, joined: Se
     return drawn
 
 
-def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> Picture:
-    """Ratios with their intervals, a row each, on a logarithmic axis with a line where nothing differs."""
+def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> StudyPicture:
+    """Draw ratios with their intervals, one per row, on a logarithmic axis with a line at 1."""
     ends = [one for row in rows for one in (row.value, row.low or row.value, row.high or row.value)]
     low, high = min([*ends, 0.95]) / 1.03, max([*ends, 1.05]) * 1.03
     left, height = 300, _ROW * len(rows) + _BOTTOM
@@ -140,22 +144,27 @@ def intervals(title: str, unit: str, rows: Sequence[IntervalRow]) -> Picture:
     def x(value: float) -> float:
         return left + (_WIDTH - _RIGHT - left) * math.log(value / low) / math.log(high / low)
 
+    wanted = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 20, 50, 100)
+    ticks = [float(one) for one in wanted if low <= one <= high]
+    if high / low > 4:
+        ticks = [one for one in ticks if one in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)]
     parts = []
-    for one in _apart(_ratio_ticks(low, high), x):
+    for one in _apart(ticks, x):
         parts.append(_line(x(one), 4, x(one), height - _BOTTOM + 6, "zero" if one == 1.0 else "grid"))
         parts.append(_text(x(one), height - _BOTTOM + 22, f"{one:g}", "middle"))
     parts.append(_text((left + _WIDTH - _RIGHT) / 2, height - 4, unit, "middle", "axis"))
     for number, row in enumerate(rows):
         middle = _ROW * (number + 0.5) + 4
-        parts.append(_text(left - 12, middle + 4, _short(row.name), "end"))
+        name = row.name if len(row.name) <= 44 else f"{row.name[:41]}..."
+        parts.append(_text(left - 12, middle + 4, name, "end"))
         if row.low is not None and row.high is not None:
             parts.append(_line(x(row.low), middle, x(row.high), middle, "span"))
         parts.append(Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4" class="dot"/>').format(x(row.value), middle))
-    return Picture(title, "", _svg(height, title, parts), [])
+    return StudyPicture(title, "", _svg(height, title, parts), [])
 
 
 def _apart(ticks: Sequence[float], x: Callable[[float], float]) -> list[float]:
-    """Those whose texts do not touch, the ones near 1 first."""
+    """Return ticks whose labels do not overlap. Ticks close to 1 are preferred."""
     kept: list[float] = []
     for one in sorted(ticks, key=lambda tick: abs(math.log(tick))):
         if all(abs(x(one) - x(other)) >= _TICKS_APART for other in kept):
@@ -163,20 +172,8 @@ def _apart(ticks: Sequence[float], x: Callable[[float], float]) -> list[float]:
     return kept
 
 
-def _ratio_ticks(low: float, high: float) -> list[float]:
-    wanted = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2, 5, 10, 20, 50, 100)
-    inside = [float(one) for one in wanted if low <= one <= high]
-    if high / low > 4:
-        inside = [one for one in inside if one in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)]
-    return inside
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 44 else f"{name[:41]}..."
-
-
-def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> Picture:
-    """Upright lines at their times, with horizontal lines at ``borders``."""
+def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float], axis: str) -> StudyPicture:
+    """Draw a vertical line for each span at its time, and horizontal lines at ``borders``."""
     right = max((one.at for one in rows), default=0.0) or 1.0
     top = max([one.end for one in rows] + list(borders), default=0.0) or 1.0
 
@@ -193,40 +190,40 @@ def spans(title: str, unit: str, rows: Sequence[Span], borders: Sequence[float],
     ]
     parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, axis, "middle", "axis"))
     parts += [_line(x(one.at), y(one.begin), x(one.at), y(one.end), "read") for one in rows]
-    return Picture(title, unit, _svg(_HEIGHT, title, parts), [])
+    return StudyPicture(title, unit, _svg(_HEIGHT, title, parts), [])
 
 
-def offset_pictures(study: Study, folder: Path) -> list[Picture]:
-    """A picture for each of the first arms that have a trace."""
-    made: list[Picture] = []
+def offset_pictures(study: Study, folder: Path) -> list[StudyPicture]:
+    """Return a plot of offsets for each of the first arms that have a trace."""
+    made: list[StudyPicture] = []
     for arm in study.arms():
         path = trace_path(folder, arm.name, 0)
         try:
             reads = reads_of(path) if path.exists() else []
         except BranchlineError:
-            continue  # It is left of a killed job.
+            continue  # The trace of a killed job may be incomplete.
         if reads and len(made) < ARMS_MAX:
             made.append(_offset_picture(arm.name, reads))
     return made
 
 
 def offset_remark(study: Study, folder: Path) -> str:
-    """How many of the arms that could have a picture have one, if not all."""
+    """Return a remark if some arms that could have a plot of offsets have none."""
     arms = [one.name for one in study.arms() if one.settings.client in TRACED_CLIENTS]
     shown = min(ARMS_MAX, sum(trace_path(folder, one, 0).exists() for one in arms))
     if shown == len(arms):
         return ""
-    return f"{shown} of {counted(len(arms), 'arm')} are shown: those that there was time to record, up to {ARMS_MAX}."
+    return f"{shown} of {counted(len(arms), 'arm')} are shown, as time permitted recording them, up to {ARMS_MAX}."
 
 
-def _offset_picture(arm: str, reads: Sequence[Reads]) -> Picture:
-    """Files stand above each other, in the order in which they were first read."""
+def _offset_picture(arm: str, reads: Sequence[TimedReads]) -> StudyPicture:
+    """Draw the reads of an arm. Files are stacked in the order of their first read."""
     found, borders, begin = [], [], 0
     for one in reads:
         for second, offset, size in zip(one.seconds.tolist(), one.offsets.tolist(), one.sizes.tolist(), strict=True):
-            found.append(Span(second, (begin + offset) / 1e6, (begin + offset + size) / 1e6))
+            found.append(Span(second, (begin + offset) / MB, (begin + offset + size) / MB))
         begin += int((one.offsets + one.sizes).max())
-        borders.append(begin / 1e6)
+        borders.append(begin / MB)
     step = -(-len(found) // READS_MAX)
     some = f", of {step} one is drawn" if step > 1 else ""
     unit = f"MB; {counted(len(found), 'read')}{some}; lines part {counted(len(reads), 'file')}"

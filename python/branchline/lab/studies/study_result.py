@@ -1,7 +1,7 @@
 """The results of a study, computed from its samples: rates, ratios to the baseline with intervals, and shares of the
-limit.
+limits.
 
-`sentences` says them in words: the control first, then the answer, then what disturbs it.
+`sentences` describes the results in words: first the control, then the answer, then disturbances.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from branchline.base.quantities import count, counted, percent, rate, significant
 from branchline.lab.comparison.compare import shown_ratio
-from branchline.lab.sampling.job import JobOutcome
 from branchline.lab.sampling.samples import StudySample
 from branchline.lab.statistics import LEVEL, PAIRS_MIN, Ratio, paired_ratio
 from branchline.lab.studies.storage_limits import LIMITS, limit_name_of
@@ -22,15 +21,13 @@ from branchline.lab.study import Arm, Study
 from branchline.reading.locations import is_url
 
 RESULT_VERSION = 1
-#: Less CPU time cannot be compared: the kernel counts it in ticks.
+#: Minimum CPU time of a sample for CPU times to be compared, since the kernel counts CPU time in ticks.
 _CPU_TELLING_S = 0.1
 
 
 @dataclass(frozen=True)
 class LimitResult:
-    """A limit beside an arm, of one of the kinds of `LIMITS`: bytes per second, and those that the arm reads per second
-    as a ``share`` of it.
-    """
+    """A measured limit. ``kind`` is a key of `LIMITS`. ``share`` is the ratio of the arm's read rate to the limit."""
 
     kind: str
     bytes_per_s: float
@@ -39,11 +36,17 @@ class LimitResult:
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What was found of an arm. Rates are medians over its samples, of all jobs together: events and bytes of the files
-    per second. ``time`` says how many times the baseline's time it takes for the same work, ``cpu`` the same of CPU
-    time; None for a baseline, and where no pair is whole. ``efficiency`` is CPU time as a part of the jobs' wall time.
-    ``limit_share`` is its rate of bytes as a part of what the storage gives when its files are only read.
-    Bytes over the network and from disks are for each byte of the files. ``failed_jobs`` are those on a farm.
+    """The result of an arm.
+
+    - ``samples`` and ``lost`` are the numbers of successful and of failed samples.
+    - Rates are medians over the samples, for all jobs together: events per second, and bytes of the files per second.
+    - ``efficiency`` is the ratio of CPU time to the jobs' wall time.
+    - ``time`` is the ratio to the baseline's time for the same work, ``cpu`` the ratio of CPU times. They are None for
+      a baseline, and without complete pairs.
+    - ``limit_bytes_per_s`` is the rate at which the storage delivers the files without decoding, ``limit_share`` is the
+      arm's byte rate as a fraction of it.
+    - ``network_share`` and ``read_share`` are the numbers of received and of read bytes per byte of the files.
+    - ``failed_jobs`` is the number of failed jobs in successful samples on a farm.
     """
 
     name: str
@@ -76,7 +79,7 @@ class ArmResult:
 
 @dataclass(frozen=True)
 class ControlResult:
-    """A baseline beside itself: its second sample of each round."""
+    """A baseline compared with itself: each round takes a second sample of the baseline."""
 
     name: str
     time: Ratio | None
@@ -88,7 +91,7 @@ class ControlResult:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """The answer of a study. ``per`` is what its ratios count."""
+    """The results of a study. ``per`` is the unit of work for which times are compared."""
 
     question: str
     seed: int
@@ -104,7 +107,7 @@ class StudyResult:
 
     @property
     def progress(self) -> str:
-        """How it stands, for who waits."""
+        """The progress of the study as text, for display while the study runs."""
         widths = [one.time.half_width for one in self.arms if one.time is not None]
         if not widths:
             return "nothing to compare yet"
@@ -116,7 +119,7 @@ class StudyResult:
 
 
 def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyResult:
-    """What the samples say so far."""
+    """Compute the results from the samples taken until now."""
     arms = study.arms()
     per = study.per or _common_unit(samples)
     by_arm: dict[tuple[str, str], dict[int, StudySample]] = {}
@@ -125,6 +128,8 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
     found = [_arm_result(study, arm, arms, by_arm, per) for arm in arms]
     controls = [_control_result(one.name, by_arm, per) for one in found if one.is_baseline]
     ratios = [one.time for one in found if not one.is_baseline] or [one.time for one in controls]
+    half_widths = [None if one is None else one.half_width for one in ratios]
+    is_precise = bool(ratios) and all(one is not None and one <= study.precision for one in half_widths)
     return StudyResult(
         study.question,
         seed,
@@ -135,16 +140,12 @@ def result_of(study: Study, seed: int, samples: Sequence[StudySample]) -> StudyR
         samples[-1].spent_s if samples else 0.0,
         found,
         controls,
-        bool(ratios) and all(_is_narrow(one, study.precision) for one in ratios),
+        is_precise,
     )
 
 
-def _is_narrow(ratio: Ratio | None, precision: float) -> bool:
-    return ratio is not None and ratio.half_width is not None and ratio.half_width <= precision
-
-
 def _common_unit(samples: Sequence[StudySample]) -> str:
-    """What all arms count: events if they do, else bytes of the files, else jobs."""
+    """Return the unit of work that all arms count: events if possible, or else bytes of the files, or else jobs."""
     good = [one for one in samples if not one.error and one.kind == "arm"]
     for per in ("event", "byte"):
         if good and all(one.units(per) for one in good):
@@ -165,6 +166,13 @@ def _arm_result(
     limit = [one for one in by_arm.get(("limit", limit_name_of(arm, arms)), {}).values() if not one.error]
     bytes_per_s, limit_per_s = _median(one.rate("byte") for one in good), _median(one.rate("byte") for one in limit)
     is_compared = name != baseline
+    network_part = _median(_part(one.surroundings.network_bytes + one.surroundings.loopback_bytes, one) for one in good)
+    phases = dict.fromkeys(phase for one in good for job in one.good_jobs for phase in job.phases)
+    # Median over the samples of the time in seconds that all jobs of a sample spent in each phase.
+    phases_s = {
+        phase: statistics.median(sum(job.phases.get(phase, 0.0) for job in one.good_jobs) for one in good)
+        for phase in phases
+    }
     return ArmResult(
         name,
         arm.levels,
@@ -179,10 +187,10 @@ def _arm_result(
         _ratio(reference, own, per, is_cpu=True) if is_compared else None,
         limit_per_s,
         bytes_per_s / limit_per_s if bytes_per_s and limit_per_s else None,
-        _median(_network_part(one) for one in good) if _is_remote(arm) else None,
+        network_part if any(is_url(one) for one in arm.settings.where) else None,
         _median(_part(_sum(job.bytes_read for job in one.good_jobs), one) for one in good),
         _median(_sum(job.read_calls for job in one.good_jobs) for one in good),
-        _phases(good),
+        phases_s,
         next((one.cold_remark for one in good if one.cold_remark), ""),
         _notes(own.values()),
         _errors(own.values()),
@@ -197,7 +205,7 @@ def _limits(
     by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]],
     good: Sequence[StudySample],
 ) -> list[LimitResult]:
-    """Each limit that was measured beside an arm."""
+    """Return the limits that were measured for an arm."""
     read = _median(_moved_per_s(one) for one in good)
     found = []
     for kind in LIMITS:
@@ -209,7 +217,9 @@ def _limits(
 
 
 def _moved_per_s(sample: StudySample) -> float | None:
-    """Bytes that the jobs read in a second; those of their files where a client does not count them."""
+    """Return the number of bytes per second that the jobs read, or the size of their files per second if the client
+    does not count bytes.
+    """
     read = _sum(job.bytes_read for job in sample.good_jobs)
     moved = sample.file_bytes if read is None else read
     return moved / sample.wall_s if moved and sample.wall_s > 0 else None
@@ -218,41 +228,36 @@ def _moved_per_s(sample: StudySample) -> float | None:
 def _ratio(
     first: Mapping[int, StudySample], second: Mapping[int, StudySample], per: str, *, is_cpu: bool = False
 ) -> Ratio | None:
-    """The time for a unit of work, beside that of the same round; None where no pair is whole."""
-    pairs = [
-        (one, other)
-        for number in sorted(first.keys() & second.keys())
-        for numbers in [_jobs_of_both(first[number], second[number])]
-        if (one := _unit_s(first[number], per, is_cpu, numbers))
-        and (other := _unit_s(second[number], per, is_cpu, numbers))
-    ]
+    """Return the ratio of the second to the first times per unit of work, paired by round; None without complete
+    pairs.
+    """
+    pairs = []
+    for number in sorted(first.keys() & second.keys()):
+        one, other = first[number], second[number]
+        # Compare only jobs that succeeded in both samples.
+        numbers = frozenset(job.number for job in one.good_jobs) & frozenset(job.number for job in other.good_jobs)
+        one_s, other_s = _unit_s(one, per, is_cpu, numbers), _unit_s(other, per, is_cpu, numbers)
+        if one_s and other_s:
+            pairs.append((one_s, other_s))
     return paired_ratio([one for one, _ in pairs], [one for _, one in pairs], LEVEL) if pairs else None
 
 
-def _jobs_of_both(first: StudySample, second: StudySample) -> frozenset[int]:
-    """The numbers of the jobs that failed in neither."""
-    return frozenset(one.number for one in first.good_jobs) & frozenset(one.number for one in second.good_jobs)
-
-
 def _unit_s(sample: StudySample, per: str, is_cpu: bool, numbers: frozenset[int]) -> float | None:
-    """Seconds for a unit of work. On a farm they are those of the jobs with these numbers, since what jobs wait for in
-    its queue is nothing of theirs.
+    """Return the time in seconds per unit of work. On a farm, this is the sum over the jobs in numbers, since the time
+    of the whole sample includes queue times.
     """
     if sample.place:
         jobs = [one for one in sample.good_jobs if one.number in numbers]
         seconds = sum(one.cpu_s if is_cpu else one.wall_s for one in jobs)
-        sample = dataclasses.replace(sample, jobs=jobs, file_bytes=_file_bytes(jobs))
+        sizes = [one.file_bytes for one in jobs]
+        file_bytes = None if None in sizes else sum(one for one in sizes if one is not None)
+        sample = dataclasses.replace(sample, jobs=jobs, file_bytes=file_bytes)
     else:
         seconds = sample.cpu_s if is_cpu else sample.wall_s
     units = sample.units(per)
     if sample.error or not units or seconds <= (_CPU_TELLING_S if is_cpu else 0.0):
         return None
     return seconds / units
-
-
-def _file_bytes(jobs: Sequence[JobOutcome]) -> int | None:
-    sizes = [one.file_bytes for one in jobs]
-    return None if None in sizes else sum(one for one in sizes if one is not None)
 
 
 def _control_result(name: str, by_arm: Mapping[tuple[str, str], Mapping[int, StudySample]], per: str) -> ControlResult:
@@ -263,12 +268,14 @@ def _control_result(name: str, by_arm: Mapping[tuple[str, str], Mapping[int, Stu
 
 
 def _notes(samples: Iterable[StudySample]) -> dict[str, int]:
-    """What disturbed the machine, and in how many samples, also in those that failed: it may be why."""
+    """Return how often each disturbance of the machine occurred, also in failed samples, which disturbances may
+    explain.
+    """
     return dict(Counter(note for one in samples for note in one.surroundings.notes))
 
 
 def _errors(samples: Iterable[StudySample]) -> dict[str, int]:
-    """How often what was said of samples that failed, and of jobs that failed in others."""
+    """Return how often each error occurred in failed samples, and in failed jobs of other samples."""
     said = [one.error for one in samples if one.error]
     said += [job.error for one in samples if not one.error for job in one.jobs if job.error]
     return dict(Counter(one.splitlines()[0][:300] for one in said))
@@ -277,14 +284,6 @@ def _errors(samples: Iterable[StudySample]) -> dict[str, int]:
 def _efficiency(sample: StudySample) -> float | None:
     wall_s = sum(one.wall_s for one in sample.good_jobs)
     return sample.cpu_s / wall_s if wall_s else None
-
-
-def _is_remote(arm: Arm) -> bool:
-    return any(is_url(one) for one in arm.settings.where)
-
-
-def _network_part(sample: StudySample) -> float | None:
-    return _part(sample.surroundings.network_bytes + sample.surroundings.loopback_bytes, sample)
 
 
 def _part(amount: float | None, sample: StudySample) -> float | None:
@@ -301,17 +300,8 @@ def _median(values: Iterable[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def _phases(samples: Sequence[StudySample]) -> dict[str, float]:
-    """Seconds of each phase in all jobs of a sample: medians."""
-    names = dict.fromkeys(name for one in samples for job in one.good_jobs for name in job.phases)
-    return {
-        name: statistics.median(sum(job.phases.get(name, 0.0) for job in one.good_jobs) for one in samples)
-        for name in names
-    }
-
-
 def answer(found: StudyResult) -> str:
-    """The answer in one sentence: the fastest arm, and how much faster than its baseline it is."""
+    """Return the answer in one sentence: the fastest arm, and how much faster it is than its baseline."""
     compared = [one for one in found.arms if one.time is not None]
     if not compared:
         measured = [one for one in found.arms if one.samples]
@@ -335,8 +325,16 @@ def answer(found: StudyResult) -> str:
 
 
 def sentences(found: StudyResult) -> list[str]:
-    """The control, the answer, and what disturbs it."""
-    lines = [_control_sentence(one.name, one.time) for one in found.controls]
+    """Return the control, the answer, and disturbances of the measurements, one sentence each."""
+    lines = []
+    for control in found.controls:
+        if control.time is None:
+            lines.append(f"control: {control.name} was not measured twice in any round")
+            continue
+        line = f"control: {control.name} takes {shown_ratio(control.time)} its own time"
+        if control.time.differs:
+            line += ": something else disturbs the machine, and the answer below is doubtful"
+        lines.append(line)
     lines.append(answer(found))
     lines += [
         f"{one.name}: left out {counted(one.lost, 'time')}: {_most_frequent(one.errors)}"
@@ -368,7 +366,7 @@ def sentences(found: StudyResult) -> list[str]:
 
 
 def speed_of(one: ArmResult) -> str:
-    """Its rates with what they count."""
+    """Return an arm's rates with their units."""
     parts = []
     if one.events_per_s is not None:
         parts.append(f"{count(one.events_per_s)} events/s")
@@ -388,15 +386,6 @@ def _beside(one: ArmResult) -> str:
     times = 1 / one.time.value
     speed = f"{times:.3g} times as fast" if times >= 1 else f"{one.time.value:.3g} times the time"
     return f"{one.name}: {speed} ({shown_ratio(one.time)} the time of {one.baseline}; {speed_of(one)})"
-
-
-def _control_sentence(name: str, time: Ratio | None) -> str:
-    if time is None:
-        return f"control: {name} was not measured twice in any round"
-    line = f"control: {name} takes {shown_ratio(time)} its own time"
-    if time.differs:
-        return f"{line}: something else disturbs the machine, and the answer below is doubtful"
-    return line
 
 
 def _most_frequent(errors: dict[str, int]) -> str:

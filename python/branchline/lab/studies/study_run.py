@@ -1,4 +1,4 @@
-"""A study that is run: rounds of all arms in a drawn order, until the intervals are narrow or the budget is spent."""
+"""Run a study: rounds of all arms in random order, until the intervals are narrow enough or the budget is spent."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from branchline.lab.study import JobSettings, Study
 
 
 class FailedStudyError(BranchlineError):
-    """No arm of a study can be measured."""
+    """No baseline of a study can be measured."""
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One sample of a round."""
+    """A sample that a round will take."""
 
     kind: SampleKind
     arm: str
@@ -41,7 +41,7 @@ class _Entry:
 
 @dataclass
 class _Progress:
-    """What a study has done so far."""
+    """The state of a running study."""
 
     samples: list[StudySample] = field(default_factory=list)
     taken: set[tuple[int, str, str]] = field(default_factory=set)
@@ -63,7 +63,7 @@ class _Progress:
 
 
 class StudyRun:
-    """A study in a directory of its own, where it goes on after an interruption."""
+    """The run of a study in its own directory. After an interruption, it continues there."""
 
     def __init__(
         self, study: Study, folder: Path, seed: int, taker: Taker, say: Callable[[str], None], command: str = ""
@@ -84,10 +84,18 @@ class StudyRun:
         self._given_up: set[tuple[str, str]] = set()
 
     def run(self) -> StudyResult:
-        """Takes samples until the study ends. Raises FailedStudyError where no baseline can be measured, OptionError,
-        DatasetError before anything is measured.
+        """Take samples until the study ends.
+
+        Raises FailedStudyError if no baseline can be measured. Raises OptionError and DatasetError only before the
+        first sample.
         """
-        self._find_files()
+        for arm in self._arms:
+            if arm.settings.jobs > self._taker.jobs_max:
+                what = f"{arm.name}: {arm.settings.jobs} concurrent jobs, up to {self._taker.jobs_max} can run here"
+                raise OptionError(what, hint="run it on a farm with --on")
+            self._files[arm.name] = files_of(arm.settings)
+        if self._study.limits:
+            self._limits = all_limits(self._arms, self._files)
         number = 0
         while number < self._study.rounds_max:
             self._round(number)
@@ -100,18 +108,9 @@ class StudyRun:
             self._record_traces()
         return result_of(self._study, self.seed, self._progress.samples)
 
-    def _find_files(self) -> None:
-        for arm in self._arms:
-            if arm.settings.jobs > self._taker.jobs_max:
-                what = f"{arm.name}: {arm.settings.jobs} jobs at once, up to {self._taker.jobs_max} can run here"
-                raise OptionError(what, hint="run it on a farm with --on")
-            self._files[arm.name] = files_of(arm.settings)
-        if self._study.limits:
-            self._limits = all_limits(self._arms, self._files)
-
     def _round(self, number: int) -> None:
         entries = list(self._entries(number))
-        random.Random(f"{self.seed}/{number}").shuffle(entries)  # noqa: S311 - an order that can be drawn again
+        random.Random(f"{self.seed}/{number}").shuffle(entries)  # noqa: S311 - a reproducible order
         for position, entry in enumerate(entries):
             turn = Turn(number, position, entry.arm, entry.kind)
             if (number, entry.kind, entry.arm) in self._progress.taken or self._is_given_up(entry):
@@ -124,11 +123,20 @@ class StudyRun:
         sample = dataclasses.replace(sample, spent_s=progress.spent_now_s, session=progress.session)
         self._file.add(sample)
         progress.add(sample)
-        if sample.error:
-            self._lost(entry, sample)
+        if not sample.error:
+            return
+        self._say(f"left out of round {sample.round + 1}: {entry.arm} ({entry.kind}): {sample.error}")
+        if not self._is_given_up(entry):
+            return
+        self._say(f"{entry.arm} ({entry.kind}) failed repeatedly and is given up")
+        baselines = [one.name for one in self._arms if self._study.baseline_of(one) == one.name]
+        if all(("arm", one) in self._given_up for one in baselines):
+            raise FailedStudyError(f"no baseline can be measured: {sample.error}", path=str(self._folder))
 
     def _entries(self, number: int) -> Iterator[_Entry]:
-        """All that a round measures: each arm, each baseline once more, and in the first rounds the limits."""
+        """Yield everything that a round measures: each arm, each baseline a second time, and in the first rounds also
+        the limits.
+        """
         for arm in self._arms:
             yield _Entry("arm", arm.name, arm.settings)
             if self._study.baseline_of(arm) == arm.name:
@@ -138,8 +146,10 @@ class StudyRun:
                 yield _Entry(kind, name, settings)
 
     def _record_traces(self) -> None:
-        """Behind the rounds, so that these are not fewer: records the reads of each arm, and repeats them on the disk
-        where that is one of this machine, while there is some time.
+        """Record the reads of each arm, and repeat them if local files with the same content are known, as time
+        permits.
+
+        Runs after the rounds, so that it does not reduce their number.
         """
         traced = [one for one in self._arms if self._taker.has_traces and one.settings.client in TRACED_CLIENTS]
         for position, arm in enumerate(traced):
@@ -152,22 +162,13 @@ class StudyRun:
                 took_s = self._progress.took_s.get(("arm", arm.name), 0.0)
                 if self._progress.spent_now_s + took_s > (1 + STUDY_TRACES_PART) * self._study.budget_s:
                     left = counted(len(traced) - position, "arm")
-                    self._say(f"the budget is spent: the reads of {left} are not all recorded and repeated on the disk")
+                    self._say(f"the budget is spent: not all reads of {left} are recorded and repeated on the disk")
                     return
                 if key not in self._progress.taken and not self._is_given_up(entry):
                     self._take(entry, Turn(number, 0, entry.arm, entry.kind), behind if entry.kind == BLOCKS else None)
 
-    def _lost(self, entry: _Entry, sample: StudySample) -> None:
-        self._say(f"left out of round {sample.round + 1}: {entry.arm} ({entry.kind}): {sample.error}")
-        if not self._is_given_up(entry):
-            return
-        self._say(f"{entry.arm} ({entry.kind}) fails again and again, and is not tried any more")
-        baselines = [one.name for one in self._arms if self._study.baseline_of(one) == one.name]
-        if all(("arm", one) in self._given_up for one in baselines):
-            raise FailedStudyError(f"no baseline can be measured: {sample.error}", path=str(self._folder))
-
     def _is_given_up(self, entry: _Entry) -> bool:
-        """Whether the samples of this have failed too often, one after another, and no other came."""
+        """Return whether the latest samples of an entry all failed, so that the entry is no longer measured."""
         own = [one for one in self._progress.samples if (one.kind, one.arm) == (entry.kind, entry.arm)]
         last = own[-STUDY_LOST_MAX:]
         if len(last) == STUDY_LOST_MAX and all(one.error for one in last):
@@ -175,29 +176,30 @@ class StudyRun:
         return (entry.kind, entry.arm) in self._given_up
 
     def _next_is_too_long(self, done: int) -> bool:
-        """Whether another round would end after the budget."""
+        """Return whether another round would exceed the budget."""
         spent_s = self._progress.spent_now_s
-        # The first rounds have limits, those behind them do not.
+        # The first rounds measure the limits, later rounds do not.
         took_s = self._progress.took_s
         next_s = sum(took_s.get((one.kind, one.arm), 0.0) for one in self._entries(done) if not self._is_given_up(one))
         if spent_s + next_s <= self._study.budget_s:
             return False
         if done < PAIRS_MIN:
             wanted = duration(spent_s + next_s * (PAIRS_MIN - done))
-            self._say(f"the budget is spent after {done} rounds; six, which an interval needs, take about {wanted}")
+            self._say(f"the budget is spent after {done} rounds; an interval needs six, which take about {wanted}")
         return True
 
 
 def _kept_seed(study: Study, folder: Path, seed: int, command: str) -> int:
-    """The seed of the study that the directory holds; of a new one it is written down."""
+    """Return the seed stored in the directory; for a new study, store its description with ``seed``."""
     path = folder / STUDY
     if not path.exists():
         if any(folder.iterdir()):
-            raise OptionError("the directory is not empty, and holds no study", path=str(folder))
+            raise OptionError("the directory is not empty and contains no study", path=str(folder))
         kept = KeptStudy(study, seed, study.digest, __version__, command)
         write_whole(path, json.dumps(to_plain(kept), indent=1).encode())
         return seed
     kept = load_kept(folder)
     if kept.digest != study.digest:
-        raise OptionError("it holds another study", path=str(folder), hint="give another directory with -o")
+        what = "the directory contains another study"
+        raise OptionError(what, path=str(folder), hint="give another directory with -o")
     return kept.seed
