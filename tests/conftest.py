@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import signal
 import tempfile
@@ -16,17 +17,36 @@ CLUSTERS = REPOSITORY / "tests" / "clusters"
 #: For a test that is marked long or may wait for a batch system, and has no limit of its own. It only ends what hangs,
 #: on a busy machine, too.
 LONG_TIMEOUT_S = 600
+TRUSTED_USERS = "BRANCHLINE_TRUSTED_USERS"
 
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so what they start; some send it to that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What programs remember for their user stays with the tests. `tests.branchline_command`, which is imported after this
+# module and before the tests are configured, takes the environment of commands from that of this process.
+_STATE = tempfile.TemporaryDirectory(prefix="branchline-tests-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
+
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
     """The top folder of the sources."""
     return REPOSITORY
+
+
+@pytest.fixture(autouse=True)
+def trusted_users_end_with_the_test() -> Generator[None]:
+    """Commands that run in this process pass ``--trust-user`` on to their workers by the environment. Later commands
+    with another environment than the server of `tests.branchline_command` would each start a new Python.
+    """
+    before = os.environ.get(TRUSTED_USERS)
+    yield
+    if before is None:
+        os.environ.pop(TRUSTED_USERS, None)
+    else:
+        os.environ[TRUSTED_USERS] = before
 
 
 @pytest.fixture(scope="session")
@@ -45,10 +65,22 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What programs remember for their user stays with the tests."""
-    folder = tempfile.TemporaryDirectory(prefix="branchline-tests-state-")
-    config.add_cleanup(folder.cleanup)
-    os.environ["XDG_STATE_HOME"] = folder.name
+    """Removes at the end what programs remembered for their user."""
+    config.add_cleanup(_STATE.cleanup)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests without the garbage collector, which takes a quarter of that time, and leave all that was
+    imported out of later collections.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

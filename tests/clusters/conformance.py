@@ -52,10 +52,11 @@ class Case:
 
 
 def run(wagons: str, data: Path, out: Path | None = None, **settings: Any) -> branchline.TrainResult:
-    from branchline.trains.plan import TrainRequest, TrainSettings
+    from branchline.trains.plan import TrainRequest
     from branchline.trains.run import run_quietly
+    from branchline.trains.run_options import RunOptions
 
-    checked = TrainSettings.of(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
+    checked = RunOptions(**{"step_size": 400, "memory_limit": "256 MiB", **settings})
     return run_quietly(TrainRequest(wagons, str(data), checked), out)
 
 
@@ -255,7 +256,7 @@ def a_slow_subjob_at_the_end_runs_twice_and_counts_once(case: Case) -> None:
     repeated = {one.subjob: one for one in result.record.repeated}
     assert any("f3.root" in one for one in repeated)
     for one in repeated.values():
-        assert "where half of all took" in one.why
+        assert "while the median is" in one.why
         assert one.kept != one.dropped
     assert result.exit_code == 0
     # The worker that was stuck is free again.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet
 import uproot
+from tests.patience import HANG_S
 
 from branchline.records.result_files.formats import RESULTS
 
@@ -99,21 +97,6 @@ class Train:
         return ["run", "wagons.py", "data", "--pictures", "none", "--step-size", "200000"]
 
 
-def run_branchline(
-    folder: Path, words: list[str], environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Calls `branchline` and waits for its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "branchline.cli", *map(str, words)],
-        cwd=folder,
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=280,  # It only ends what hangs, on a busy machine, too.
-        check=False,
-    )
-
-
 def files_of(out: Path) -> dict[str, bytes]:
     """What a train leaves in open formats: the same files with the same bytes, wherever it ran."""
     return {str(one.relative_to(out)): one.read_bytes() for one in sorted((out / RESULTS).rglob("*")) if one.is_file()}
@@ -127,7 +110,7 @@ def rows_of(out: Path) -> list[list[float]]:
     return [tree, ntuple, pyarrow.parquet.read_table(folder / "parquet.parquet")["px"].to_pylist()]
 
 
-def wait_until(happened: Callable[[], Any], what: str, timeout_s: float = 60) -> Any:
+def wait_until(happened: Callable[[], Any], what: str, timeout_s: float = HANG_S) -> Any:
     """What the call returns once that is true."""
     end_s = time.monotonic() + timeout_s
     while not (found := happened()):

@@ -35,8 +35,9 @@ from tests.local_dask import local_cluster
 
 import branchline
 from branchline.errors import BranchlineError
-from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest
 from branchline.trains.run import run_quietly
+from branchline.trains.run_options import RunOptions
 from branchline.trains.subjobs import shares
 
 FILES, EVENTS_PER_FILE = 8, 300
@@ -68,7 +69,8 @@ _SMALL_SUBJOBS = """
 import sys
 from branchline.cli import main
 from branchline.trains.subjobs import shares
-from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest
+from branchline.trains.run_options import RunOptions
 
 shares.SUBJOB_MIN_BYTES = {}
 sys.exit(main())
@@ -107,8 +109,8 @@ class Stage:
 
 
 def request_of(wagons: str, data: Path, **settings: Any) -> TrainRequest:
-    checked = TrainSettings.of(**SETTINGS, **settings)
-    return TrainRequest(wagons, str(data), checked, command="a seeded run")
+    options = RunOptions(**SETTINGS, **settings, command="a seeded run", pictures="none")
+    return TrainRequest(wagons, str(data), options)
 
 
 @contextmanager
@@ -154,7 +156,7 @@ class SeededRun:
         """Runs it, and says how it ended: "same", or what is missing. Raises AssertionError for anything else."""
         try:
             request = request_of(self.stage.wagons, self.stage.data, **self.settings)
-            result = run_quietly(request, self.out, pictures="none")
+            result = run_quietly(request, self.out)
         except BranchlineError as error:
             return f"refused: {error}"
         return self._judged(result)
@@ -162,7 +164,7 @@ class SeededRun:
     def run_again(self) -> None:
         """Without a fault, on this machine: what is done already is taken from the directory."""
         request = request_of(self.stage.wagons, self.stage.data, workers=2)
-        result = run_quietly(request, self.out, pictures="none")
+        result = run_quietly(request, self.out)
         assert result.errors == [], result.errors
         assert digest(result) == self.stage.expected, "another result in the next run"
 

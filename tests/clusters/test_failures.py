@@ -7,11 +7,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,10 +20,11 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.clusters.conformance import EVENTS, Case, digest, when
+from tests.clusters.conformance import EVENTS, FILES, Case, digest, when
 from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import CRASHING, PLAIN, SLOW, STUCK, write_wagons
 from tests.local_dask import local_cluster
+from tests.patience import HANG_S
 from tests.stores.servers import Process
 
 # Takes real memory for each chunk that is not small, and keeps it for a moment.
@@ -40,6 +42,28 @@ class Greedy:
             taken = np.ones(SIZE_BYTES // 8)
             time.sleep(2)
             del taken
+        return len(events)
+"""
+)
+
+# Where the files are seen, all but the first wait until a process has begun where they are not.
+PATIENT = (
+    PLAIN
+    + """
+import time
+from pathlib import Path
+
+if not Path("DATA", "f0.root").exists():
+    Path("MARK").touch()
+
+
+class Patient:
+    name = "patient"
+
+    def process(self, events):
+        end_s = time.monotonic() + HANG_S
+        while int(events.run[0]) > 0 and not Path("MARK").exists() and time.monotonic() < end_s:
+            time.sleep(0.02)
         return len(events)
 """
 )
@@ -74,11 +98,14 @@ def test_a_machine_that_does_not_see_the_files_gets_no_more(data: Path, tmp_path
     """It fails at once, and would so get all sub-jobs."""
     hidden = ["unshare", "-m", "sh", "-c", f'mount -t tmpfs none {data} && exec "$@"', "sh"]
     case_folder = tmp_path / "wagons"
-    with dask_workers({"127.0.0.1": [], "127.0.0.2": hidden}, tmp_path) as place:
+    with dask_workers({"127.0.0.1": [], "127.0.0.2": hidden}, tmp_path) as place, pytest.MonkeyPatch.context() as patch:
+        # A sub-job of the other machine that only waits is not run twice.
+        patch.setattr("branchline.jobs.stragglers.TAIL_MIN_S", HANG_S)
         wait_for_workers(place, 2)
         case = Case(place, data, case_folder)
         case_folder.mkdir()
-        result = case.run(write_wagons(case_folder / "plain", PLAIN))
+        values = {"DATA": data, "MARK": tmp_path / "mark", "HANG_S": HANG_S}
+        result = case.run(write_wagons(case_folder / "patient", PATIENT, **values))
         assert result.errors == []
         assert digest(result) == case.expected
         lost = [one.how for one in result.record.workers_lost]
@@ -126,7 +153,7 @@ def test_workers_that_leave_in_good_order_are_no_failures(data: Path, tmp_path: 
     assert digest(result) == case.expected
     left = [one.how for one in result.record.workers_lost]
     assert left
-    assert all("left in good order" in one for one in left)
+    assert all("shut down gracefully" in one for one in left)
     assert result.record.missing == []
     assert [one.error for one in result.record.wagons] == [None] * 3
 
@@ -141,7 +168,7 @@ def test_memory_that_a_dask_worker_does_not_have_is_not_taken(data: Path, tmp_pa
     assert result.outputs["greedy"] == result.outputs["momenta"]["events"] == EVENTS
     [retry] = result.record.memory_retries
     assert (retry.subjob, retry.chunk_divisor) == (str(data / "f3.root"), 4)
-    assert all("of memory, where its worker may have 800 MB" in one.how for one in result.record.workers_lost)
+    assert all("of memory; the limit of its worker is 800 MB" in one.how for one in result.record.workers_lost)
 
 
 @pytest.fixture
@@ -154,7 +181,7 @@ def cgroup() -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"no cgroup can be made: {error}")
     yield folder
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + HANG_S
     while (folder / "cgroup.procs").read_text().strip() and time.monotonic() < end_s:
         time.sleep(0.1)
     folder.rmdir()
@@ -181,7 +208,7 @@ def test_a_worker_that_the_kernel_kills_for_its_cgroup_comes_back_with_less(
     cgroup: Path, data: Path, tmp_path: Path
 ) -> None:
     job = run_under(f"echo $$ > {cgroup}/cgroup.procs", data, tmp_path, 2 * 10**9)
-    assert {one["how"] for one in job["workers_lost"]} == {"was killed by signal 9 (SIGKILL) for want of memory"}
+    assert {one["how"] for one in job["workers_lost"]} == {"was killed by signal 9 (SIGKILL) (out of memory)"}
 
 
 def test_a_worker_whose_address_space_ends_comes_back_with_less(data: Path, tmp_path: Path) -> None:
@@ -203,6 +230,29 @@ def test_the_stack_of_a_crash_elsewhere_is_brought_home(data: Path, tmp_path: Pa
     assert re.search(r'wagons\.py", line \d+ in process', group.example)
 
 
+@contextmanager
+def suspended_at(mark: Path, then: Callable[[], object] = lambda: None) -> Iterator[list[psutil.Process]]:
+    """Suspend the process whose number is written to ``mark``, and the Dask worker that is its parent; resume them at
+    the end. ``then`` is called once they are suspended.
+    """
+    stopped: list[psutil.Process] = []
+
+    def stop() -> None:
+        worker = psutil.Process(int(mark.read_text()))
+        stopped.extend([worker, psutil.Process(worker.ppid())])
+        for one in stopped:
+            one.suspend()
+        then()
+
+    try:
+        with when(lambda: mark.exists() and mark.read_text() != "", stop):
+            yield stopped
+    finally:
+        for one in stopped:
+            with suppress(psutil.NoSuchProcess):
+                one.resume()
+
+
 def test_a_dask_worker_that_stands_still_at_the_end_costs_nothing(data: Path, tmp_path: Path) -> None:
     """It does not answer, so that it cannot be told to stop, and Dask would wait for minutes."""
     mark = tmp_path / "mark"
@@ -210,23 +260,28 @@ def test_a_dask_worker_that_stands_still_at_the_end_costs_nothing(data: Path, tm
     with dask_workers({"127.0.0.1": [], "127.0.0.2": []}, tmp_path) as place, pytest.MonkeyPatch.context() as patch:
         patch.setattr("branchline.jobs.stragglers.TAIL_MIN_S", 2.0)
         wait_for_workers(place, 2)
-        stopped: list[psutil.Process] = []
-
-        def stop() -> None:
-            worker = psutil.Process(int(mark.read_text()))
-            stopped.extend([worker, psutil.Process(worker.ppid())])
-            for one in stopped:
-                one.suspend()
-
-        try:
-            with when(lambda: mark.exists() and mark.read_text() != "", stop):
-                case = Case(place, data, tmp_path)
-                result = case.run(wagons)
-        finally:
-            for one in stopped:
-                with suppress(psutil.NoSuchProcess):
-                    one.resume()
+        case = Case(place, data, tmp_path)
+        with suspended_at(mark) as stopped:
+            result = case.run(wagons)
     assert stopped
+    assert not result.record.interrupted
     assert result.errors == []
     assert digest(result) == case.expected
     assert any("f3.root" in one.subjob for one in result.record.repeated)
+
+
+def test_ctrl_c_while_a_dask_worker_stands_still_counts_what_is_lost(data: Path, tmp_path: Path) -> None:
+    """The results that the worker holds are lost: the train is interrupted, and says how many events it has."""
+    mark = tmp_path / "mark"
+    wagons = write_wagons(tmp_path / "wagons", STUCK, MARK=mark)
+    with dask_workers({"127.0.0.1": [], "127.0.0.2": []}, tmp_path) as place:
+        wait_for_workers(place, 2)
+        case = Case(place, data, tmp_path)
+        with suspended_at(mark, lambda: os.kill(os.getpid(), signal.SIGINT)) as stopped:
+            result = case.run(wagons)
+    assert stopped
+    assert result.record.interrupted
+    assert result.exit_code == 130
+    assert result.record.events < EVENTS
+    assert result.outputs["stuck"] == result.outputs["momenta"]["events"] == result.record.events
+    assert result.record.subjobs_done < result.record.subjobs == FILES

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.branchline_command import run_branchline
+from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
 
 import branchline
@@ -70,7 +71,7 @@ def test_what_a_task_of_a_later_array_died_of_is_known(train: Train, small_slurm
     small_slurm.command("scancel", f"{jobs.submitted.arrays[1].id}_1")
     status = submitted.wait(TIMEOUT_S)
     assert (status.done, status.failed) == (FILES - 1, 1)
-    assert "0.0.5.log" in next(iter(status.causes)) or "never began" in next(iter(status.causes))
+    assert "0.0.5.log" in next(iter(status.causes)) or "never started" in next(iter(status.causes))
     train.pause(0)
     assert submitted.resume() == 1
     assert submitted.wait(TIMEOUT_S).ended == "finished"
@@ -94,7 +95,7 @@ def test_a_full_queue_is_explained(train: Train, small_slurm: Slurm) -> None:
         small_slurm.command("sbatch", "--array=0-3", "--hold", "--wrap=true")
     small_slurm.command("sbatch", "--array=0-1", "--hold", "--wrap=true")
     try:
-        with pytest.raises(TooManyJobsError, match=r"slurm takes 1 more tasks now, and this train has 2"):
+        with pytest.raises(TooManyJobsError, match=r"slurm accepts only 1 more tasks now, but this train has 2"):
             submit(FILES)
         ended = run_branchline(train.folder, [*train.words, "-o", "other", "--on", "slurm"])
         assert ended.returncode == 1

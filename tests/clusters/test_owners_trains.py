@@ -274,9 +274,9 @@ def test_results_that_the_owner_makes_links_to_others_are_not_taken(shared: Shar
     ("who", "fields", "why"),
     [
         ("bob", {}, "bob has no Unix user"),
-        ("bob", {"owner": "ada"}, "ada orders it"),
+        ("bob", {"owner": "ada"}, "only ada can order it"),
         ("lise", {}, "--unix-user NAME"),
-        ("ada", {"owner": "bob"}, "may not change what belongs to bob"),
+        ("ada", {"owner": "bob"}, "may not change entries of bob"),
         ("ada", {"place": "dask=tcp://127.0.0.1:1"}, "one user"),
     ],
 )

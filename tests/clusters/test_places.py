@@ -6,14 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.clusters.conformance import CHECKS, Case
+from tests.clusters.conformance import (
+    CHECKS,
+    Case,
+    a_killed_worker_costs_nothing,
+    ctrl_c_keeps_what_is_done,
+    the_result_is_the_same_bit_for_bit,
+)
 from tests.clusters.conftest import GetPlace
 from tests.clusters.places import PLACES
+from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("name", PLACES)
+CASES = [(name, check) for name in PLACES for check in CHECKS]
+#: The scheduler of another process: what differs from one in this process. All else is tried there.
+OVER_TCP = (the_result_is_the_same_bit_for_bit, a_killed_worker_costs_nothing, ctrl_c_keeps_what_is_done)
+KEPT = [(name, check) for name, check in CASES if name != "Dask over TCP" or check in OVER_TCP]
+
+
+@pytest.mark.parametrize(
+    ("name", "check"), long_but(CASES, KEPT), ids=lambda value: getattr(value, "__name__", str(value))
+)
 def test_place(name: str, check: Callable[[Case], None], places: GetPlace, data: Path, tmp_path: Path) -> None:
     check(Case(places(name), data, tmp_path))

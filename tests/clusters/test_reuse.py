@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.clusters.farm import Train, files_of, run_branchline, wait_until
+from tests.branchline_command import run_branchline
+from tests.clusters.farm import Train, files_of, wait_until
 from tests.clusters.slurm import Slurm
 from tests.unit.trains.wagons.test_used_inputs import install
 
@@ -118,7 +119,7 @@ def test_what_is_done_is_not_submitted_again(submit: Submit, train: Train) -> No
     assert not list(BatchFolder(first.out).rows_folder.iterdir())
     rerun = run_branchline(train.folder, ["rerun", "out", "data/f02.root"])
     assert rerun.returncode == 0, rerun.stderr
-    assert rerun.stdout.count("the same result as the kept one") == 2
+    assert rerun.stdout.count("identical to the stored result") == 2
     results = files_of(first.out)
 
     again = submit("--tasks", 2)

@@ -18,6 +18,7 @@ from tests.clusters.farm import wait_until
 from tests.clusters.htcondor import HTCondor
 from tests.clusters.places import dask_servers
 from tests.clusters.slurm import NODES, Slurm
+from tests.patience import HANG_S
 
 from branchline.lab.sampling.samples import SAMPLES, SampleFile, StudySample
 from branchline.lab.studies.study_page import kept_result, write_report
@@ -140,7 +141,7 @@ def test_a_study_that_is_killed_leaves_nothing_in_the_queue_that_disturbs_what_f
 ) -> None:
     (folder / "slow.sh").write_text("sleep 3\n", encoding="utf-8")
     running = subprocess.Popen(words(folder), env=environment(slurm), start_new_session=True)
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + HANG_S
     submitted = folder / "out" / "farm"
     while not list(submitted.glob("*/submitted.json")):
         assert time.monotonic() < end_s

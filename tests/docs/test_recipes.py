@@ -27,3 +27,11 @@ def test_changes_fit_the_sources(page: Path, tmp_path: Path, monkeypatch: pytest
                     path.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(REPOSITORY / path, path)
             apply(snippet.text)
+
+
+def test_a_codec_takes_three_files() -> None:
+    """One for the codec, and a row in the table of each language."""
+    snippets = snippets_of(REPOSITORY / "docs" / "extending" / "codec.md")
+    written = [snippet.note for snippet in snippets if snippet.kind == "file"]
+    changed = [path for snippet in snippets if snippet.kind == "patch" for path in files_changed(snippet.text)]
+    assert len({*written, *map(str, changed)}) == 3

@@ -28,6 +28,8 @@ def built(repository: Path, folder: Path) -> Path:
     shutil.copytree(repository / "docs", folder / "docs", ignore=ignored)
     for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"):
         shutil.copy(repository / name, folder)
+    for sources in ("crates", "python"):
+        shutil.copytree(repository / sources, folder / sources, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     shutil.copytree(repository / "benches" / "results", folder / "benches" / "results")
     build = ["-b", "html", "-W", "--keep-going", "--quiet", "docs", "site"]
     for command in (["-m", "docs.generate"], ["-m", "sphinx", *build]):

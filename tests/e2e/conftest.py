@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,9 @@ import numpy as np
 import psutil
 import pytest
 import uproot
+from tests.branchline_command import Ended, command, run_branchline
 from tests.e2e.control_room import Room, serving
+from tests.patience import HANG_S
 
 from branchline.records.sensors.schema import job_schema
 
@@ -119,12 +120,6 @@ def plain_wagons(tmp_path: Path) -> Path:
     return file
 
 
-def command(*arguments: object) -> list[str]:
-    """The command line for `branchline ARGUMENTS`, run by the Python of the tests."""
-    return [sys.executable, "-m", "branchline.cli", *[str(one) for one in arguments]]
-
-
-Ended = subprocess.CompletedProcess[str]
 Branchline = Callable[..., Ended]
 
 
@@ -133,9 +128,7 @@ def branchline(tmp_path: Path) -> Branchline:
     """Calls `branchline` and waits for its end."""
 
     def call(*arguments: object) -> Ended:
-        return subprocess.run(
-            command(*arguments), capture_output=True, text=True, cwd=tmp_path, timeout=280, check=False
-        )
+        return run_branchline(tmp_path, arguments)
 
     return call
 
@@ -150,7 +143,7 @@ class Running:
 
     def wait_for(self, count: int, pattern: str, folder: Path) -> list[Path]:
         """Waits until wagons have left so many files that match."""
-        end_s = time.monotonic() + 60
+        end_s = time.monotonic() + HANG_S
         is_over = False
         while not is_over:
             # What it left before it ended is there when its end is seen.

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from tests.e2e.control_room_server import RECEIVED
+from tests.patience import HANG_S
 from tests.stores.servers import Process, free_port
 
 from branchline.base.plain import from_plain
@@ -51,13 +52,13 @@ class Room:
     def shown(self) -> JobsPage:
         """The jobs as the server shows them."""
         request = Request(f"{self.url}/jobs.json", headers={"Authorization": f"Bearer {TOKEN}"})
-        with urlopen(request, timeout=30) as answer:
+        with urlopen(request, timeout=HANG_S) as answer:
             found = json.load(answer)
         page: JobsPage = from_plain(JobsPage, found.get("page", found))
         return page
 
     def wait_for(self, is_there: Callable[[list[ReportBatch]], object]) -> None:
-        end_s = time.monotonic() + 60
+        end_s = time.monotonic() + HANG_S
         while not is_there(self.received()):
             assert time.monotonic() < end_s, self.received()
             time.sleep(0.05)

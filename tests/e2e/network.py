@@ -11,9 +11,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.patience import HANG_S
+
 _RESET = struct.pack("ii", 1, 0)
 _PIECE_BYTES = 65536
-_WAIT_S = 30
 
 
 class State(enum.Enum):
@@ -57,7 +58,7 @@ class Network:
             except OSError:
                 return
             try:
-                far = socket.create_connection(("127.0.0.1", self._to_port), timeout=_WAIT_S)
+                far = socket.create_connection(("127.0.0.1", self._to_port), timeout=HANG_S)
             except OSError:
                 _reset(near)
                 continue

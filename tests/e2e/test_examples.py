@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.branchline_command import run_branchline
+
 
 def test_the_example_train_runs(repository: Path, collisions: Path, tmp_path: Path) -> None:
-    train = [sys.executable, "-m", "branchline", "run", str(repository / "examples" / "wagons.py"), str(collisions)]
-    run = subprocess.run([*train, "-o", str(tmp_path / "out")], capture_output=True, text=True, timeout=280)
+    run = run_branchline(tmp_path, ["run", repository / "examples" / "wagons.py", collisions, "-o", "out"])
     assert run.returncode == 0, run.stderr
     job = json.loads((tmp_path / "out" / "job.json").read_text())
     assert {wagon["name"]: wagon["error"] for wagon in job["wagons"]} == dict.fromkeys(

@@ -22,6 +22,7 @@ import numpy as np
 import psutil
 import pytest
 import uproot
+from tests.patience import HANG_S
 from tests.sampled import long_but
 
 from branchline import run
@@ -333,7 +334,7 @@ def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_pa
     # So many that they are not all made before anybody has looked.
     running = start_branchline("demo-data", "data", "--files", 1000, "--events", 20, "--workers", 2)
     running.wait_for(1, "data/collisions-*.root", tmp_path)
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + HANG_S
     # With the process from which they are forked.
     while len(workers := running.children()) < 3 and time.monotonic() < end_s:
         time.sleep(0.02)
@@ -358,7 +359,7 @@ def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_pa
 def assert_gone(pids: set[int]) -> None:
     """Those that were killed take a moment to end, on a busy machine a longer one."""
     assert pids
-    end_s = time.monotonic() + 30
+    end_s = time.monotonic() + HANG_S
     while (left := [pid for pid in pids if psutil.pid_exists(pid)]) and time.monotonic() < end_s:
         time.sleep(0.02)
     assert left == []
@@ -405,7 +406,7 @@ def test_a_full_disk_does_not_cost_the_ledger_of_a_later_version(wagons: Path, d
     assert ended.returncode == 1, ended.stderr
     assert "No space left on device" in ended.stderr
     assert (tmp_path / "seen" / LEDGER_NAME).read_bytes() == content
-    assert "out/ledger.sqlite is of version 99" in ended.stderr
+    assert "out/ledger.sqlite has version 99" in ended.stderr
     assert "move it away" in ended.stderr
 
 

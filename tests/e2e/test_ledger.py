@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.conftest import command
+from tests.branchline_command import command
 from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_change_of_one_wagon_runs_it_alone(branchline: Callable[..., Any], dat
     assert results_in(tmp_path / "out") == results_in(tmp_path / "fresh")
     assert results_in(tmp_path / "out") != before
     everything = branchline("run", "wagons.py", data, "-o", "out", *ARGUMENTS, "--force", "--no-reuse")
-    assert "taken from earlier runs" not in everything.stdout
+    assert "reused from earlier runs" not in everything.stdout
     assert results_in(tmp_path / "out") == results_in(tmp_path / "fresh")
 
 
@@ -108,16 +108,16 @@ def test_what_is_kept_is_shown_and_cleared(branchline: Callable[..., Any], data:
     write_wagons(tmp_path)
     missing = branchline("ledger", "out")
     assert missing.returncode == 1
-    assert "no ledger" in missing.stderr
+    assert "the ledger is missing" in missing.stderr
     branchline("run", "wagons.py", data, "-o", "out", *ARGUMENTS)
     shown = branchline("ledger", "out")
     assert "Sums: " in shown.stdout
     assert "Counts: " in shown.stdout
-    assert "removed" in branchline("ledger", "out", "--clear").stdout
+    assert "deleted" in branchline("ledger", "out", "--clear").stdout
     assert not (tmp_path / "out" / "ledger.sqlite").exists()
     assert results_in(tmp_path / "out")
     again = branchline("run", "wagons.py", data, "-o", "out", *ARGUMENTS, "--force")
-    assert "taken from earlier runs" not in again.stdout
+    assert "reused from earlier runs" not in again.stdout
 
 
 @pytest.mark.timeout(300)

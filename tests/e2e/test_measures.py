@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.clusters.farm import run_branchline
+from tests.branchline_command import run_branchline
 from tests.clusters.slurm import Slurm
 from tests.e2e.conftest import Branchline, Running
 from tests.e2e.control_room import TOKEN, Room

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
+from tests.patience import HANG_S
 from tests.peers.peers import missing
 
 import branchline
@@ -44,7 +45,7 @@ def traced(folder: Path, wanted: str, *words: str) -> list[str]:
     log = folder / "calls"
     line = [strace, "-ff", "-y", "-s", "0", "-e", f"trace={wanted}", "-e", "signal=none", "-o", str(log)]
     program = [sys.executable, *words]
-    ended = subprocess.run([*line, *program], capture_output=True, text=True, timeout=110, check=False)
+    ended = subprocess.run([*line, *program], capture_output=True, text=True, timeout=HANG_S, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():
         pytest.skip("this machine does not let programs be traced")
     assert ended.returncode == 0, ended.stderr

@@ -171,7 +171,7 @@ def test_ctrl_c_keeps_what_is_finished_and_ends_the_cell_alone(tmp_path: Path, w
         said = list(messages_to_the_end(client, request))
         [error] = [one["content"] for one in said if one["msg_type"] == "error"]
         assert error["ename"] == "KeyboardInterrupt"
-        assert "the same call goes on from there" in error["evalue"]
+        assert "repeat the call to continue" in error["evalue"]
         job = json.loads((tmp_path / "out" / "job.json").read_text())
         assert job["interrupted"]
         assert job["events"] >= 200_000

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 from tests.sampled import long_but
 
 pytestmark = pytest.mark.slow
@@ -68,7 +69,7 @@ def test_while_it_runs_the_directory_says_so_and_another_run_is_refused(
 ) -> None:
     job = job_in(tmp_path / "out")
     assert (job["status"], job["process"]) == ("running", waiting.pid)
-    assert "has not come to its end" in (tmp_path / "out" / "PARTIAL.txt").read_text()
+    assert "has not finished" in (tmp_path / "out" / "PARTIAL.txt").read_text()
     for force in ([], ["--force"]):
         ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", *force)
         assert ended.returncode == 1
@@ -175,6 +176,80 @@ def test_two_ctrl_c_keep_what_was_finished(waiting: Any, tmp_path: Path) -> None
     job = job_in(tmp_path / "out")
     assert job["status"] == "partial"
     assert job["events"] >= 120_000
+
+
+# Repeats Ctrl-C while Python shuts down after an interrupted run.
+REPEATED_AT_EXIT = """
+import os, signal
+from pathlib import Path
+from branchline.cli import main
+
+class Repeats:
+    def __del__(self, kill=os.kill, process=os.getpid()):
+        kill(process, {number})
+
+last = Repeats()
+Path("pid").write_text(str(os.getpid()))
+main()
+"""
+INTERRUPTS = """
+import os, signal, time
+from pathlib import Path
+
+class Interrupts:
+    def process(self, events):
+        os.kill(int(Path("pid").read_text()), signal.SIGINT)
+        time.sleep(0.2)
+        return len(events.px)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_while_python_shuts_down_keeps_the_exit_code(number: int, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "interrupts.py").write_text(INTERRUPTS)
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            REPEATED_AT_EXIT.format(number=int(number)),
+            "run",
+            "interrupts.py",
+            str(data),
+            "-o",
+            "out",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=HANG_S,
+        check=False,
+    )
+    assert ended.returncode == 130, ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+# Catches Ctrl-C in an executed text, as where a dataclass is defined while a module is imported.
+CAUGHT = """
+import contextlib
+from branchline import cli
+
+run = cli.run
+
+def interrupted(words):
+    code = run(words)
+    with contextlib.suppress(KeyboardInterrupt):
+        exec("raise KeyboardInterrupt")
+    return code
+
+cli.run = interrupted
+cli.main()
+"""
+
+
+def test_ctrl_c_caught_in_an_executed_text_does_not_end_the_command_by_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "caught.py").write_text(CAUGHT)
+    ended = subprocess.run([sys.executable, "-m", "caught", "--version"], cwd=tmp_path, timeout=HANG_S, check=False)
+    assert ended.returncode == 0
 
 
 # Hammers at Ctrl-C while one step of a run is at work; the steps are methods and functions of ours.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import uproot
 from tests.page_cache import in_page_cache
+from tests.patience import HANG_S
 from tests.peers.peers import missing
 
 BRANCHES = 60
@@ -78,7 +79,7 @@ def traced(path: Path, branches: list[str] | None, tmp_path: Path, code: str = P
     program = [sys.executable, "-c", code, json.dumps([str(path), branches])]
     line = [strace, "-ff", "-y", "-e", calls, "-o", str(trace), *program]
     with in_page_cache(path):
-        ended = subprocess.run(line, capture_output=True, text=True, timeout=110, check=False)
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=HANG_S, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():
         pytest.skip("this machine does not let programs be traced")
     assert ended.returncode == 0, ended.stderr

@@ -75,7 +75,7 @@ def test_a_directory_is_no_file_and_without_files_no_dataset(tmp_path: Path) -> 
     path.mkdir()
     with pytest.raises(branchline.StorageError, match="is a directory, not a file") as opened:
         branchline.open(path)
-    with pytest.raises(branchline.DatasetError, match="holds no file named") as iterated:
+    with pytest.raises(branchline.DatasetError, match="contains neither") as iterated:
         list(branchline.iterate(f"{path}:events"))
     assert isinstance(opened.value, OSError)
     assert opened.value.path == iterated.value.path == str(path)

@@ -12,6 +12,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.patience import HANG_S
 from tests.sampled import long_but
 
 MIB = 1 << 20
@@ -101,7 +102,7 @@ def measured(path: Path, files: int = FILES, pause_s: float = 0.0, **settings: A
         [sys.executable, "-c", PROGRAM, arguments],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=HANG_S,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

@@ -53,7 +53,7 @@ def test_a_stopped_worker_is_ended_and_its_files_go_to_another(
     assert lost["pid"] == int(mark.stem)
     assert lost["doing"].startswith(f"wagon Stuck in {data}/f2.root, entries ")
     assert lost["how"] == "its process is stopped"
-    assert "was ended after" in ended.stdout
+    assert "was killed after" in ended.stdout
     assert "Stuck" in (tmp_path / "out" / "report.html").read_text()
     for row in job["worker_phases"]:
         phases = [value for name, value in row.items() if name not in ("worker", "host", "site", "wall_s")]

@@ -11,7 +11,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.e2e.conftest import EVENTS, FILES, Branchline, Running, command
+from tests.branchline_command import command
+from tests.e2e.conftest import EVENTS, FILES, Branchline, Running
+from tests.patience import HANG_S
 
 from branchline.cli.commands.submitted import status
 from branchline.records.sensors.record import JobRecord
@@ -43,7 +45,7 @@ def state(branchline: Branchline) -> dict[str, Any]:
 
 
 def state_when(branchline: Branchline, is_there: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + HANG_S
     while not is_there(found := state(branchline)):
         assert time.monotonic() < end_s, found
         time.sleep(0.1)
@@ -117,10 +119,10 @@ def test_following_ends_when_a_run_on_another_machine_writes_no_state_any_more(
     monkeypatch.setattr("branchline.base.limits.STATUS_OLD_S", 1.5)
     monkeypatch.chdir(tmp_path)
     assert status(Path("out"), follow=True) == 0
-    assert "it has reported nothing for" in branchline("status", "out").stdout
+    assert "no report for" in branchline("status", "out").stdout
 
 
 def test_a_directory_without_a_run_is_named(branchline: Branchline, tmp_path: Path) -> None:
     ended = branchline("status", tmp_path)
     assert ended.returncode == 1
-    assert "there is no record of a run in this directory" in ended.stderr
+    assert "no record of a run in this directory" in ended.stderr

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.clusters.farm import Train, files_of, run_branchline
+from tests.branchline_command import run_branchline
+from tests.clusters.farm import Train, files_of
 from tests.clusters.slurm import Slurm
 from tests.e2e.control_room import TOKEN, Room
 
@@ -52,7 +53,7 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
     words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "2", "--report-to"]
     refused = run_branchline(tmp_path, [*words, f"{room.url}?token={TOKEN}"])
     assert refused.returncode == 2
-    assert "does not travel with a submitted train" in refused.stderr
+    assert "is not passed on to the jobs of a submitted train" in refused.stderr
     submitted = run_branchline(tmp_path, [*words, room.url])
     assert submitted.returncode == 0, submitted.stderr
     [first] = [one for one in room.received() if one.source == "submission" and one.number == 0]
@@ -87,7 +88,7 @@ def test_no_run_replaces_a_submitted_train_whose_jobs_wait(slurm: Slurm, tmp_pat
     for where in (["--workers", "1"], ["--on", "slurm"]):
         refused = run_branchline(tmp_path, [*train.words, "-o", "out", "--force", *where])
         assert refused.returncode == 1, refused
-        assert "jobs of an earlier train wait or run in this directory" in refused.stderr
+        assert "jobs of an earlier train are waiting or running in this directory" in refused.stderr
         assert "branchline cancel" in refused.stderr
     assert submission.read_bytes() == before
     assert SubmittedTrain(tmp_path / "out").status().queued == 2
@@ -100,7 +101,7 @@ def test_no_run_replaces_a_submitted_train_whose_jobs_wait(slurm: Slurm, tmp_pat
     assert run_branchline(tmp_path, [*words, "--force", "--batch-option=--begin=now+600"]).returncode == 0
     unknown = run_branchline(tmp_path, [*train.words, "-o", "out", "--force"], {"PATH": "/nonexistent"})
     assert unknown.returncode == 1, unknown
-    assert "there is no squeue here" in unknown.stderr
+    assert "the command squeue was not found" in unknown.stderr
     assert SubmittedTrain(tmp_path / "out").status().tasks == 1
 
 

@@ -25,8 +25,9 @@ from tests.peers.peers import imported
 from tests.sampled import long_but
 
 import branchline
-from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest
 from branchline.trains.run import run_quietly
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.result import TrainResult
 
 FILES, EVENTS_PER_FILE = 6, 900
@@ -54,8 +55,9 @@ def run(data: Path, tmp_path: Path) -> Run:
         where = {"out": tmp_path / "out", "data": data} | {
             name: settings.pop(name) for name in ("out", "data") if name in settings
         }
-        checked = TrainSettings.of(**{"workers": 2, "step_size": 250, "memory_limit": "256 MiB", **settings})
-        return run_quietly(TrainRequest(wagons, str(where["data"]), checked), where["out"], pictures="none")
+        usual = {"pictures": "none", "workers": 2, "step_size": 250, "memory_limit": "256 MiB"}
+        checked = RunOptions(**{**usual, **settings})
+        return run_quietly(TrainRequest(wagons, str(where["data"]), checked), where["out"])
 
     return with_defaults
 
@@ -270,7 +272,7 @@ def test_a_table_needs_a_directory(run: Run) -> None:
     result = run(Skim(), out=None)
     [wagon] = result.record.wagons
     assert wagon.error is not None
-    assert "no directory for its file" in wagon.error.message
+    assert "no output directory for its file" in wagon.error.message
 
 
 def test_a_wagon_with_tables_runs_again(run: Run, data: Path) -> None:

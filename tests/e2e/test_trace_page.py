@@ -13,7 +13,7 @@ from tests.peers.peers import missing
 
 from branchline.reading.layout.file_layout import inspect_file
 from branchline.tracing.strace import follow
-from branchline.tracing.trace import PART, Group, Trace, read_trace
+from branchline.tracing.trace import PART, RowGroup, Trace, read_trace
 from branchline.tracing.trace_comparison import write_comparison
 from branchline.tracing.trace_page import write_page
 
@@ -110,7 +110,7 @@ def test_names_from_files_stay_text(trace: Trace, tmp_path: Path) -> None:
     evil = '</script><img src="http://127.0.0.1:1/x" onerror="window.hurt = 1"><b>&amp;'
     table = trace.rows_of(PART)
     changed = Trace(trace.rows, replace(trace.job, command=evil, notes=(evil,)))
-    columns = Group(
+    columns = RowGroup(
         kind=PART,
         request=[0] * 3,
         file=table["file"].to_pylist()[:3],

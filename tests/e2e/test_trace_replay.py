@@ -82,13 +82,13 @@ def test_files_are_found_where_they_are_now(trace: Trace, tmp_path: Path) -> Non
     assert moved("/data/a/x.root", "root://host//store/") == "root://host//store/x.root"
     assert moved("/data/a/x.root", "/data=https://host/d") == "https://host/d/a/x.root"
     assert moved("/data/x.root", "https://host/d?key=value") == "https://host/d/x.root?key=value"
-    with pytest.raises(OptionError, match="does not begin with /other"):
+    with pytest.raises(OptionError, match="does not start with /other"):
         moved("/data/x.root", "/other=/new")
     with pytest.raises(MissingFileError):
         replay_requests(trace, str(tmp_path), Access())
     shorter = tmp_path / trace.rows_of(REQUEST)["file"][0].as_py().rpartition("/")[2]
     shorter.write_bytes(b"root")
-    with pytest.raises(OptionError, match="has 4 bytes, and the trace has a request at byte"):
+    with pytest.raises(OptionError, match="has 4 bytes, but the trace has a request at byte"):
         replay_requests(trace, str(tmp_path), Access())
     with pytest.raises(OptionError, match="no requests"):
         replay_requests(Trace.of([], TracedJob()), None, Access())

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import uproot
 from tests.page_cache import in_page_cache
+from tests.patience import HANG_S
 from tests.peers.peers import missing
 from tests.sampled import long_but
 
@@ -58,7 +59,7 @@ def test_every_read_of_the_file_is_counted(large: Path, tmp_path: Path, named: s
     calls = "trace=read,pread64,readv,preadv,preadv2"
     line = [strace, "-ff", "-y", "-e", calls, "-o", tmp_path / "trace", sys.executable, "-c", program, large]
     with in_page_cache(large):
-        ended = subprocess.run(line, capture_output=True, text=True, timeout=110, check=False)
+        ended = subprocess.run(line, capture_output=True, text=True, timeout=HANG_S, check=False)
     if ended.returncode != 0 and "ptrace" in ended.stderr.lower():
         pytest.skip("this machine does not let programs be traced")
     assert ended.returncode == 0, ended.stderr

@@ -34,7 +34,7 @@ def test_a_train_leaves_results_pictures_records_and_a_report(
     assert "events/s" in lines[0]
     assert "B/s read from storage" in lines[0]
     assert "%" in lines[1]
-    assert lines[-1] == "look at out/report.html"
+    assert lines[-1] == "results: out/report.html"
 
     out = tmp_path / "out"
     job = json.loads((out / "job.json").read_text())
@@ -91,9 +91,9 @@ def test_what_is_in_the_directory_for_results_is_not_lost(
     out.mkdir()
     (out / "thesis.tex").write_text("three years")
     ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", "--workers", 1)
-    assert (ended.returncode, "no train wrote it" in ended.stderr) == (1, True)
+    assert (ended.returncode, "not written by a train" in ended.stderr) == (1, True)
     ended = branchline("run", plain_wagons, data / "f0.root", "-o", "out", "--workers", 1, "--force")
-    assert (ended.returncode, "no train wrote it" in ended.stderr) == (1, True)
+    assert (ended.returncode, "not written by a train" in ended.stderr) == (1, True)
     assert [one.name for one in out.iterdir()] == ["thesis.tex"]
     assert branchline("run", plain_wagons, data / "f0.root", "-o", "new", "--workers", 1).returncode == 0
     ended = branchline("run", plain_wagons, data / "f0.root", "-o", "new", "--workers", 1)

@@ -54,7 +54,7 @@ def test_the_core_reads_files_without_any_extra(
 ) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {"boost-histogram", "hist", "matplotlib", "pyarrow", "cloudpickle", "psutil", "uproot"}
-    assert {name.partition(">")[0] for name in project["dependencies"]} == {"awkward", "numpy", "rich"}
+    assert {name.partition(">")[0] for name in project["dependencies"]} == {"awkward", "numpy", "rich", "shtab"}
     fresh = FreshEnvironment(tmp_path / "core")
     fresh.install(str(wheel))
     assert not fresh.packages() & extras

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.faults.kinds import wagons
 
 import branchline
+from branchline.records.sensors.record import JobRecord
 from branchline.trains.subjobs import shares
 from branchline.trains.sums.digests import digest_of
 
@@ -21,6 +23,19 @@ from branchline.trains.sums.digests import digest_of
 TEST = "test"
 #: Seconds of silence after which a worker is ended.
 TIMEOUT_S = 1.5
+
+
+def each_file_is_a_subjob() -> None:
+    """Small files would share one."""
+    shares.SUBJOB_MIN_BYTES = max(one.stat().st_size for one in Path("data").iterdir())
+
+
+def answer_of(outputs: Mapping[str, Any], record: JobRecord) -> dict[str, Any]:
+    """The faults of wagons, the digests of the results of those that are not faulty, and the errors of the train."""
+    faults = {one.name: [one.error.type, one.error.message] for one in record.wagons if one.error is not None}
+    digests = {name: digest_of(outputs[name]) for name in outputs if name != "faulty"}
+    errors = [*(one.message for one in record.errors), *(one.cause for one in record.missing)]
+    return {"faults": faults, "digests": digests, "errors": errors}
 
 
 def main() -> None:
@@ -35,14 +50,9 @@ def main() -> None:
         settings["on"] = place
     else:
         settings["workers"] = int(place)
-    # Every file is a sub-job of its own.
-    shares.SUBJOB_MIN_BYTES = max(one.stat().st_size for one in Path("data").iterdir())
+    each_file_is_a_subjob()
     result = branchline.run(wagons(kind), "data/*.root", tree="events", step_size=200, allow_partial=True, **settings)
-    faults = {one.name: [one.error.type, one.error.message] for one in result.record.wagons if one.error is not None}
-    digests = {name: digest_of(output) for name, output in result.outputs.items() if name != "faulty"}
-    errors = [*(one.message for one in result.record.errors), *(one.cause for one in result.record.missing)]
-    answer = {"faults": faults, "digests": digests, "errors": errors}
-    os.write(out, (json.dumps(answer) + "\n").encode())
+    os.write(out, (json.dumps(answer_of(result.outputs, result.record)) + "\n").encode())
     os._exit(0)
 
 

@@ -4,13 +4,15 @@ the wagon and to those beside it to docs/reference/faulty-wagons.md. `test_fault
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +22,8 @@ from typing import Any
 import awkward as ak
 import numpy as np
 import uproot
+from tests.clusters.htcondor import HTCondor
+from tests.clusters.slurm import Slurm
 from tests.conftest import REPOSITORY
 from tests.faults.kinds import ALL
 from tests.faults.one_train import TEST
@@ -29,26 +33,33 @@ PAGE = REPOSITORY / "docs" / "reference" / "faulty-wagons.md"
 FILES, EVENTS_PER_FILE = 4, 600
 #: How long a train may take: without workers one that hangs is never ended.
 TRAIN_S, HANGING_S = 120, 20
-HERE, WORKERS, DASK = "0", "2", "dask"
-PLACES = {HERE: "without workers", WORKERS: "worker processes", DASK: "Dask"}
-CHANGES_OTHERS = "runs, and changes the results of the others: `branchline test` names it"
-#: Kinds that wait for ever without workers; a longer wait would only cost time.
-_HANGS = ("without end", "lock that it holds")
+HERE, WORKERS, DASK, SLURM, HTCONDOR = "0", "2", "dask", "slurm", "htcondor"
+PLACES = {HERE: "without workers", WORKERS: "worker processes", DASK: "Dask", SLURM: "Slurm", HTCONDOR: "HTCondor"}
+#: Trains of all kinds are submitted at once, side by side: most of the time of one is that of its jobs in the queue.
+BATCH_SYSTEMS = (SLURM, HTCONDOR)
+BATCH_S = 1700
+CHANGES_OTHERS = "runs, and changes results of other wagons: `branchline test` names it"
+#: Kinds that hang without workers; they get a shorter timeout.
+_HANGS = ("forever", "deadlocks")
 
 BEGIN = """# Faulty wagons
 
 <!-- Written by `make fault-table`. -->
 
-What happens to a wagon that fails, or that changes its process, and to the wagons beside it. `make test-faults` runs a
-train for each cell: the faulty wagon between two others, which compute with all that it could disturb. It is faulty
-from the second of four files on. If a cell says no more, **both others have, bit by bit, the results of a train without
-it**.
+The table shows the effects of a wagon that fails or changes the state of its process. For each cell, `make test-faults`
+runs a train with the faulty wagon between two correct wagons, whose results depend on everything that it might change.
+The wagon misbehaves from the second of four files on. Unless a cell states otherwise, **both other wagons have results
+that are bit-identical to a train without the faulty wagon**.
 
-"runs" means that the wagon is not stopped: what it changed is undone behind each of its calls. A wagon that is stopped
-keeps the sum from before its first failing chunk, and the report names the error, the file, the entries and the line.
-Without workers (`--workers 0`) wagons run in the calling process, which nothing can protect from a crash.
+- "runs": the wagon is not stopped. Changes it makes to the process are reverted after each of its calls.
+- "stopped": the wagon keeps its sum from before the first chunk that failed. The report states the error, the file, the
+  entries and the line.
+- Without workers (`--workers 0`), wagons run in the calling process, so a crash ends that process.
 
 """
+
+
+VARIABLES = {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'python'}", "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True)
@@ -85,12 +96,33 @@ class Trains:
     def cell(self, place: str, kind: str) -> str:
         """What happens to the wagon and to the others at a place."""
         answer, how = self._run(place, kind)
-        if answer is None:
-            return f"**the program {how}**"
+        return f"**the program {how}**" if answer is None else self._cell_of(kind, answer, self.alone)
+
+    def cells(self, place: str, kinds: Sequence[str]) -> dict[str, str]:
+        """``cell`` of each kind, printed as soon as it is known."""
+        found = {}
+        for kind in kinds:
+            found[kind] = self.cell(place, kind)
+            print(f"{place}: {kind}: {found[kind]}", flush=True)
+        return found
+
+    def batch_cells(self, system: str, kinds: Sequence[str]) -> dict[str, str]:
+        """What happens to the wagons of these kinds and to the others on a batch system, which is started for them."""
+        words = [sys.executable, "-m", "tests.faults.batch_trains", system, "", *kinds]
+        with _batch_system(system, self.folder) as run:
+            ended = run(words)
+        answers = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+        assert len(answers) == 1 + len(kinds), ended.stderr
+        alone, *others = answers
+        assert alone["faults"] == {}
+        assert alone["errors"] == []
+        return {kind: self._cell_of(kind, answer, alone["digests"]) for kind, answer in zip(kinds, others, strict=True)}
+
+    def _cell_of(self, kind: str, answer: Mapping[str, Any], alone: Mapping[str, str]) -> str:
         faults = dict(answer["faults"])
         fault = faults.pop("faulty", None)
         parts = ["runs" if fault is None else _sentence(*fault)]
-        changed = [name for name, digest in self.alone.items() if answer["digests"].get(name) != digest]
+        changed = [name for name, digest in alone.items() if answer["digests"].get(name) != digest]
         if answer["errors"]:
             parts.append(f"**the train ends: {_short(answer['errors'][0])}**")
         elif changed or faults:
@@ -98,17 +130,16 @@ class Trains:
             is_named = all(named.get(name) == ["faulty"] for name in changed)
             if is_named and not faults:
                 return CHANGES_OTHERS
-            parts.append("**the others have other results**")
+            parts.append("**the other wagons have different results**")
         return "; ".join(parts)
 
     def _run(self, place: str, kind: str) -> tuple[dict[str, Any] | None, str]:
         where = self.dask if place == DASK else place
-        paths = f"{REPOSITORY}{os.pathsep}{REPOSITORY / 'python'}"
         hangs = place == HERE and any(one in kind for one in _HANGS)
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.one_train", where, kind],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": paths, "LC_ALL": "C.UTF-8"},
+            env={**os.environ, **VARIABLES},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -127,13 +158,40 @@ class Trains:
         return answer, ""
 
 
+@contextmanager
+def _batch_system(system: str, folder: Path) -> Iterator[Callable[[list[str]], subprocess.CompletedProcess[str]]]:
+    """Starts a batch system. Gives what runs a command where trains can be submitted, in a folder with new files."""
+    farm: Slurm | HTCondor = Slurm() if system == SLURM else HTCondor()
+    if isinstance(farm, HTCondor):
+        folder = farm.folder  # that all of its jobs see
+    folder = folder / "faults"
+    folder.mkdir()
+    Trains.of(folder)
+
+    def run(words: list[str]) -> subprocess.CompletedProcess[str]:
+        if isinstance(farm, HTCondor):
+            farm.own(folder)
+            settings = [f"{name}={value}" for name, value in VARIABLES.items()]
+            return farm.call(["env", *settings, *words], folder, timeout_s=BATCH_S)
+        environment = {**os.environ, **VARIABLES, **farm.environment}
+        return subprocess.run(
+            words, cwd=folder, env=environment, capture_output=True, text=True, timeout=BATCH_S, check=False
+        )
+
+    try:
+        farm.start()
+        yield run
+    finally:
+        farm.close()
+
+
 def _sentence(kind: str, message: str) -> str:
     """How a wagon was stopped, without what differs from run to run."""
     died = re.search(r"signal \d+ \((\w+)\)|exit code \d+|closed its connection|ran out of memory", message)
     if kind == "WorkerDiedError" and died:
         return f"stopped: its process died ({died[1] or died[0]})"
     if kind == "TimeoutError":
-        return "stopped: silent for too long"
+        return "stopped: made no progress"
     return f"stopped: `{kind}`"
 
 
@@ -165,21 +223,35 @@ def row(kind: str, cells: list[str]) -> str:
 
 def rows_of_page() -> dict[str, dict[str, str]]:
     """The cells of the page, by kind and place."""
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")][1:]
-    cells = [[one.strip() for one in line.strip("|").split(" | ")] for line in lines]
-    return {kind: dict(zip(PLACES, rest, strict=True)) for kind, *rest in cells}
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    (_, *names), *cells = [[one.strip() for one in line.strip("|").split(" | ")] for line in lines]
+    places = [next(place for place, shown in PLACES.items() if shown == name) for name in names]
+    return {kind: dict(zip(places, rest, strict=True)) for kind, *rest in cells}
+
+
+def write_page(columns: Mapping[str, Mapping[str, str]]) -> None:
+    """Writes the columns of places. A column that is not given stays as it is if it has all kinds, and else goes."""
+    rows = rows_of_page()
+    before = {place: {kind: rows[kind][place] for kind in rows if place in rows[kind]} for place in PLACES}
+    cells = {**before, **columns}
+    shown = [place for place in PLACES if set(ALL) <= cells[place].keys()]
+    lines = [row("the wagon", [PLACES[place] for place in shown]), "|---" * (1 + len(shown)) + "|"]
+    lines += [row(kind, [cells[place][kind] for place in shown]) for kind in ALL]
+    PAGE.write_text(BEGIN + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as name, trains(Path(name)) as here:
-        lines = [row("the wagon", list(PLACES.values())), "|---|---|---|---|"]
-        for kind in ALL:
-            cells = [here.cell(place, kind) for place in PLACES]
-            lines.append(row(kind, cells))
-            print(lines[-1], flush=True)
-    PAGE.write_text(BEGIN + "\n".join(lines) + "\n", encoding="utf-8")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "places", nargs="*", help=f"whose columns are written anew, of {', '.join(PLACES)}; all if none"
+    )
+    places = parser.parse_args().places or list(PLACES)
+    with tempfile.TemporaryDirectory() as name, trains(Path(name), with_dask=DASK in places) as here:
+        columns = {
+            place: here.batch_cells(place, ALL) if place in BATCH_SYSTEMS else here.cells(place, ALL)
+            for place in places
+        }
+    write_page(columns)
 
 
 if __name__ == "__main__":

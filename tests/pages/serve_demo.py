@@ -32,9 +32,9 @@ class DemoJob:
 
 JOBS = (
     DemoJob("planned", HERE),
-    DemoJob("plain", HERE, ("--access", "plain", "--workers", "1")),
-    DemoJob("slow-link", ELSEWHERE, ("--throttle", "latency=20ms,bandwidth=2MB/s")),
-    DemoJob("lost-files", ELSEWHERE, ("--fault", "missing,every=7,seed=4", "--skip-bad-files")),
+    DemoJob("plain", HERE, ("--experiment", "access=plain", "--workers", "1")),
+    DemoJob("slow-link", ELSEWHERE, ("--experiment", "throttle=latency=20ms,bandwidth=2MB/s")),
+    DemoJob("lost-files", ELSEWHERE, ("--experiment", "fault=missing,every=7,seed=4", "--skip-bad-files")),
 )
 
 

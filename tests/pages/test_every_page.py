@@ -108,6 +108,8 @@ def test_it_fits_and_is_used_without_a_mouse(
 
 def check(page: Page, width: int) -> None:
     """What holds for all of them."""
+    # A page that a form led to may have its address, and not yet its style sheet.
+    page.wait_for_load_state()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(TOO_WIDE) == []
     assert page.evaluate(NAMELESS) == []

@@ -39,7 +39,7 @@ REFUSED = {
     "3>2>1": "'>' next to '>'",
     "1<<2+1": "'<<' next to '\\+'|'\\+' next to '<<'",
     "v[n-1]": "computed",
-    "min(x)": "min of 1 arguments",
+    "min(x)": "min with 1 arguments",
     "TMath::Gaus(x)": "TMath::Gaus",
     "e=1": "'='",
     "--x": "'--'",

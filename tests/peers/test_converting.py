@@ -170,7 +170,7 @@ def test_what_cannot_be_made_leaves_nothing(tree: Path, tmp_path: Path) -> None:
         with pytest.raises(BranchlineError):
             convert(tree, output, **wrong)
     convert(tree, output, branches=["number"])
-    with pytest.raises(StorageError, match="there is a file of this name already"):
+    with pytest.raises(StorageError, match="the file already exists"):
         convert(tree, output, branches=["real"])
     with pytest.raises(StorageError, match="one of the inputs"):
         convert(output, output, to="rntuple", force=True)
@@ -300,9 +300,9 @@ def test_all_that_a_tree_cannot_hold_is_refused_at_once_with_the_way_out(special
     with pytest.raises(UnsupportedBranchError) as refused:
         convert(special, tmp_path / "tree.root")
     for message in (
-        "maybe: no branch of a TTree can hold values that may be missing",
-        "either: no branch of a TTree can hold values of several types",
-        "deep: no branch of a TTree can hold lists of this kind in lists",
+        "maybe: a TTree branch cannot store values that may be missing",
+        "either: a TTree branch cannot store values of several types",
+        "deep: a TTree branch cannot store nested lists of this type",
     ):
         assert message in refused.value.what
     assert "--drop 'maybe,either,many,deep'" in str(refused.value)
@@ -340,7 +340,7 @@ def test_what_lies_beside_the_trees_is_named(tmp_path: Path) -> None:
             file[f"plots/h{number}"] = np.histogram(np.arange(10))
     made = convert(tmp_path / "in.root", tmp_path / "out.root", tree="folder/events")
     assert made.left_out == (
-        "other objects than the trees: other (TTree), plots/h0 (TH1D), plots/h1 (TH1D), plots/h2 (TH1D), "
+        "objects other than the trees: other (TTree), plots/h0 (TH1D), plots/h1 (TH1D), plots/h2 (TH1D), "
         "plots/h3 (TH1D) and 2 more",
     )
     assert convert(tmp_path / "out.root", tmp_path / "out.parquet").left_out == ()

@@ -233,7 +233,7 @@ def test_what_cannot_be_meant_is_refused(dask: Any, paths: list[Path]) -> None:
             branchline.dask(file, **options)
     with pytest.raises(OptionError, match="the tree events has 10"):
         branchline.dask({paths[0]: {"object_path": "events", "steps": [0, 11]}})
-    with pytest.raises(OptionError, match="not all entries"):
+    with pytest.raises(OptionError, match="does not have all entries"):
         computed(branchline.dask({paths[0]: {"object_path": "events", "steps": [0, 11]}}, open_files=False).x)
     with pytest.raises(DatasetError):
         branchline.dask([])

@@ -64,13 +64,21 @@ void fill_{name}(TFile* file, int split) {{
   }}
   tree.Write();
 }}
+#ifdef __CLING__
+#pragma link C++ class std::vector<F_{name}>+;
+#endif
 void fill_only_{name}(TFile* file) {{
   TTree tree("t_{name}", "");
   F_{name} q;
+  std::vector<F_{name}> many;
   tree.Branch("q.", &q, 32000, 99);
+  tree.Branch("whole.", &q, 32000, 0);
+  tree.Branch("many", &many, 32000, 99);
+  tree.Branch("whole_many", &many, 32000, 0);
   for (int i = 0; i < {entries}; i++) {{
-    q.z = i;
+    q.a = q.z = i;
     for (auto& one : q.f) one = A_{name};
+    many.assign(i, q);
     tree.Fill();
   }}
   tree.Write();
@@ -98,6 +106,12 @@ class Keyed : public TObject {
   std::map<E_u8, std::set<int>> m;
   ClassDefOverride(Keyed, 1)
 };
+class Unsure : public TObject {
+ public:
+  E_u16 f[3];
+  std::multimap<E_u16, E_u16> m;
+  ClassDefOverride(Unsure, 1)
+};
 void fill_containers(TFile* file) {
   TTree tree("containers", "");
   std::vector<E_u8> vector;
@@ -108,10 +122,16 @@ void fill_containers(TFile* file) {
   objects.SetOwner();
   objects.Add(keyed);
   auto* array = &objects;
+  auto* unsure = new Unsure;
+  TObjArray unsures;
+  unsures.SetOwner();
+  unsures.Add(unsure);
+  auto* unsure_array = &unsures;
   int z = 0;
   // Of maps in objects in a TObjArray that are streamed one by one ROOT does not describe the pairs.
   TVirtualStreamerInfo::SetStreamMemberWise(kFALSE);
   tree.Branch("keyed", &array, 32000, 0);
+  tree.Branch("unsure", &unsure_array, 32000, 0);
   tree.Branch("vector", &vector);
   tree.Branch("list", &list);
   tree.Branch("nested", "vector<list<E_u8>>", &nested);
@@ -121,10 +141,77 @@ void fill_containers(TFile* file) {
     list.assign(z, B_u8);
     nested.assign(z, list);
     keyed->m[B_u8].insert(z);
+    unsure->m.insert({B_u16, A_u16});
     tree.Fill();
   }
   tree.Write();
   TVirtualStreamerInfo::SetStreamMemberWise(kTRUE);
+}
+"""
+UNDESCRIBED = """
+#include <Math/Vector4D.h>
+class Vectors : public TObject {
+ public:
+  std::vector<ROOT::Math::PxPyPzEVector> v;
+  ClassDefOverride(Vectors, 1)
+};
+void fill_undescribed(TFile* file) {
+  TTree tree("undescribed", "");
+  TObjArray objects;
+  objects.SetOwner();
+  auto* vectors = new Vectors;
+  objects.Add(vectors);
+  auto* array = &objects;
+  tree.Branch("array", &array, 32000, 0);
+  for (int i = 0; i < 3; i++) {
+    vectors->v.emplace_back(i, 0, 0, 0);
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
+# The array is as large as a byte count, a version and a checksum.
+BEFORE_PAIR = """
+struct ArrayBeforePair { E_u32 f[3]; std::pair<std::vector<int>, double> p; };
+#ifdef __CLING__
+#pragma link C++ class std::pair<std::vector<int>, double>+;
+#endif
+void fill_array_before_pair(TFile* file) {
+  TTree tree("array_before_pair", "");
+  ArrayBeforePair o;
+  tree.Branch("whole.", &o, 32000, 0);
+  for (int i = 0; i < 3; i++) {
+    o.p.second = 1.5 * i;
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
+# With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over.
+TAKEN_FOR_INTS = """
+enum E_small : unsigned char { A_small = 1, B_small = 250 };
+struct SmallEnumeration { std::vector<E_small> v; int z; };
+#ifdef __CLING__
+#pragma link C++ enum E_small;
+#pragma link C++ class std::vector<E_small>+;
+#pragma link C++ class std::vector<SmallEnumeration>+;
+#pragma link C++ class std::map<int, std::vector<E_small>>+;
+#endif
+void fill_taken_for_ints(TFile* file) {
+  TTree tree("taken_for_ints", "");
+  std::vector<SmallEnumeration> many;
+  std::map<int, std::vector<E_small>> map;
+  tree.Branch("many", &many, 32000, 99);
+  tree.Branch("map", &map, 32000, 99);
+  tree.Branch("whole_many", &many, 32000, 0);
+  tree.Branch("whole_map", &map, 32000, 0);
+  for (int i = 0; i < 3; i++) {
+    std::vector<E_small> numbers(4 + i, B_small);
+    many.push_back({numbers, i});
+    map[i] = numbers;
+    tree.Fill();
+  }
+  tree.Write();
 }
 """
 NTUPLE = """
@@ -176,7 +263,7 @@ void fill_pointers(TFile* file, int split) {
 """
 ARRAYS = """
 #include <array>
-struct Arrays {
+struct StdArrays {
   int id = 0;
   std::array<float, 3> place = {};
   std::vector<std::array<float, 3>> places;
@@ -184,10 +271,10 @@ struct Arrays {
 };
 void fill_arrays(TFile* file, int split) {
   TTree tree("arrays", "");
-  Arrays o;
+  StdArrays o;
   tree.Branch("o.", &o, 32000, split ? 1 : 0);
   for (int i = 0; i < 4; i++) {
-    o = Arrays();
+    o = StdArrays();
     o.id = i;
     o.place = {1.5f * i, 2, 3};
     o.places.assign(i, {0.5f + i, 1, 2});
@@ -206,9 +293,15 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
         for name, (underlying, big) in TYPES.items()
     )
-    (folder / "enumerations.h").write_text(code + ONE_ELEMENT + CONTAINERS + NTUPLE + POINTERS + ARRAYS)
+    (folder / "enumerations.h").write_text(
+        code + ONE_ELEMENT + CONTAINERS + UNDESCRIBED + BEFORE_PAIR + TAKEN_FOR_INTS + NTUPLE + POINTERS + ARRAYS
+    )
     root.gSystem.Load("libROOTNTuple")
+    # The code runs for milliseconds, and takes the compiler twice as long with its optimizations.
+    optimizations = str(root.gSystem.GetFlagsOpt())
+    root.gSystem.SetFlagsOpt("-O0")
     root.gROOT.ProcessLine(f".L {folder}/enumerations.h+")
+    root.gSystem.SetFlagsOpt(optimizations)
     for split in (0, 99):
         file = root.TFile(str(folder / f"{split}.root"), "RECREATE")
         for name in TYPES:
@@ -220,10 +313,15 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = root.TFile(str(folder / "only.root"), "RECREATE")
     for name in TYPES:
         getattr(root, f"fill_only_{name}")(file)
+    root.fill_array_before_pair(file)
     file.Close()
     file = root.TFile(str(folder / "containers.root"), "RECREATE")
     root.fill_containers(file)
     root.fill_ntuple(file)
+    file.Close()
+    file = root.TFile(str(folder / "taken_for_ints.root"), "RECREATE")
+    root.fill_taken_for_ints(file)
+    root.fill_undescribed(file)
     file.Close()
     return folder
 
@@ -289,8 +387,27 @@ def test_enumerations_whose_type_the_file_does_not_say_are_refused_by_name(folde
     assert tree["vector"].array().to_list() == [[250] * entry for entry in range(4)]
     assert tree["z"].array().to_list() == list(range(4))
     for name in ("list", "nested", "keyed"):
-        with pytest.raises(branchline.UnsupportedBranchError, match="which type the numbers of enumeration E_u8 have"):
+        with pytest.raises(branchline.UnsupportedBranchError, match="the integer type of enumeration E_u8"):
             tree[name].array()
+    # The array before it, which ROOT does not store, does not make that damage.
+    with pytest.raises(branchline.UnsupportedBranchError, match="the integer type of enumeration E_u16"):
+        tree["unsure"].array()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("branch", ["many/many.v", "map/map.second", "whole_many", "whole_map"])
+def test_numbers_that_root_took_for_ints_are_refused(folder: Path, branch: str) -> None:
+    tree = branchline.open(folder / "taken_for_ints.root")["taken_for_ints"]
+    assert tree["many/many.z"].array().to_list() == [list(range(entry + 1)) for entry in range(3)]
+    with pytest.raises(branchline.UnsupportedBranchError, match="stored several numbers of enumeration E_small as one"):
+        tree[branch].array()
+
+
+@pytest.mark.peer
+def test_classes_that_the_file_does_not_describe_are_refused_in_memberwise_containers(folder: Path) -> None:
+    tree = branchline.open(folder / "taken_for_ints.root")["undescribed"]
+    with pytest.raises(branchline.UnsupportedBranchError, match=r"LorentzVector.* which the file does not describe"):
+        tree["array"].array()
 
 
 @pytest.mark.peer
@@ -343,6 +460,29 @@ def test_arrays_that_root_does_not_store_are_refused_where_nothing_tells_their_t
     else:
         with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of this enumeration"):
             tree["q./q.f[3]"].array()
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("branch", ["whole.", "many/many.f[3]", "whole_many"])
+def test_objects_with_such_arrays_are_read_or_refused_by_their_reason(folder: Path, branch: str, name: str) -> None:
+    tree = branchline.open(folder / "only.root")[f"t_{name}"]
+    if name == "i32":
+        objects = [{"a": entry, "f": [1, 1, 1], "z": entry} for entry in range(ENTRIES)]
+        lists = [[objects[entry]] * entry for entry in range(ENTRIES)]
+        wanted = objects if branch == "whole." else lists
+        if branch.endswith("f[3]"):
+            wanted = [[one["f"] for one in entry] for entry in lists]
+        assert tree[branch].array().to_list() == wanted
+    else:
+        with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of"):
+            tree[branch].array()
+
+
+@pytest.mark.peer
+def test_the_header_of_an_object_is_not_read_as_an_array(folder: Path) -> None:
+    with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of enumeration E_u32"):
+        branchline.open(folder / "only.root")["array_before_pair/whole."].array()
 
 
 @pytest.mark.peer

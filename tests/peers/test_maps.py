@@ -53,7 +53,7 @@ def test_a_map_has_its_objects_by_the_names_of_its_keys(path: Path) -> None:
     assert {settings: 1}[settings] == 1
 
 
-@pytest.mark.parametrize(("name", "has"), [("settings", "year"), ("keyed", "one"), ("empty", "no named keys")])
+@pytest.mark.parametrize(("name", "has"), [("settings", "year"), ("keyed", "one"), ("empty", "all unnamed")])
 def test_a_key_that_a_map_does_not_have_is_told(path: Path, name: str, has: str) -> None:
     file = branchline.open(path)
     for ask in (lambda: file[name]["zz"], lambda: file[f"{name}/zz"]):

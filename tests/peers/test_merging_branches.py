@@ -367,7 +367,7 @@ def test_keeping_some_branches_does_not_go_with_it(inputs: list[str], tmp_path: 
     from branchline.writing.merging.merge import TreeSelection
 
     selection = TreeSelection(branches={"Events": ["run"]})
-    with pytest.raises(OptionError, match="kept"):
+    with pytest.raises(OptionError, match="cannot be combined with a selection of branches"):
         merge(inputs, tmp_path / "a.root", fill_missing_branches=True, selection=selection)
 
 

@@ -127,7 +127,9 @@ def test_a_branch_without_what_counts_it_is_refused_by_name(root: Any, tmp_path:
     file.Close()
     copy = tmp_path / "copy.root"
     copy.write_bytes(path.read_bytes())
-    with pytest.raises(UnsupportedBranchError, match="branch values has 1 entries, n, which says how many") as caught:
+    with pytest.raises(
+        UnsupportedBranchError, match="branch values has 1 entries, but n, which holds its element"
+    ) as caught:
         merge([str(path), str(copy)], tmp_path / "merged.root")
     assert str(path) in str(caught.value)
     assert not (tmp_path / "merged.root").exists()
@@ -140,7 +142,7 @@ def test_a_tree_that_does_not_say_how_many_entries_it_has_gets_those_of_its_bran
     copy.write_bytes(path.read_bytes())
     made = merge([str(path), str(copy)], output)
     assert made.entries == 4
-    assert made.notes[0].endswith("the tree Refs says that it has no entries, its branches have up to 2")
+    assert made.notes[0].endswith("the tree Refs claims to have no entries, but its branches have up to 2")
     own = ak.to_list(uproot.open(path)["Refs/Params"].array())
     assert len(own) == 2
     assert ak.to_list(uproot.open(output)["Refs/Params"].array()) == own * 2

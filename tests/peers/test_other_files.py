@@ -110,5 +110,5 @@ def test_results_of_baskets_in_a_file_beside_are_not_kept(folder: Path, tmp_path
     shutil.copytree(folder, data)
     wagons.write_text(WAGON)
     first, again = [branchline.run(wagons, data / "main.root", tmp_path / "out", workers=0) for _ in range(2)]
-    assert f"sub-jobs that read files outside of the dataset, as {data}/other.root" in first.record.reuse_notes[0]
+    assert f"sub-jobs that read files outside the dataset, such as {data}/other.root" in first.record.reuse_notes[0]
     assert again.record.subjobs_reused == 0

@@ -42,7 +42,9 @@ def test_short_branches_are_read_as_far_as_they_go(path: Path, name: str, limits
 
 @pytest.mark.peer
 def test_entries_that_a_branch_beside_others_lacks_are_named(path: Path) -> None:
-    with pytest.raises(branchline.UnsupportedBranchError, match="branch short has 10 entries, its tree tree has 40"):
+    with pytest.raises(
+        branchline.UnsupportedBranchError, match="branch short has 10 entries, but its tree tree has 40"
+    ):
         branchline.open(path)["tree"].arrays(["whole", "short"])
 
 

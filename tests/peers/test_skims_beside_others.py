@@ -69,7 +69,7 @@ def test_an_input_is_not_left_out_when_a_part_of_it_is_in_the_output(
     content[uproot.open(damaged)["lumi"].page_link_list[0][0].pages[0].locator.offset + 5] ^= 0xFF
     damaged.write_bytes(bytes(content))
     given = [inputs[0], str(damaged), inputs[1]]
-    with pytest.raises(BadFileError, match=r"damaged\.root.*take it out of the inputs"):
+    with pytest.raises(BadFileError, match=r"damaged\.root.*remove it from the inputs"):
         merge(given, tmp_path / "all.root", cluster_events=50, skip_bad_files=True)
     assert not (tmp_path / "all.root").exists()
     made = merge(given, tmp_path / "all.root", skip_bad_files=True)

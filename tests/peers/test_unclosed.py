@@ -100,7 +100,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("name", ["thrice", "flushed"])
 def test_what_was_saved_is_read_as_root_recovers_it(folder: Path, name: str) -> None:
     path = folder / f"{name}.root"
-    with pytest.warns(RecoveredFileWarning, match=r"was never closed: \d+ of its keys were found again"):
+    with pytest.warns(RecoveredFileWarning, match=r"was never closed: \d+ of its keys were recovered"):
         file = branchline.open(path)
     expected = by_root(path)
     assert sorted({key.partition(";")[0] for key in file.keys()}) == expected["keys"]

@@ -51,7 +51,7 @@ MACHINERY_PATTERNS = ("hook_*", "gpu_*")
 def instead() -> list[str]:
     """The names, and patterns of names, in the table of the page."""
     page = (REPOSITORY / "docs/moving/from-uproot.md").read_text()
-    rows = re.findall(r"^\|([^|]*)\|[^|]*\|$", page.partition("## What is different")[2], re.MULTILINE)
+    rows = re.findall(r"^\|([^|]*)\|[^|]*\|$", page.partition("## Differences in behaviour")[2], re.MULTILINE)
     return [name for row in rows for name in re.findall(r"`([\w.*]+)`", row)]
 
 

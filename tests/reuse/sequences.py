@@ -26,9 +26,10 @@ from typing import Any
 
 import numpy as np
 import uproot
-from tests.clusters.farm import run_branchline
 
 FILES, VARIANTS, EVENTS, STEPS = 3, 3, 50, 4
+#: A job waits in the queue for some seconds.
+PACE_OF_SLURM = 20
 #: The time of change that all files get which keep theirs.
 OLD_NS = 1_700_000_000_123_456_789
 WAGONS = """
@@ -220,19 +221,42 @@ CHANGES: dict[str, Callable[[Bench], None]] = {
 
 
 class Runner:
-    """Runs trains in processes forked from one that has loaded Branchline, and no module of a train."""
+    """Runs trains in processes forked from one that has loaded Branchline, and no module of a train.
 
-    def __init__(self) -> None:
-        words = [sys.executable, "-m", "tests.reuse.forked_runs"]
+    Runs that reuse results are made on the place ``on``. Workers of a place that are started once find packages in
+    ``link``, which leads to those of each bench in turn. ``pace`` is how much longer a run takes there.
+    """
+
+    def __init__(self, on: str | None = None, link: Path | None = None) -> None:
+        self._on = on
+        self._link = link
+        self.pace = PACE_OF_SLURM if on == "slurm" else 1
+        words = [sys.executable, "-m", "tests.reuse.forked_runs", *(["distributed"] if link is not None else [])]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def run(self, bench: Bench, out: str | None, *, workers: int, reuse: bool) -> dict[str, Any]:
-        """The outputs of a run, or its error."""
-        order = {"folder": str(bench.folder), "packages": str(bench.packages), "out": out}
+    def run(self, bench: Bench, *, workers: int) -> dict[str, Any]:
+        """The outputs of a run that reuses results, or its error."""
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+            self._link.symlink_to(bench.packages.parent)
+        where: dict[str, Any] = (
+            {"workers": workers, "on": None} if self._on is None else {"workers": None, "on": self._on}
+        )
+        return self._answer(bench, {"out": "out", "reuse": True, **where})
+
+    def run_anew(self, bench: Bench) -> dict[str, Any]:
+        """The outputs of a run in one process that reuses and keeps nothing."""
+        return self._answer(bench, {"out": None, "reuse": False, "workers": 0, "on": None})
+
+    def _answer(self, bench: Bench, order: dict[str, Any]) -> dict[str, Any]:
+        order |= {"folder": str(bench.folder), "packages": str(bench.packages)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps(order | {"workers": workers, "reuse": reuse}), file=self._process.stdin, flush=True)
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that forks runs ended with {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
@@ -240,50 +264,17 @@ class Runner:
         self._process.communicate()
 
 
-class CommandRunner:
-    """Runs trains as a user does, on workers elsewhere. Workers that are started once have the packages of ``link``,
-    which leads to those of each bench in turn.
-    """
-
-    def __init__(self, on: str, link: Path | None) -> None:
-        self._on = on
-        self._link = link
-
-    def run(self, bench: Bench, out: str | None, *, workers: int, reuse: bool) -> dict[str, Any]:
-        """The outputs of a run, or its error."""
-        del workers
-        out = out or "anew"
-        if self._link is not None:
-            self._link.unlink(missing_ok=True)
-            self._link.symlink_to(bench.packages.parent)
-        words = ["run", "wagons.py", "data", "-o", out, "--force", "--pictures", "none", "--on", self._on]
-        words += [] if reuse else ["--no-reuse"]
-        environment = {"PYTHONPATH": f"{bench.packages}:{os.environ.get('PYTHONPATH', '')}"}
-        ended = run_branchline(bench.folder, words, environment)
-        if self._on == "slurm" and ended.returncode == 0:
-            ended = run_branchline(bench.folder, ["status", out, "--follow"], environment)
-        if ended.returncode:
-            return {"error": ended.stdout + ended.stderr}
-        import branchline
-
-        results = branchline.load(bench.folder / out)
-        return {"outputs": {name: results[name] for name in ("sums", "plain")}}
-
-    def close(self) -> None:
-        """Nothing is left of a run."""
-
-
 @contextmanager
-def runner(on: str | None = None, link: Path | None = None) -> Iterator[Runner | CommandRunner]:
+def runner(on: str | None = None, link: Path | None = None) -> Iterator[Runner]:
     """What runs the trains of sequences."""
-    made = Runner() if on is None else CommandRunner(on, link)
+    made = Runner(on, link)
     try:
         yield made
     finally:
         made.close()
 
 
-def run_sequence(seed: int, run: Runner | CommandRunner, folder: Path) -> int:
+def run_sequence(seed: int, run: Runner, folder: Path) -> int:
     """Runs the sequence of a seed, and says how many results were reused. Raises AssertionError with the steps."""
     bench, steps, reused = Bench(folder, seed), [], 0
     for _ in range(STEPS):
@@ -291,15 +282,15 @@ def run_sequence(seed: int, run: Runner | CommandRunner, folder: Path) -> int:
         during = bench.random.random() < 0.6
         if during:
             after_s = bench.random.choice([0.0, 0.01, 0.03, 0.06, 0.1, 0.2])
-            steps.append(f"a run with {workers} workers, while, after {after_s} s, ")
-            disturbance = threading.Thread(target=lambda: steps.append(_disturb(bench, after_s)))  # noqa: B023
+            steps.append(f"a run with {workers} workers, while, after {run.pace * after_s} s, ")
+            disturbance = threading.Thread(target=_note_disturbance, args=(steps, bench, after_s, run.pace))
             disturbance.start()
             # A run that is disturbed may fail, and its own results are those of neither state.
-            run.run(bench, "out", workers=workers, reuse=True)
+            run.run(bench, workers=workers)
             disturbance.join()
         steps.append(bench.change())
-        found = run.run(bench, "out", workers=workers, reuse=True)
-        anew = run.run(bench, None, workers=0, reuse=False)
+        found = run.run(bench, workers=workers)
+        anew = run.run_anew(bench)
         reused += found.get("reused", 0)
         assert found.get("outputs") == anew.get("outputs") == bench.expected(), (
             f"seed {seed}: after {', '.join(steps)}: reused {found}, anew {anew}, right {bench.expected()}"
@@ -307,14 +298,18 @@ def run_sequence(seed: int, run: Runner | CommandRunner, folder: Path) -> int:
     return reused
 
 
-def _disturb(bench: Bench, after_s: float) -> str:
-    time.sleep(after_s)
+def _note_disturbance(steps: list[str], bench: Bench, after_s: float, pace: float) -> None:
+    steps.append(_disturb(bench, after_s, pace))
+
+
+def _disturb(bench: Bench, after_s: float, pace: float) -> str:
+    time.sleep(pace * after_s)
     before = [*bench.variants], bench.shift, bench.version, bench.scale
     what = bench.change()
     if bench.random.random() < 0.5:
         return what
     # What was there comes back, with its time.
-    time.sleep(bench.random.choice([0.0, 0.02, 0.1]))
+    time.sleep(pace * bench.random.choice([0.0, 0.02, 0.1]))
     for number, variant in enumerate(before[0]):
         if bench.variants[number] != variant:
             shutil.copy2(bench.folder / f"pool{variant}" / f"f{number}.root", bench.folder / "data" / "again")
@@ -326,7 +321,7 @@ def _disturb(bench: Bench, after_s: float) -> str:
     return f"{what}, then back"
 
 
-def run_seed(seed: int, run: Runner | CommandRunner) -> int:
+def run_seed(seed: int, run: Runner) -> int:
     """Runs the sequence of a seed in a folder of its own."""
     with tempfile.TemporaryDirectory(prefix="branchline-reuse-") as folder:
         return run_sequence(seed, run, Path(folder))
@@ -343,10 +338,13 @@ def main() -> int:
     with place(given.on) as (on, link), runner(on, link) as run:
         for seed in range(first, end):
             try:
-                reused += run_seed(seed, run)
+                count = run_seed(seed, run)
             except AssertionError as error:
                 wrong += 1
                 print(f"WRONG {error}", flush=True)
+            else:
+                reused += count
+                print(f"seed {seed}: right, {count} results reused", flush=True)
     print(f"{end - first} sequences, {wrong} wrong, {reused} results reused, {time.monotonic() - begin_s:.0f} s")
     return 1 if wrong else 0
 

@@ -34,7 +34,7 @@ def test_studies_of_a_server_beside_itself_are_counted(repository: Path, tmp_pat
     assert (row["storage"], row["studies"], row["pairs"], len(row["ratios"])) == ("XRootD", 2, 6, 2)
     low, high = row["interval"]
     assert 0 <= low <= row["alarms"] / 2 <= high <= 1
-    assert "false alarms %" in (tmp_path / "lab-storages.md").read_text()
+    assert "false positives %" in (tmp_path / "lab-storages.md").read_text()
 
 
 def test_the_interval_of_a_part_is_that_of_clopper_and_pearson() -> None:

@@ -12,7 +12,7 @@ import uproot
 from tests.storage.machine import Room
 from tests.storage.xrootdfs import mounted
 
-from branchline.lab.comparison.command_samples import Command
+from branchline.lab.comparison.command_samples import ShellCommand
 from branchline.lab.comparison.compare import ComparisonPlan, compare, verdict
 from branchline.lab.comparison.reading_samples import Reading, ReadingOptions
 from branchline.lab.sampling.page_cache import fuse_remark
@@ -54,7 +54,7 @@ def test_a_comparison_of_readings_says_so_too(place: Path) -> None:
 
 
 def test_a_comparison_of_commands_says_so_too(place: Path) -> None:
-    one, other = (Command(name, ("cat", str(place / "f.root"))) for name in "AB")
+    one, other = (ShellCommand(name, ("cat", str(place / "f.root"))) for name in "AB")
     cold = (str(place / "f.root"),)
     lines = verdict(compare(ComparisonPlan(one, other, precision=0.9, budget_s=1.0, cold=cold)))
     assert any(line.startswith("cold: ") and "is a FUSE mount" in line for line in lines)

@@ -69,7 +69,7 @@ def test_a_pattern_stands_for_the_files_that_match(hdfs: Hdfs, files: Files) -> 
 def test_a_folder_stands_for_all_files_below_it(hdfs: Hdfs) -> None:
     base = f"{hdfs.url}/data/deep"
     assert names(f"{base}/", base) == ["down/c3.root"]
-    with pytest.raises(MissingFileError, match="no such folder"):
+    with pytest.raises(MissingFileError, match="this folder does not exist"):
         Dataset.of(f"{hdfs.url}/absent/*.root")
 
 
@@ -100,7 +100,7 @@ def test_a_train_runs_over_a_pattern(hdfs: Hdfs, tmp_path: Path) -> None:
 def test_a_user_in_the_url_is_told_where_users_are_named(hdfs: Hdfs) -> None:
     url = f"{hdfs.url.replace('hdfs://', 'hdfs://someone@')}/data/"
     for use in (lambda: Store(f"{url}a1.root"), lambda: Dataset.of(f"{url}*.root")):
-        with pytest.raises(BranchlineError, match="HDFS takes no user from a URL; set HADOOP_USER_NAME"):
+        with pytest.raises(BranchlineError, match="HDFS URLs cannot have a user; set HADOOP_USER_NAME"):
             use()
 
 
@@ -181,6 +181,6 @@ def test_the_name_node_that_lives_tells_the_machines(hdfs: Hdfs, settings: Path)
     for url in ("hdfs://both/data/a1.root", "hdfs:///data/a1.root"):
         assert hosts_of(url) == ["127.0.0.1"]
     write_settings(settings, "hdfs-site", cluster("both", dead) | {"dfs.namenode.http-address.both.nn1": dead})
-    with pytest.raises(StorageError, match=r"does not answer at 127\.0\.0\.1.*Connection refused") as raised:
+    with pytest.raises(StorageError, match=r"does not respond at 127\.0\.0\.1.*Connection refused") as raised:
         hosts_of("hdfs://both/data/a1.root")
     assert raised.value.retry

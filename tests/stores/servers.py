@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.patience import HANG_S
 from tests.peers.peers import missing
 
 from branchline._core import Store
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = HANG_S
 START_TRIES = 3
 # Below those that Linux, as it comes, gives to connections.
 PORTS = range(10_000, 32_768)
@@ -127,7 +128,7 @@ def answers(port: int, host: str = "127.0.0.1") -> bool:
 
 def wait_for(value: Callable[[], Sequence[Any]], wanted: int) -> None:
     """Servers write their logs a moment after they answered; what is too much comes then, too."""
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + HANG_S
     while len(value()) < wanted and time.monotonic() < end_s:
         time.sleep(0.02)
     time.sleep(0.1)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 from tests.stores.places import Place
 from tests.stores.servers import Process, free_port
 
@@ -18,7 +19,7 @@ VARIABLES = (
     *KEYS, "AWS_SESSION_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION",
     "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_NO_SIGN_REQUEST", "AWS_SKIP_SIGNATURE",
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_ENDPOINT_URL_STS", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN",
-    "AWS_ROLE_SESSION_NAME",
+    "AWS_ROLE_SESSION_NAME", "AWS_SSO_ENDPOINT",
 )  # fmt: skip
 
 
@@ -46,7 +47,7 @@ class Moto(Process):
         self.request("PUT", f"/{self.bucket}")
 
     def request(self, method: str, target: str, content: bytes = b"", **headers: str) -> bytes:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_S)
         try:
             named = {name.replace("_", "-"): headers[name] for name in headers}
             connection.request(method, target, content, {"Authorization": OWNER, **named})

@@ -176,7 +176,7 @@ def test_a_whole_file_that_does_not_fit_is_refused_with_its_size(tmp_path: Path)
 
     with scripted(server := HttpServer(answer)) as served:
         store = Store(url_of(served), branchline.Access(stage_dir=str(tmp_path)))
-        with pytest.raises(StorageError, match=rf"only as a whole, {size} bytes, and {tmp_path} has room") as raised:
+        with pytest.raises(StorageError, match=rf"only as a whole, {size} bytes, and {tmp_path} has only") as raised:
             store.read([(0, 10)])
         assert not raised.value.retry
         assert "TMPDIR" in str(raised.value)
@@ -201,7 +201,7 @@ def test_bytes_that_are_compressed_on_their_way_are_refused(status: str) -> None
         assert request.headers["accept-encoding"] == "identity"
         return http_answer(status, "Content-Encoding: gzip", f"Content-Range: bytes 0-0/{len(CONTENT)}", body=b"\x1f")
 
-    with scripted(HttpServer(answer)) as served, pytest.raises(StorageError, match="compressed by gzip"):
+    with scripted(HttpServer(answer)) as served, pytest.raises(StorageError, match="Content-Encoding gzip"):
         Store(url_of(served))
 
 
@@ -236,9 +236,9 @@ def test_the_error_after_a_redirect_names_the_server_that_answered(monkeypatch: 
     for said, message in (
         (http_answer("404 No"), "there is no such file at {other}"),
         (http_answer("403 No"), "{other} does not let you read it"),
-        (http_answer("500 No"), "{other} refused with status 500"),
-        (http_answer("204 No Content"), "{other} did not send the file, but answered with status 204"),
-        (b"nonsense\r\n\r\n", "{other} answered with what is no HTTP"),
+        (http_answer("500 No"), "{other} refused the request with status 500"),
+        (http_answer("204 No Content"), "{other} sent no file, but answered with status 204"),
+        (b"nonsense\r\n\r\n", "{other} answered with invalid HTTP"),
         (b"", "{other} closed the connection"),
     ):
         with (
@@ -254,7 +254,7 @@ def test_the_error_after_a_redirect_names_the_server_that_answered(monkeypatch: 
 
 def test_a_redirect_in_a_circle_takes_a_few_requests() -> None:
     with scripted(server := HttpServer(lambda _: http_answer("301 M", "Location: again"))) as served:
-        with pytest.raises(StorageError, match="redirects again and again"):
+        with pytest.raises(StorageError, match="too many redirects"):
             Store(url_of(served))
         assert len(server.requests) == 9
 

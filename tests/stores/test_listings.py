@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import socket
+import time
+from pathlib import Path
 
 import pytest
 from tests.stores.conftest import PARTS, Served
-from tests.stores.scripted import scripted
+from tests.stores.scripted import HttpRequest, HttpServer, http_answer, scripted
 from tests.stores.servers import Folder, Nginx, wait_for
 from tests.stores.servers_s3 import Moto, set_s3
 
 from branchline.errors import BranchlineError, DatasetError, MissingFileError, StorageError
+from branchline.reading.access import Access
 from branchline.reading.datasets.dataset import Dataset
-from branchline.reading.datasets.server_listings import Entry, entries_in, list_folder
+from branchline.reading.datasets.server_listings import ListingEntry, entries_in, list_folder
 from branchline.trains.subjobs.shares import cut
 
 
@@ -59,9 +62,9 @@ def test_a_pattern_stands_for_the_files_that_match(base: str, served: Served) ->
 def test_folders_at_any_depth_are_listed_once(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
 
-    def listing(url: str) -> list[Entry]:
+    def listing(url: str, access: Access | None) -> list[ListingEntry]:
         listed.append(url)
-        return list_folder(url)
+        return list_folder(url, access)
 
     monkeypatch.setattr("branchline.reading.datasets.server_files.list_folder", listing)
     for pattern in ("/**/*.root", "/**/sm*.root", "/", "/**/s*/*.bin", "/**/**/*.root"):
@@ -78,7 +81,7 @@ def test_a_folder_of_parquet_files_is_in_the_order_of_its_parts(base: str) -> No
 
 
 def test_a_folder_that_is_not_there_is_said(base: str) -> None:
-    with pytest.raises(BranchlineError, match=r"no such|no file matches|cannot be"):
+    with pytest.raises(BranchlineError, match=r"no such|no file matches|cannot be|does not exist"):
         Dataset.of(f"{base}/absent/*.root")
 
 
@@ -100,7 +103,7 @@ def test_sizes_and_absences_are_known_without_a_pattern(
     local = [(served.data / name).stat().st_size if (served.data / name).exists() else None for name in names]
     assert [one.size_bytes for one in dataset] == local
     assert [one.path.rpartition("/")[2] for one in dataset.missing] == ["absent.root"]
-    with pytest.raises(MissingFileError, match=r"1 of 3 files of the dataset are not there: .*absent\.root"):
+    with pytest.raises(MissingFileError, match=r"1 of 3 files of the dataset are missing: .*absent\.root"):
         dataset.require_present()
     # A job is cut as it is over the same files on a disk.
     there = [one for one in dataset if not one.is_missing]
@@ -111,7 +114,7 @@ def test_sizes_and_absences_are_known_without_a_pattern(
 
 
 def test_a_server_that_lists_nothing_says_so(served: Served) -> None:
-    with pytest.raises(StorageError, match=r"does not let you|shows no list|refused"):
+    with pytest.raises(StorageError, match=r"does not let you|does not list|refused"):
         Dataset.of(f"http://127.0.0.1:{served.nginx.port}/*.root")
 
 
@@ -187,12 +190,88 @@ BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;">]><multistatus
     ],
 )
 def test_lists_that_make_no_sense_are_refused(form: str, page: bytes) -> None:
-    with pytest.raises(StorageError, match="is not understood"):
+    with pytest.raises(StorageError, match="cannot be parsed"):
         list(entries_in(form, page, "s3://bucket/folder"))
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/../b.root"])
 def test_names_cannot_lead_out_of_their_folder(name: str) -> None:
     page = json.dumps([{"name": name, "type": "file", "size": 3}]).encode()
-    with pytest.raises(StorageError, match="is not understood"):
+    with pytest.raises(StorageError, match="cannot be parsed"):
         list(entries_in("json", page, "http://127.0.0.1/folder"))
+
+
+# Timeouts, retries and their pauses.
+
+
+def busy_listing(refusals: int) -> HttpServer:
+    """A server that lists one file, after this many answers that it is too busy."""
+    left = [refusals]
+
+    def answer(request: HttpRequest) -> bytes:
+        if request.method != "GET":
+            return http_answer("405 Method Not Allowed")
+        if left[0]:
+            left[0] -= 1
+            return http_answer("503 Service Unavailable")
+        body = json.dumps([{"name": "a.root", "type": "file", "size": 7}]).encode()
+        return http_answer("200 OK", "Content-Type: application/json", body=body)
+
+    return HttpServer(answer)
+
+
+def test_a_listing_is_retried_as_the_access_says_and_not_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    with scripted(server := busy_listing(2)) as served:
+        pattern = f"http://127.0.0.1:{served.port}/f/*.root"
+        with pytest.raises(StorageError, match="503"):
+            Dataset.of(pattern)
+        assert server.count("GET") == 1
+        found = Dataset.of([pattern], access=Access(tries=2, retry_pause=0))
+        assert [one.size_bytes for one in found] == [7]
+        assert server.count("GET") == 3
+
+
+def test_a_list_of_patterns_and_a_fileset_are_listed_as_the_access_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "1")
+    text, fileset = tmp_path / "files.txt", tmp_path / "files.json"
+    for path in (text, fileset):
+        with scripted(busy_listing(1)) as served:
+            pattern = f"http://127.0.0.1:{served.port}/f/*.root"
+            path.write_text(pattern if path is text else json.dumps({"a": [pattern]}))
+            assert len(Dataset.of(path, access=Access(tries=2, retry_pause=0))) == 1
+
+
+@pytest.mark.parametrize("scheme", ["root", "http"])
+def test_a_silent_server_is_waited_for_as_often_as_the_access_says(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "3600")
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TRIES", "5")
+
+    def silence(_: int, connection: socket.socket) -> None:
+        while connection.recv(65536):
+            pass
+
+    with scripted(silence) as served:
+        with pytest.raises(StorageError, match="did not answer in time"):
+            Dataset.of(f"{scheme}://127.0.0.1:{served.port}//f/*.root", access=Access(timeout=0.1, tries=1))
+        assert served.connections == 1
+
+
+def test_the_size_of_a_file_is_waited_for_as_long_as_the_access_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRANCHLINE_STORAGE_TIMEOUT", "0.1")
+
+    def answer(request: HttpRequest) -> bytes:
+        time.sleep(0.5)
+        return http_answer("200 OK", "Content-Length: 7", body=b"" if request.method == "HEAD" else b"1234567")
+
+    with scripted(HttpServer(answer)) as served:
+        url = f"http://127.0.0.1:{served.port}/a.root"
+        [found] = Dataset.of(url, access=Access(timeout=60))
+        assert found.size_bytes == 7
+    with scripted(HttpServer(answer)) as served:
+        [found] = Dataset.of(f"http://127.0.0.1:{served.port}/a.root")
+        assert found.size_bytes is None

@@ -241,6 +241,6 @@ def test_a_secret_in_a_url_is_not_kept(served: Served, tmp_path: Path) -> None:
 
 def test_folders_and_sizes_that_are_impossible_are_refused(tmp_path: Path) -> None:
     for wrong in ({"cache_dir": ""}, {"cache_dir": 3}, {"stage_dir": b"x"}, {"cache_size": "1 kB"}, {"cache_size": -1}):
-        with pytest.raises(OptionError, match="is impossible"):
+        with pytest.raises(OptionError, match="invalid"):
             Access(**wrong)
     assert Access(cache_dir=tmp_path, cache_size="2 GB").as_dict()["cache_size"] == 2_000_000_000

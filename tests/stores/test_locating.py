@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 from tests.stores.conftest import Served
 from tests.stores.servers import free_port, program
 
@@ -32,7 +33,7 @@ def test_the_servers_of_a_file_are_those_of_xrdfs(served: Served, tmp_path: Path
     redirector = f"127.0.0.1:{served.cluster.redirector.port}"
     url = f"root://{redirector}//small.root"
     # A redirector answers with the servers that have replied to it so far.
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + HANG_S
     while len(addresses_of_xrdfs(redirector, "/small.root")) < 2 and time.monotonic() < deadline_s:
         time.sleep(0.2)
     found = located(url)
@@ -81,7 +82,7 @@ def test_ctrl_c_ends_the_wait_for_a_server_that_is_silent(files: int) -> None:
         while not connections or not connections[-1].recv(20):
             connections.append(server.accept()[0])
         waiting.send_signal(signal.SIGINT)
-        _, told = waiting.communicate(timeout=30)
+        _, told = waiting.communicate(timeout=HANG_S)
         for one in connections:
             one.close()
     assert (waiting.returncode, told) == (130, "branchline: interrupted\n")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -188,8 +191,8 @@ def test_a_server_that_wants_less_of_us_is_asked_again(monkeypatch: pytest.Monke
         (error("403 Forbidden", "X" * 5000), "does not let you read it"),
         (answer("403 Forbidden", "Content-Type: text/xml", body=b"<Code>" * 9), "does not let you read it"),
         (error("301 Moved", "PermanentRedirect"), "PermanentRedirect"),
-        (answer("302 Found", "Location: http://127.0.0.1:1/"), "refused with status 302"),
-        (answer("416 No", body=b"x"), "refused with status 500"),
+        (answer("302 Found", "Location: http://127.0.0.1:1/"), "refused the request with status 302"),
+        (answer("416 No", body=b"x"), "refused the request with status 500"),
     ],
 )
 def test_refusals_are_final_and_tell_no_secret(refusal: bytes, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,8 +242,109 @@ def test_keys_are_lent_for_a_token_of_another_place(
     assert Store("s3://lent@data/closed.bin").size_bytes == 14
     token.unlink()
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/other")
-    with pytest.raises(StorageError, match=r"there are no temporary keys for S3: the token in .* cannot be read"):
+    with pytest.raises(StorageError, match=r"cannot get temporary keys for S3: .*token cannot be read"):
         Store("s3://data/closed.bin")
+
+
+def signing_keys(monkeypatch: pytest.MonkeyPatch, url: str, reads: int = 1) -> set[tuple[str, str | None]]:
+    """The access keys and session tokens of the requests with which files are read."""
+    used: set[tuple[str, str | None]] = set()
+
+    def script(number: int, connection: socket.socket) -> None:
+        while (request := http_request(connection)) is not None:
+            key = request["authorization"].partition("Credential=")[2].partition("/")[0]
+            used.add((key, request.get("x-amz-security-token")))
+            connection.sendall(part(bytes(100), request))
+
+    with scripted(script) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.port}")
+        for _ in range(reads):
+            assert Store(url).read([(5, 10)]).contents == [bytes(10)]
+    return used
+
+
+@pytest.fixture
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file of profiles, in a home of its own."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "aws config"
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(path))
+    return path
+
+
+def printed(expires: datetime | None = None) -> str:
+    keys = {"Version": 1, "AccessKeyId": "PRINTED", "SecretAccessKey": SECRET, "SessionToken": "lent"}
+    return json.dumps(keys | ({"Expiration": expires.isoformat()} if expires else {}))
+
+
+@pytest.mark.parametrize(("valid_s", "runs"), [(None, 1), (3600, 1), (60, 2)])
+def test_keys_are_printed_by_a_program_and_kept_until_they_expire(
+    valid_s: int | None, runs: int, monkeypatch: pytest.MonkeyPatch, config: Path, tmp_path: Path
+) -> None:
+    expires = None if valid_s is None else datetime.now(UTC) + timedelta(seconds=valid_s)
+    (tmp_path / "keys.json").write_text(printed(expires))
+    program = tmp_path / "print keys"
+    program.write_text('#!/bin/sh\ncd "${0%/*}"\nprintf "%s\\n" "$1" >>runs\ncat keys.json\n')
+    program.chmod(0o755)
+    config.write_text(f"[default]\ncredential_process = '{program}' \"for  me\"\n")
+    # A file is opened by one request, and each range is read by another.
+    assert signing_keys(monkeypatch, "s3://bucket/f") == {("PRINTED", "lent")}
+    assert (tmp_path / "runs").read_text() == "for  me\n" * runs
+
+
+@pytest.mark.parametrize(
+    ("program", "match"),
+    [
+        ("sh -c 'echo no keys here >&2; exit 3'", "credential process failed with status 3: no keys here"),
+        ("echo nothing", "failed to parse credential process output"),
+        ("/no/such/program", r".*/no/such/program cannot be run: No such file or directory \(os error 2\)\.$"),
+        ("echo 'open", ".*a quote that does not end"),
+    ],
+)
+def test_a_program_that_prints_no_keys_is_an_error(
+    program: str, match: str, monkeypatch: pytest.MonkeyPatch, config: Path
+) -> None:
+    config.write_text(f"[default]\ncredential_process = {program}\n")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    with pytest.raises(StorageError, match=f"cannot get temporary keys for S3: {match}") as caught:
+        Store("s3://bucket/f")
+    assert not caught.value.retry
+
+
+SIGNED_ON = "sso_account_id = 12\nsso_role_name = reader of files\n"
+ONE_PROFILE = f"[default]\nsso_start_url = https://site.example.org\nsso_region = eu-west-1\n{SIGNED_ON}"
+WITH_SESSION = (
+    f"[default]\nsso_session = site\n{SIGNED_ON}"
+    "[sso-session site]\nsso_start_url = https://site.example.org\nsso_region = eu-west-1\n"
+)
+
+
+@pytest.mark.parametrize(("text", "hashed"), [(ONE_PROFILE, b"https://site.example.org"), (WITH_SESSION, b"site")])
+def test_keys_are_exchanged_for_the_token_of_a_single_sign_on(
+    text: str, hashed: bytes, monkeypatch: pytest.MonkeyPatch, config: Path, tmp_path: Path
+) -> None:
+    config.write_text(text)
+    cache = tmp_path / ".aws/sso/cache" / f"{hashlib.sha1(hashed).hexdigest()}.json"
+    cache.parent.mkdir(parents=True)
+    requests: list[dict[str, str]] = []
+
+    def script(number: int, connection: socket.socket) -> None:
+        while (request := http_request(connection)) is not None:
+            requests.append(request)
+            expires = int((datetime.now(UTC) + timedelta(hours=1)).timestamp() * 1000)
+            keys = {"accessKeyId": "SIGNED", "secretAccessKey": SECRET, "sessionToken": "on", "expiration": expires}
+            connection.sendall(answer("200 OK", body=json.dumps({"roleCredentials": keys}).encode()))
+
+    with scripted(script) as portal:
+        monkeypatch.setenv("AWS_SSO_ENDPOINT", f"http://127.0.0.1:{portal.port}/federation/credentials")
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        for expires, match in (("2020-01-01T00:00:00Z", "aws sso login"), ("2999-01-01T00:00:00Z", None)):
+            cache.write_text(json.dumps({"accessToken": "very-secret", "expiresAt": expires}))
+            if match:
+                with pytest.raises(StorageError, match=match):
+                    Store("s3://bucket/f")
+        assert signing_keys(monkeypatch, "s3://bucket/f", reads=2) == {("SIGNED", "on")}
+    assert [request["x-amz-sso_bearer_token"] for request in requests] == ["very-secret"]
 
 
 @pytest.mark.parametrize("status", ["403 Forbidden", "200 OK"])
@@ -259,6 +363,6 @@ def test_a_service_that_lends_nothing_is_named_and_tells_no_secret(
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(token))
         monkeypatch.setenv("AWS_ROLE_ARN", f"arn:aws:iam::1:role/{status[:3]}")
-        with pytest.raises(StorageError, match=r"InvalidIdentityToken|what holds no keys") as caught:
+        with pytest.raises(StorageError, match=r"InvalidIdentityToken|failed to parse") as caught:
             Store("s3://data/f.bin")
     assert "very-secret" not in str(caught.value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.branchline_command import run_branchline
 from tests.stores.conftest import Served
 from tests.stores.scripted import http_request, scripted
 from tests.stores.servers import free_port, program
@@ -137,8 +137,8 @@ def test_no_record_of_a_command_tells_a_secret(served: Served, tmp_path: Path) -
         ["trace", "export", str(tmp_path / "trace"), str(tmp_path / "trace.json")],
     ]
     for words in commands:
-        done = subprocess.run([sys.executable, "-m", "branchline.cli", *words], capture_output=True, check=False)
-        assert SECRET.encode() not in done.stdout + done.stderr, words[0]
+        done = run_branchline(tmp_path, words)
+        assert SECRET not in done.stdout + done.stderr, words[0]
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert {"trace", "trace.json", "job.json", "report.html"} <= {path.name for path in written}
     for path in written:

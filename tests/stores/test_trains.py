@@ -68,7 +68,7 @@ def test_many_files_of_unknown_size_give_the_same_for_any_number_of_workers(
 def test_a_file_that_is_not_there_is_skipped_if_that_was_asked_for(kind: str, served: Served, tmp_path: Path) -> None:
     base = places(served)[kind]
     files = [f"{base}/small.root:events", f"{base}/absent.root:events"]
-    with pytest.raises(MissingFileError, match=r"1 of 2 files of the dataset are not there: .*absent\.root"):
+    with pytest.raises(MissingFileError, match=r"1 of 2 files of the dataset are missing: .*absent\.root"):
         branchline.run([Spectra()], files, tmp_path / "strict", workers=1)
     with pytest.warns(UserWarning, match=r"skipped .*absent\.root"):
         result = branchline.run([Spectra()], files, tmp_path / "lax", skip_bad_files=True, workers=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tests.tidy.test_imports import CRATES
 PARTS = [*(f"crates/{name}" for name in CRATES), "python/branchline"]
 
 
+@cache
 def graph_of(folder: Path) -> Graph:
     return rust_graph(folder) if folder.parent.name == "crates" else python_graph(folder)
 

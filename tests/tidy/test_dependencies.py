@@ -39,7 +39,8 @@ def imported_by(node: ast.AST) -> Iterator[str]:
         modules = [alias.name for alias in node.names]
     for module in modules:
         package = module.split(".")[0]
-        if package != "branchline" and package not in sys.stdlib_module_names:
+        # `_typeshed` has types of the standard library, for mypy alone.
+        if package not in ("branchline", "_typeshed") and package not in sys.stdlib_module_names:
             yield package
 
 
@@ -63,6 +64,7 @@ EXTRAS_OF_FOLDERS = {
     "control/web/": {"web"},
     "jobs/": {"trains"},
     "jobs/pools/dask_": {"cluster"},
+    "lab/statistics.py": {"statistics"},
     "lab/studies/study_p": {"reports"},
     "reading/layout/file_picture.py": {"reports"},
     "reading/objects/": {"histograms"},

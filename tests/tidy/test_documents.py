@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,37 @@ def test_the_architecture_names_every_package_and_crate(repository: Path) -> Non
         assert f"`{name}`" in text, f"ARCHITECTURE.md does not say what {name} is for"
 
 
+def test_every_package_and_crate_has_a_page(repository: Path) -> None:
+    packages = [path.parent.name for path in (repository / "python" / "branchline").glob("*/__init__.py")]
+    crates = [path.parent.name for path in (repository / "crates").glob("*/Cargo.toml")]
+    pages = {path.stem for path in (repository / "docs" / "explanation" / "packages").glob("*.md")}
+    assert pages == {"index", *packages, *crates}
+
+
+def test_breakpoints_of_the_architecture_exist(repository: Path) -> None:
+    """`make docs` also traces that the functions in Python are called in this order."""
+    text = (repository / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| [^|]+ \| `([\w.]+)` \| `([\w./]+)` \|$", text, re.MULTILINE)
+    assert len(steps) > 25
+    for function, file in steps:
+        folder = repository if file.startswith("crates/") else repository / "python" / "branchline"
+        name = re.escape(function.rpartition(".")[2])
+        defined = re.search(rf"\b(?:def|fn) {name}\b", (folder / file).read_text(encoding="utf-8"))
+        assert defined, f"ARCHITECTURE.md names {function} of {file}, which does not exist"
+
+
+@pytest.mark.parametrize(
+    ("name", "words_max"), [("ARCHITECTURE.md", 2500), ("CONTRIBUTING.md", 1200), ("README.md", 900)]
+)
+def test_documents_for_newcomers_are_short(repository: Path, name: str, words_max: int) -> None:
+    assert len((repository / name).read_text(encoding="utf-8").split()) <= words_max
+
+
 def test_files_that_developers_are_sent_to_exist(repository: Path, sources: list[Path]) -> None:
     """Paths of sources in the documents for developers and in the docstrings of packages end that of a file."""
     package = repository / "python" / "branchline"
-    pages = [repository / "ARCHITECTURE.md", *(repository / "docs" / "extending").glob("*.md")]
+    explained = (repository / "docs" / "explanation" / "packages").glob("*.md")
+    pages = [repository / "ARCHITECTURE.md", *explained, *(repository / "docs" / "extending").glob("*.md")]
     known = {f"/{path.relative_to(repository)}" for path in sources}
     for page in [*pages, *package.rglob("__init__.py")]:
         # What a page under docs/extending makes is not there yet.
@@ -87,14 +115,11 @@ def test_the_readme_names_the_rust_that_is_needed(repository: Path) -> None:
         assert f"Rust {needed} or later" in text
 
 
-def test_the_settings_page_has_every_variable(repository: Path) -> None:
-    """Every environment variable of ours that the code reads is described."""
-    sources = [*(repository / "crates").glob("*/src/**/*.rs"), *(repository / "python").rglob("*.py")]
-    # The folder of the test data is for the tests inside the sources.
-    named = {name for path in sources for name in re.findall(r'"(BRANCHLINE_[A-Z_]+)"', path.read_text("utf-8"))}
-    page = (repository / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
-    missing = sorted(name for name in named - {"BRANCHLINE_SHARED"} if f"`{name}`" not in page)
-    assert not missing, f"docs/reference/settings.md does not describe {missing}"
+def test_the_description_is_the_same_everywhere(repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for name in ("README.md", "docs/index.md", "CITATION.cff", "release/conda/recipe.yaml"):
+        text = " ".join((repository / name).read_text(encoding="utf-8").split())
+        assert project["description"] in text, name
 
 
 def test_names_of_python_in_the_documents_exist(documents: list[Path]) -> None:

@@ -23,12 +23,16 @@ DESCRIPTORS = {"1", "2", "STDERR", "_STANDARD_ERROR"}
 
 def printing(source: str) -> Iterator[int]:
     """The lines that write to the terminal."""
+    # Parsing and walking all sources takes seconds.
+    if not any(word in source for word in ("print(", ".write", "writelines")):
+        return
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue
-        called, words = ast.unparse(node.func), [ast.unparse(one) for one in node.args]
+        called = ast.unparse(node.func)
         is_stream = any(called in (f"{one}.write", f"{one}.writelines") for one in STREAMS)
-        if called == "print" or is_stream or (called == "os.write" and words[:1] and words[0] in DESCRIPTORS):
+        is_descriptor = called == "os.write" and bool(node.args) and ast.unparse(node.args[0]) in DESCRIPTORS
+        if called == "print" or is_stream or is_descriptor:
             yield node.lineno
 
 

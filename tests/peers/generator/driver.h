@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "TBasket.h"
 #include "TBranch.h"
 #include "TTree.h"
 #include "archive.h"
@@ -40,7 +41,10 @@ struct OpenBranch : TBranch {
 /// Leaves anything in the slots of baskets that a branch never wrote, as ROOT sometimes does.
 inline void spoilUnwritten(TBranch& branch, unsigned seed) {
   std::mt19937 random(seed);
-  for (int slot = branch.GetWriteBasket(); slot < branch.GetMaxBaskets(); ++slot) {
+  // ROOT takes the place in the file of a basket in memory for that of one that it has written.
+  auto* last = static_cast<TBasket*>(branch.GetListOfBaskets()->At(branch.GetWriteBasket()));
+  bool isFilled = last && last->GetNevBuf() > 0;
+  for (int slot = branch.GetWriteBasket() + isFilled; slot < branch.GetMaxBaskets(); ++slot) {
     (branch.*(&OpenBranch::fBasketSeek))[slot] = random() % 3 ? static_cast<int>(random()) : 0;
     (branch.*(&OpenBranch::fBasketBytes))[slot] = random() % 3 ? static_cast<int>(random()) : 0;
   }

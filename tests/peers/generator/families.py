@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,10 @@ SEQUENCES = (*["std::vector"] * 3, "std::list", "std::deque", "std::forward_list
 SETS = ("std::set", "std::multiset", "std::unordered_set", "std::unordered_multiset")
 MAPS = ("std::map", "std::map", "std::multimap", "std::unordered_map", "std::unordered_multimap")
 RANGES = ((-10.0, 10.0), (0.0, 1.0), (-1000.0, 250.0), (0.0, 6.283185307179586))
+
+
+class DictionaryError(Exception):
+    """rootcling wrote two dictionaries of one type, named with and without Double32_t, which do not compile."""
 
 
 @dataclass
@@ -261,7 +266,10 @@ def root_folder() -> Path:
 
 
 def build(root: Any, family: Family, folder: Path, driver: str) -> None:
-    """Compiles the family's dictionary and its table of types, and loads them with what fills and reads objects."""
+    """Compiles the family's dictionary and its table of types, and loads them with what fills and reads objects.
+
+    Raises DictionaryError if rootcling wrote a dictionary that does not compile.
+    """
     name = family.namespace
     (folder / f"{name}.h").write_text(cpp.header(name, family.classes))
     (folder / "LinkDef.h").write_text(cpp.link_definitions(family.tops))
@@ -270,9 +278,11 @@ def build(root: Any, family: Family, folder: Path, driver: str) -> None:
     environment = os.environ | {"LD_LIBRARY_PATH": str(top / "lib"), "ROOTSYS": str(top)}
     rootcling = [top / "bin" / "rootcling", "-f", f"{name}_dict.cxx", f"-I{HERE}", f"{name}.h", "LinkDef.h"]
     run(rootcling, folder, environment)
-    sources = [f"{name}_dict.cxx", f"{name}_table.cxx"]
+    # One translation unit: parsing ROOT's headers takes as long as compiling the family's own code.
+    source = folder / f"{name}.cxx"
+    source.write_text(f'#include "{name}_dict.cxx"\n#include "{name}_table.cxx"\n')
     options = ["-shared", "-fPIC", "-O0", "-w", "-std=c++17", f"-I{top / 'include'}", f"-I{HERE}", "-I."]
-    run([os.environ.get("CXX", "c++"), *options, *sources, "-o", f"lib{name}.so"], folder, dict(os.environ))
+    run([os.environ.get("CXX", "c++"), *options, source, "-o", f"lib{name}.so"], folder, dict(os.environ))
     root.gInterpreter.AddIncludePath(str(HERE))
     root.gSystem.Load("libROOTVecOps")
     if root.gSystem.Load(str(folder / f"lib{name}.so")) < 0:
@@ -285,5 +295,7 @@ def build(root: Any, family: Family, folder: Path, driver: str) -> None:
 def run(command: list[Any], folder: Path, environment: dict[str, str]) -> None:
     """Runs a compiler. Raises RuntimeError with what it says."""
     done = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True)
+    if re.search("redefinition of .*GenerateInitInstanceLocal", done.stderr):
+        raise DictionaryError(done.stderr[:500])
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-6000:]}")

@@ -11,6 +11,7 @@ from tests.peers.generator import cases, cycle_cases, ntuple_cases, written_case
 from tests.peers.generator.cases import Outcome
 from tests.peers.generator.families import Family, Maker, build
 from tests.peers.generator.ntuple_families import FieldMaker
+from tests.peers.generator.values import INT, Container, Text
 
 # Compiling the dictionary of a family takes as long as many cases.
 CASES_PER_FAMILY = 20
@@ -32,6 +33,14 @@ class Format:
         family = self.make_family(number)
         build(root, family, folder, self.driver)
         return family
+
+    def prepare(self, root: Any, folder: Path) -> None:
+        """Have ROOT compile what the cases of all families need."""
+        family = None
+        if self.make_family is not None:
+            family = Family("prepared", tops=[Text(), Container("std::vector", INT)])
+            build(root, family, folder, self.driver)
+        self.warm_up(root, family, folder)
 
 
 FORMATS = {

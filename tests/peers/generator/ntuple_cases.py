@@ -13,6 +13,7 @@ from tests.peers.generator.cases import Outcome, attempt, check_chunks, family_n
 from tests.peers.generator.compare import difference, first_difference
 from tests.peers.generator.families import Family
 from tests.peers.generator.layouts import TREE, codec
+from tests.peers.generator.ntuple_kinds import Variant
 from tests.peers.generator.object_columns import plain
 from tests.peers.generator.values import Kind, Limits, Reader, Text
 
@@ -85,7 +86,10 @@ def run_case(root: Any, family: Family, seed: int, folder: Path) -> Outcome:
     write(root, family, path, chosen, layout, rng)
     name = f"{layout.folder}/{TREE}" if layout.folder else TREE
     stages.begin(stages.ROOT_READS)
-    read_by_root(root, family, path, name, chosen)
+    _, error = attempt(lambda: read_by_root(root, family, path, name, chosen))
+    if error is not None:
+        outcome.lost.append(f"ROOT reads what cannot be: seed {seed}: {shown_error(error)}")
+        return outcome
     trusted = [field for field in chosen if is_trusted(field, outcome)]
     stages.begin(stages.BRANCHLINE_READS)
     tree, error = attempt(lambda: branchline.open(path)[name])
@@ -198,6 +202,11 @@ def read_by_root(root: Any, family: Family, path: Path, name: str, chosen: list[
 
 def is_trusted(field: Field, outcome: Outcome) -> bool:
     """Whether ROOT reads what was put in, as far as the encoding keeps it."""
+    parts = field.kind.everything()[:-1]
+    if field.first_entry > 0 and any(isinstance(part, Variant) for part in parts):
+        # In the entries before a field was added, ROOT does not reset all variants in arrays and classes.
+        outcome.lost.append(f"ROOT reads leftover variants: seed {outcome.seed}: {field.name} ({field.kind.cpp})")
+        return False
     if field.loses or not field.kind.is_exact():
         return True
     pairs = list(zip(field.values, field.put_in, strict=True))

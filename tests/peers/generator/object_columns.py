@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.peers.generator.collections_of_root import Clones, Objects
-from tests.peers.generator.compare import difference, fits
+from tests.peers.generator.compare import difference, fits, shown
 from tests.peers.generator.families import Family
+from tests.peers.generator.resemble import resembles
 from tests.peers.generator.values import (
     COUNT,
     NUMBERS,
@@ -70,10 +71,11 @@ class ObjectColumn:
         tree.ResetBranchAddresses()
         reader = Reader(ctypes.string_at(held.bytesAt(), held.bytesCount()))
         self.values = [self.kind.unpack(reader) for _ in range(entries)]
-        if not self.kind.is_exact():
-            return None
+        is_exact = self.kind.is_exact()
         for entry, (got, wanted) in enumerate(zip(self.values, self.put_in, strict=True)):
-            found = difference(self.kind, got, plain(wanted))
+            found = difference(self.kind, got, plain(wanted)) if is_exact else None
+            if not is_exact and not resembles(self.kind, got, plain(wanted)):
+                found = f"{shown(got)} is not what was put in, {shown(plain(wanted))}"
             if found is not None:
                 return f"ROOT reads {self.name} ({self.kind.cpp}), entry {entry}: {found}"
         return None

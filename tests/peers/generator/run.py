@@ -1,20 +1,25 @@
-"""Many cases, family by family, each family in a process."""
+"""Many cases, family by family, in processes that load ROOT once for several families."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
+from threading import Lock
 
 from tests.peers.generator.cases import Outcome
 from tests.peers.generator.report import Summary, from_line
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-FAMILY_SECONDS_MAX = 6000
+# A process that dies loses its remaining parts.
+PARTS_PER_PROCESS_MAX = 20
+# What a process prints after the outcomes of each part.
+END_OF_PART = "end of part"
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,15 @@ class Part:
     family: int
     first: int
     stop: int
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.family}:{self.first}:{self.stop}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Part:
+        """Return the part that `str` made the text of."""
+        name, *numbers = text.split(":")
+        return cls(name, *map(int, numbers))
 
 
 @dataclass(frozen=True)
@@ -52,30 +66,45 @@ class Draw:
         ]
 
 
-def run_part(part: Part, folder: Path) -> list[Outcome]:
-    """The outcomes of the cases of one family; those that its process did not report are wrong."""
-    numbers = [str(part.family), str(part.first), str(part.stop)]
-    command = [sys.executable, "-m", "tests.peers.generator.worker", part.format, *numbers, str(folder)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=FAMILY_SECONDS_MAX)
-    outcomes = [from_line(line) for line in done.stdout.splitlines() if line.startswith('{"seed"')]
-    reported = {outcome.seed for outcome in outcomes}
-    silent = [seed for seed in range(part.first, part.stop) if seed not in reported]
-    what = f"nothing was said; the process ended with {done.returncode}\n{done.stderr[-4000:]}"
-    return outcomes + [Outcome(seed, wrong=[f"seed {seed}: {what}"]) for seed in silent]
+def run_parts(parts: list[Part], folder: Path) -> Iterator[tuple[Part, list[Outcome]]]:
+    """Run parts in one process and yield the outcomes of each; cases without an outcome are wrong."""
+    command = [sys.executable, "-m", "tests.peers.generator.worker", str(folder), *map(str, parts)]
+    folder.mkdir(parents=True, exist_ok=True)
+    errors = folder / "errors.txt"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=stderr, text=True) as worker,
+    ):
+        assert worker.stdout is not None
+        for part in parts:
+            said = takewhile(lambda line: line.strip() != END_OF_PART, iter(worker.stdout.readline, ""))
+            outcomes = [from_line(line) for line in said if line.startswith('{"seed"')]
+            reported = {outcome.seed for outcome in outcomes}
+            silent = [seed for seed in range(part.first, part.stop) if seed not in reported]
+            if silent:
+                what = f"no outcome; the last errors of the process:\n{errors.read_text()[-4000:]}"
+                outcomes += [Outcome(seed, wrong=[f"seed {seed}: {what}"]) for seed in silent]
+            yield part, outcomes
 
 
 def run(draw: Draw, folder: Path, jobs: int, say: Callable[[str], None] = lambda _: None) -> Summary:
     """Runs the cases of a draw."""
     summary = Summary()
-    parts = draw.parts()
-    with ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda part: run_part(part, folder / str(part.first)), parts)
-        for part, outcomes in zip(parts, found, strict=True):
-            for outcome in outcomes:
-                summary.add(outcome)
+    lock = Lock()
+
+    def add(first: int) -> None:
+        for part, outcomes in run_parts(parts[first : first + size], folder / str(first)):
             wrong = [text for outcome in outcomes for text in outcome.wrong]
             equal = sum(outcome.equal.total() for outcome in outcomes)
-            say(f"{part.format}, seeds {part.first} to {part.stop - 1}: {equal} equal, {len(wrong)} wrong")
-            for text in wrong:
-                say(f"wrong: {text}")
+            with lock:
+                for outcome in outcomes:
+                    summary.add(outcome)
+                say(f"{part.format}, seeds {part.first} to {part.stop - 1}: {equal} equal, {len(wrong)} wrong")
+                for text in wrong:
+                    say(f"wrong: {text}")
+
+    parts = draw.parts()
+    size = min(PARTS_PER_PROCESS_MAX, math.ceil(len(parts) / jobs))
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(add, range(0, len(parts), size)))
     return summary

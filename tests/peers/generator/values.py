@@ -384,7 +384,11 @@ class Class(Kind):
         return {member.name: member.kind.unpack(reader) for member in self.all_members()}
 
     def form(self) -> str:
-        return "{" + ",".join(sorted(f"{member.name}:{member.kind.form()}" for member in self.all_members())) + "}"
+        members = sorted(f"{member.name}:{member.kind.form()}" for member in self.all_members())
+        # Arrays of enumerations that ROOT does not store have a column where there is no object to tell.
+        classes = [self, *self.ancestors()]
+        members += [f"{member.name}:?" for one in classes for member in one.members if not member.is_stored]
+        return "{" + ",".join(members) + "}"
 
     def parts(self) -> list[Kind]:
         return [*self.bases, *(member.kind for member in self.members)]

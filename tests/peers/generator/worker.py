@@ -1,25 +1,32 @@
-"""The cases of one family of classes: `python -m tests.peers.generator.worker FORMAT FAMILY FIRST STOP FOLDER`.
+"""The cases of families of classes: `python -m tests.peers.generator.worker FOLDER FORMAT:FAMILY:FIRST:STOP ...`.
 
-ROOT may crash or hang, so the cases run in a child process. Each prints its outcome as one line of JSON.
+ROOT may crash or hang, so the cases run in child processes. Each prints its outcome as one line of JSON.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tests.peers.generator import stages
 from tests.peers.generator.cases import Outcome, attempt
+from tests.peers.generator.families import DictionaryError
 from tests.peers.generator.formats import FORMATS
 from tests.peers.generator.report import to_line
+from tests.peers.generator.run import END_OF_PART, Part
 from tests.peers.peers import import_root
 
 CASE_SECONDS_MAX = 120
+FAMILY_SECONDS_MAX = 6000
+FATAL_SIGNALS = (signal.SIGALRM, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
+# ROOT allocates whatever the counts say that it wrote from memory which it had not set.
+CASE_MEMORY_BYTES_MAX = 8_000_000_000
 
 
 def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterator[str]:
@@ -52,6 +59,10 @@ def in_children(case: Callable[[int], Outcome], seeds: Sequence[int]) -> Iterato
 
 def run_cases(case: Callable[[int], Outcome], seeds: Sequence[int], writing: int) -> NoReturn:
     """Runs cases in this process, which ends with them, and writes an outcome for each."""
+    for number in FATAL_SIGNALS:
+        # ROOT's handlers may hang on a damaged heap, and hold up the alarm.
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_DATA, (CASE_MEMORY_BYTES_MAX, CASE_MEMORY_BYTES_MAX))
     with os.fdopen(writing, "w") as pipe:
         stages.report_to(pipe)
         for seed in seeds:
@@ -65,14 +76,16 @@ def run_cases(case: Callable[[int], Outcome], seeds: Sequence[int], writing: int
     os._exit(0)
 
 
-def main(name: str, number: int, first: int, stop: int, folder: Path) -> None:
-    root = import_root()
-    # Its pages of stack traces would hide what the cases say.
-    root.gEnv.SetValue("Root.Stacktrace", "no")
+def run_part(root: Any, part: Part, folder: Path) -> None:
+    """Print the outcomes of the cases of one family."""
     folder.mkdir(parents=True, exist_ok=True)
-    of = FORMATS[name]
-    family = of.prepared_family(root, number, folder)
-    of.warm_up(root, family, folder)
+    of = FORMATS[part.format]
+    try:
+        family = of.prepared_family(root, part.family, folder)
+    except DictionaryError as error:
+        for seed in range(part.first, part.stop):
+            print(to_line(Outcome(seed, lost=[f"seed {seed}: {error}"])), flush=True)
+        return
 
     def case(seed: int) -> Outcome:
         try:
@@ -81,9 +94,31 @@ def main(name: str, number: int, first: int, stop: int, folder: Path) -> None:
             for path in folder.glob(f"case{seed}.*"):
                 path.unlink()
 
-    for line in in_children(case, range(first, stop)):
+    for line in in_children(case, range(part.first, part.stop)):
         print(line, flush=True)
 
 
+def main(folder: Path, parts: list[Part]) -> None:
+    """Run each family in a fork of this process, which has loaded ROOT and compiled what all families need."""
+    root = import_root()
+    # Its pages of stack traces would hide what the cases say.
+    root.gEnv.SetValue("Root.Stacktrace", "no")
+    for name in {part.format: None for part in parts}:
+        prepared = folder / name
+        prepared.mkdir(parents=True, exist_ok=True)
+        FORMATS[name].prepare(root, prepared)
+    for part in parts:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(FAMILY_SECONDS_MAX)
+            _, error = attempt(lambda part=part: run_part(root, part, folder / str(part.first)))
+            if error is not None:
+                traceback.print_exception(error)
+                sys.stderr.flush()
+            os._exit(error is not None)
+        os.waitpid(child, 0)
+        print(END_OF_PART, flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]), Path(sys.argv[5]))
+    main(Path(sys.argv[1]), [Part.from_text(text) for text in sys.argv[2:]])

@@ -42,7 +42,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_this_user_is_loaded(path: Path) -> None:
-    assert unpickle(read_trusted(path)) == {"a": 1}
+    assert unpickle(read_trusted(path), dict) == {"a": 1}
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o400, 0o755])
@@ -157,7 +157,7 @@ def test_a_missing_file_is_missing(tmp_path: Path) -> None:
 def test_named_users_are_trusted(path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     os.chown(path, NOBODY, NOBODY)
     monkeypatch.setenv(VARIABLE, named)
-    assert unpickle(read_trusted(path)) == {"a": 1}
+    assert unpickle(read_trusted(path), dict) == {"a": 1}
     # Also then nobody else may have written it.
     path.chmod(0o666)
     with pytest.raises(UntrustedFileError, match="other users can write"):

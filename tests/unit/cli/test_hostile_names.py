@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
-from tests.clusters.farm import run_branchline
+from tests.branchline_command import run_branchline
 
 import branchline
 from branchline.base.texts import escaped, json_text, print_block, print_line, printable
@@ -124,7 +124,7 @@ COMMANDS |= {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_writes_what_a_terminal_obeys(folder: Path, name: str) -> None:
-    ended = run_branchline(folder, COMMANDS[name], {"PYTHONIOENCODING": "utf-8"})
+    ended = run_branchline(folder, COMMANDS[name])
     for text in (ended.stdout, ended.stderr):
         assert not OBEYED.search(text), (name, text)
         assert not any(line.startswith("branchline: forged") for line in text.splitlines()), (name, text)

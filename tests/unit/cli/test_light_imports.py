@@ -48,12 +48,25 @@ def test_help_and_completion_import_nothing_that_commands_work_with(tmp_path: Pa
         assert not loaded_by(tmp_path, *words).intersection({*HEAVY, "rich"}), words
 
 
-def test_a_control_room_without_a_provider_of_logins_loads_no_client_of_one() -> None:
+def test_a_control_room_imports_at_its_start_neither_what_reads_events_nor_a_client_of_logins() -> None:
     code = "import sys, branchline.control.web.server; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert "starlette" in loaded
-    assert not loaded.intersection({"httpx", "joserfc", "matplotlib", "pandas"})
+    assert not loaded.intersection({"awkward", "httpx", "joserfc", "matplotlib", "pandas", "pyarrow"})
+
+
+def test_a_control_room_without_jobs_imports_no_statistics(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from branchline.control.room import ControlRoom; "
+        "room = ControlRoom(Path(sys.argv[1])); "
+        "[room.findings.look(period) for period in ('day', 'week', 'month')]; room.close(); print(*sys.modules)"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path / "room")]
+    done = subprocess.run(run, check=True, capture_output=True, text=True)
+    loaded = done.stdout.split()
+    assert "branchline.control.findings.speed" in loaded
+    assert not {"scipy.stats", "scipy.special"}.intersection(loaded)
 
 
 def test_names_of_the_package_are_there_when_they_are_asked_for() -> None:

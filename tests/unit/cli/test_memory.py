@@ -33,7 +33,7 @@ def test_a_library_that_does_not_fit_is_reported_as_memory(capsys: pytest.Captur
     assert "error: not enough memory: libarrow" in capsys.readouterr().err
     with pytest.raises(SystemExit, match=r"^1$"), errors_printed(debug=False):
         raise ImportError("no module named x")
-    assert "a fault of Branchline" in capsys.readouterr().err
+    assert "internal error in Branchline" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_wagons_without_memory_or_that_exit_are_named(
     if at_load or command == "run":
         assert message in ended.stderr
     assert "MemoryError" in ended.stderr + ended.stdout or at_load.endswith("(5)")
-    assert "fault of Branchline" not in ended.stderr
+    assert "internal error in Branchline" not in ended.stderr
     assert "report" not in ended.stderr

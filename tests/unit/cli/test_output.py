@@ -32,7 +32,7 @@ def test_an_output_that_cannot_be_written_is_named(collisions: Path, words: list
             [*BRANCHLINE, *words], cwd=collisions, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 1
-    assert done.stderr == "branchline: error: the standard output cannot be written: No space left on device\n"
+    assert done.stderr == "branchline: error: cannot write standard output: No space left on device\n"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])

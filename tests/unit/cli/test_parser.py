@@ -19,7 +19,7 @@ from branchline.cli.command_list import command, names
 from branchline.cli.parameters import filled
 from branchline.cli.parser import UsageError, parse
 from branchline.cli.reference import CommandHelp, reference
-from branchline.reading.access import EXPERIMENT_OPTIONS, READING_OPTIONS, Access
+from branchline.reading.access import EXPERIMENTS, READING_OPTIONS, Access
 
 SEED = 20261122
 LINES = 40
@@ -29,9 +29,14 @@ def given(line: str) -> dict[str, Any]:
     """What `merge` is called with, its option groups taken apart."""
     words = line.split()
     found = filled(command("merge").members, parse(command("merge"), words))
+    return flattened(found)
+
+
+def flattened(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of parameters, those in option groups too."""
     flat: dict[str, Any] = {}
-    for name, value in found.items():
-        flat |= value._asdict() if hasattr(value, "_asdict") else {name: value}
+    for name, value in values.items():
+        flat |= flattened(value._asdict()) if hasattr(value, "_asdict") else {name: value}
     return flat
 
 
@@ -42,7 +47,7 @@ def test_every_option_of_a_merge_arrives_wherever_it_stands() -> None:
     assert found["inputs"] == ["a", "b", "c", "-d.root"]
     assert (found["order"], found["codec"], found["cluster_events"], found["force"]) == ("branch", "zstd:5", 7, True)
     assert (found["output"], found["trace_to"]) == (Path("c.root"), Path("t"))
-    assert found["access"] == Access(gap="1MB")
+    assert found["chosen"] == Access(gap="1MB")
     assert (found["verify"], found["memory"], found["max_size"]) == (False, "1 GiB", None)
 
 
@@ -63,7 +68,7 @@ def test_words_mean_the_same_in_any_order() -> None:
     [
         ("", "required"), ("a", "--output"), ("a -o", "expected one argument"),
         ("a -o b --order size", "entry, branch"),
-        ("a -o b --cluster-events 0", "less than 1"), ("a -o b --cluster-events x", "not a whole number"),
+        ("a -o b --cluster-events 0", "less than 1"), ("a -o b --cluster-events x", "not an integer"),
         ("a -o b --forc", "did you mean --force?"), ("a -o b --force=yes", "--force"), ("-o b", "IN..."),
         ("a -o b --memor 1", "did you mean --memory?"),
     ],
@@ -86,7 +91,7 @@ def test_an_empty_path_is_refused() -> None:
     ("words", "message"),
     [
         (["merg"], "did you mean merge?"), (["trace", "shw"], "did you mean trace show?"),
-        (["nothing-like-it"], "there is no command 'nothing-like-it'"), (["--debug"], "there is no command"),
+        (["nothing-like-it"], "unknown command 'nothing-like-it'"), (["--debug"], "unknown command"),
     ],
 )  # fmt: skip
 def test_an_unknown_command_is_refused_with_the_nearest(words: list[str], message: str) -> None:
@@ -147,19 +152,24 @@ def test_options_of_reading_are_the_same_for_every_command() -> None:
     reading = "run test show verify merge skim slim reorder recompress convert"
     others = ("trace replay", "advise", "forecast", "calibrate")
     assert {one.name for one in reading_commands()} == {*reading.split(), *others}
-    groups = [
-        {option for option in one.options if option.group in (READING_OPTIONS, EXPERIMENT_OPTIONS)}
-        for one in reading_commands()
-    ]
+    groups = [{option for option in one.options if option.group == READING_OPTIONS} for one in reading_commands()]
     assert all(group == groups[0] for group in groups)
-    assert len(groups[0]) == len(dataclasses.fields(Access)) + 1
+    experiments = set(EXPERIMENTS.values()) - {"mode"}
+    # Besides the fields of Access: --experiment and --trace.
+    assert len(groups[0]) == len(dataclasses.fields(Access)) - len(experiments) + 2
+
+
+def test_all_commands_that_merge_share_one_group_of_options() -> None:
+    groups = {name: command(name).members[0] for name in ("merge", "skim", "slim", "reorder", "recompress")}
+    assert {group.name for group in groups.values()} == {"merging"}
+    assert all(group == groups["merge"] for group in groups.values())
 
 
 def completed(script: Path, *words: str) -> list[str]:
     """What bash offers for the last of these words."""
     line = " ".join(f"'{word}'" for word in ("branchline", *words))
     state = f"COMP_WORDS=({line}); COMP_CWORD={len(words)}"
-    code = f'source {script}; {state}; _branchline; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    code = f'source {script}; {state}; COMP_TYPE=9; _shtab_branchline; printf "%s\\n" "${{COMPREPLY[@]}}"'
     return subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
@@ -172,12 +182,16 @@ def test_bash_completes_commands_options_and_values(tmp_path: Path) -> None:
     assert completed(script, "merge", "--ord") == ["--order"]
     assert completed(script, "merge", "--order", "") == ["entry", "branch", "offset"]
     assert completed(script, "trace", "show", "--ht") == ["--html"]
+    assert completed(script, "forecast", "--acc") == ["--access"]
+    (tmp_path / "few.root").touch()
+    assert completed(script, "show", f"{tmp_path}/fe") == [f"{tmp_path}/few.root"]
 
 
 def test_other_shells_have_a_script_too() -> None:
-    assert "bashcompinit" in run_command(["completion", "zsh"]).stdout
+    assert run_command(["completion", "zsh"]).stdout.startswith("#compdef branchline")
+    assert "--order" in run_command(["completion", "zsh"]).stdout
     lines = run_command(["completion", "fish"]).stdout.splitlines()
-    assert any("-l order" in line and "entry branch offset" in line for line in lines)
+    assert any("-l order" in line for line in lines)
     assert run_command(["completion", "csh"]).exit_code == 2
 
 

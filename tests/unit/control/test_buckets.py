@@ -11,7 +11,7 @@ import pytest
 from tests.unit.control.batches import batch, identity, read
 
 from branchline.control.reports.periods import bounds, buckets_of, ranges, text_of
-from branchline.control.reports.readings import Period, Reads
+from branchline.control.reports.readings import Period, ReadTotals
 from branchline.control.room import ControlRoom
 from branchline.errors import OptionError
 
@@ -53,7 +53,7 @@ def test_each_hour_of_a_period_is_in_one_bucket(chance: random.Random) -> None:
 
 @pytest.mark.parametrize("text", ["soon", "2026-13", "9" * 100, "'; DROP TABLE sums", "-001", "2026-02-30"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(OptionError, match="no time"):
+    with pytest.raises(OptionError, match="not a valid time"):
         ranges(Period(since=text))
 
 
@@ -95,4 +95,4 @@ def test_jobs_at_places_are_counted_as_their_reads_say(room: ControlRoom, chance
 def test_a_period_that_ends_before_it_begins_is_empty(room: ControlRoom) -> None:
     room.take(batch(identity(), 0, read("f.root", "root://se", 10, 1.0)))
     table = room.site_table(Period("2027", "2026"))
-    assert (table.rows, table.total.every) == ([], Reads())
+    assert (table.rows, table.total.every) == ([], ReadTotals())

@@ -19,8 +19,9 @@ from branchline.control.background_errors import trouble_of
 from branchline.control.metrics import troubles_of
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import DatabaseError
-from branchline.control.trains.train import FAILED, Train, TrainOrder
+from branchline.control.trains.train import Train, TrainOrder
 from branchline.errors import InternalError
+from branchline.records.sensors.record import FAILED
 
 ELEMENT = "root://se.example"
 
@@ -52,7 +53,8 @@ def test_a_fault_of_ours_in_the_background_has_its_traceback_in_the_log_once(
             "INSERT INTO pending (job_id, day, made, taken, rows, content) VALUES (?, ?, ?, ?, ?, ?)", row
         )
     until(lambda: why(room, "upkeep"))
-    assert "a fault of Branchline, please report it, with what the server printed: ValueError: " in why(room, "upkeep")
+    said = "internal error in Branchline, please report it, with the output of the server: ValueError: "
+    assert said in why(room, "upkeep")
     rounds = room.upkeep._thread
     with room._database.writing() as connection:
         connection.execute("UPDATE pending SET taken = 'another time'")
@@ -62,7 +64,7 @@ def test_a_fault_of_ours_in_the_background_has_its_traceback_in_the_log_once(
         connection.execute("DELETE FROM pending")
     until(lambda: not why(room, "upkeep"))
     said = capfd.readouterr().err
-    assert "A fault of Branchline in upkeep, please report it" in said
+    assert "Internal error in Branchline, upkeep, please report it" in said
     assert said.count("Traceback (most recent call last)") == 1
     assert "in _is_due" in said
 
@@ -92,7 +94,7 @@ def test_what_is_printed_of_faults_is_bounded(
     said = capsys.readouterr().err
     assert len(said) < 3000
     assert "\x1b" not in said
-    assert "Tracebacks of 2 faults were printed" in said
+    assert "Printed tracebacks of 2 internal errors" in said
     assert "three" not in said
 
 
@@ -115,7 +117,7 @@ def test_trains_are_followed_again_when_the_disk_takes_writes_again(room: Contro
     with closing(sqlite3.connect(room.folder / "control.sqlite", isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         room.trains.start()
-        until(lambda: "another process holds it" in why(room, "trains"))
+        until(lambda: "another process has locked it" in why(room, "trains"))
         holder.execute("ROLLBACK")
     until(lambda: not why(room, "trains"))
     until(lambda: room.trains.train(1).state == FAILED)

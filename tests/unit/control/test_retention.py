@@ -73,7 +73,7 @@ def test_a_forgotten_job_leaves_its_sums_and_costs_and_is_not_taken_again(room: 
     assert room.jobs(JobQuery()).total == 0
     assert room.job(ended.job) is None
     assert (room.site_table(Period()), room.costs("user", Period()), room.costs("wagon", Period())) == tables
-    with pytest.raises(ValueError, match="no longer kept"):
+    with pytest.raises(ValueError, match="deleted here after its retention time"):
         room.take(sent[0])
     with room._database.reading() as connection:
         for table in ("jobs", "job_blobs", "job_wagons", "job_places", "sources", "points", "cells", "history_jobs"):

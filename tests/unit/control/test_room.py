@@ -157,7 +157,7 @@ def test_it_is_all_there_when_it_is_opened_again(tmp_path: Path) -> None:
     batches = whole_job()
     assert [room.take(one) for one in batches] == [True] * 5
     before = room.jobs(JobQuery())
-    with pytest.raises(DatabaseError, match="served already, by process"):
+    with pytest.raises(DatabaseError, match="already served by process"):
         ControlRoom(tmp_path)
     room.close()
     again = ControlRoom(tmp_path)

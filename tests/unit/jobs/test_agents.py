@@ -13,7 +13,7 @@ import branchline
 from branchline.base.limits import AGENT_RUNS_MAX
 from branchline.jobs.pools import agent
 from branchline.jobs.pools.agent import cancel_group, end_agents, stop_agents
-from branchline.jobs.pools.pool import Group, PoolRunSettings
+from branchline.jobs.pools.pool import PoolRunSettings, SubJobGroup
 from branchline.jobs.program import Versions
 
 
@@ -24,9 +24,9 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> agent._Agents:
     return found
 
 
-def group(run: str, number: int, folder: Path) -> Group:
+def group(run: str, number: int, folder: Path) -> SubJobGroup:
     settings = PoolRunSettings(run, Versions(), None, 60.0, str(folder / "stop"), one_at_a_time=True)
-    return Group(number, settings, (), "", None)
+    return SubJobGroup(number, settings, (), "", None)
 
 
 def remembered(agents: agent._Agents) -> int:

@@ -91,6 +91,6 @@ def test_a_worker_of_another_branchline_than_the_job_is_not_started(tmp_path: Pa
     was = re.escape(f"InstallationChangedError Branchline at {package} was {branchline.__version__} of ")
     when = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
     assert re.fullmatch(
-        rf"{was}{when} when this job began, and is now 98\.7 of {when} \(start the job again; .*\)", said
+        rf"{was}{when} when this job started and is now 98\.7 of {when} \(start the job again; .*\)", said
     )
     assert "the new version" not in ran.stderr

@@ -82,7 +82,7 @@ def test_a_damaged_file_is_set_aside_and_that_is_said(path: Path, content: bytes
         path.chmod(0o600)
         ledger = Ledger(path)
         assert "it was damaged" in ledger.replaced
-        assert ledger.replaced.endswith(f"it is now {path.name}.damaged{number}")
+        assert ledger.replaced.endswith(f"and renamed to {path.name}.damaged{number}")
         assert path.with_name(f"{path.name}.damaged{number}").read_bytes() == content
         ledger.put([row(1)])
         assert ledger.contents([key_of(1)]) == {key_of(1): b"content"}
@@ -103,7 +103,7 @@ def test_a_file_of_a_later_version_is_refused_and_stays(path: Path) -> None:
     content = with_version(path, 99)
     for reads_only in (False, True):
         with pytest.raises(
-            LedgerError, match=r"of version 99, where this Branchline knows 3 .*use the Branchline that"
+            LedgerError, match=r"has version 99; this Branchline supports version 4 .*use the Branchline version that"
         ):
             Ledger(path, reads_only=reads_only)
     assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == {path.name: content}
@@ -117,7 +117,9 @@ def test_a_file_of_a_later_version_is_not_removed(path: Path, *, is_open: bool) 
     if is_open:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("DELETE FROM results")
-    with pytest.raises(LedgerError, match=r"is of version 99, .*use the Branchline that made it, or move it away"):
+    with pytest.raises(
+        LedgerError, match=r"has version 99 and is kept; .*use the Branchline version that wrote it, or move it away"
+    ):
         remove_ledger(path.parent)
     assert path.exists()
     connection.close()
@@ -134,20 +136,20 @@ def test_what_a_later_version_left_when_it_was_killed_is_not_removed(path: Path)
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", script, str(path)], check=False)
-    with pytest.raises(LedgerError, match="is of version 99"):
+    with pytest.raises(LedgerError, match="has version 99"):
         remove_ledger(path.parent)
-    with pytest.raises(LedgerError, match="is of version 99"):
+    with pytest.raises(LedgerError, match="has version 99"):
         counts_in(path)
     assert path.exists()
 
 
 def test_a_file_of_an_earlier_version_is_set_aside(path: Path) -> None:
     content = with_version(path, -1)
-    with pytest.raises(LedgerError, match="of version -1"):
+    with pytest.raises(LedgerError, match="has version -1"):
         Ledger(path, reads_only=True)
     assert path.read_bytes() == content
     ledger = Ledger(path)
-    assert ledger.replaced.endswith(f"it is now {path.name}.version--1")
+    assert ledger.replaced.endswith(f"it was renamed to {path.name}.version--1")
     assert path.with_name(f"{path.name}.version--1").read_bytes() == content
     assert not ledger.present([key_of(1)])
     ledger.close()

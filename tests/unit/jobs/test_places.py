@@ -219,7 +219,7 @@ def test_a_silent_worker_is_ended_and_its_sub_job_goes_to_another(how: str, tmp_
     [lost] = [one for one in messages if isinstance(one, Lost)]
     assert lost.doing == "the third part of the sub-job of file0.root"
     assert lost.subjobs == ("the sub-job of file0.root",)
-    assert lost.how == ("its process is stopped" if how == "stopped" else "it waits for something")
+    assert lost.how == ("its process is stopped" if how == "stopped" else "it is sleeping")
     with pytest.raises(ProcessLookupError):
         os.kill(lost.pid, 0)
     finished = {one.index: one.value[-1] for one in messages if isinstance(one, Finished)}
@@ -227,7 +227,7 @@ def test_a_silent_worker_is_ended_and_its_sub_job_goes_to_another(how: str, tmp_
 
 
 def test_a_sub_job_in_which_two_workers_are_silent_ends_the_job(tmp_path: Path) -> None:
-    with pytest.raises(WorkerDiedError, match=r"silence.*third part.*as another worker was before it.*file0"):
+    with pytest.raises(WorkerDiedError, match=r"without progress.*third part.*an earlier worker was lost in .*file0"):
         list(LocalProcesses(2, timeout_s=2.0).run(Silent(str(tmp_path), "stopped", always=True), supply(6)))
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from branchline.base.limits import TAIL_FACTOR, TAIL_MIN_S, TAIL_PATIENCE
-from branchline.jobs.stragglers import Tail
+from branchline.jobs.stragglers import JobTail
 
 
-def tail(*seconds: float) -> Tail:
-    made = Tail()
+def tail(*seconds: float) -> JobTail:
+    made = JobTail()
     for one in seconds:
         made.finished(one)
     return made

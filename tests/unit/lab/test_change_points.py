@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.peers.peers import imported
 
-from branchline.lab.statistics import change_points, energy
+from branchline.lab.statistics import change_points, energy, p_of_more
 
 
 def history(seed: int, levels: list[tuple[int, float]]) -> list[float]:
@@ -61,3 +61,9 @@ def test_the_places_are_those_of_ruptures() -> None:
     ours = [one.index for one in change_points(values)]
     assert len(ours) == len(theirs)
     assert all(abs(one - other) <= 1 for one, other in zip(ours, theirs, strict=True))
+
+
+def test_the_probability_of_more_hits_is_a_number_also_without_trials() -> None:
+    assert (p_of_more(0, 0, 0.5), p_of_more(1, 0, 0.5)) == (1.0, 0.0)
+    assert p_of_more(0, 3, 0.5) == 1.0
+    assert p_of_more(3, 3, 0.5) == pytest.approx(0.125)

@@ -13,7 +13,7 @@ import pytest
 from tests.clusters.event_files import write_events
 
 from branchline.errors import OptionError
-from branchline.lab.comparison.command_samples import Command
+from branchline.lab.comparison.command_samples import ShellCommand
 from branchline.lab.comparison.compare import (
     ARMS,
     Comparison,
@@ -29,12 +29,12 @@ PYTHON = sys.executable
 BUSY = "other programs were at work"
 
 
-def waiting(name: str, seconds: float) -> Command:
+def waiting(name: str, seconds: float) -> ShellCommand:
     """One that takes little but this, also on a busy machine: Python takes as long to start there."""
-    return Command(name, ("sleep", str(seconds)))
+    return ShellCommand(name, ("sleep", str(seconds)))
 
 
-def plan(first: Command, second: Command, **options: Any) -> ComparisonPlan:
+def plan(first: ShellCommand, second: ShellCommand, **options: Any) -> ComparisonPlan:
     return ComparisonPlan(first, second, **{"budget_s": 60.0, "seed": 3, **options})
 
 
@@ -74,17 +74,17 @@ def test_it_ends_with_its_budget_and_says_that_too_few_say_nothing() -> None:
 
 
 def test_a_command_that_fails_is_told_with_what_it_said() -> None:
-    bad = Command("B", (PYTHON, "-c", "import sys; sys.exit('the disk is gone')"))
+    bad = ShellCommand("B", (PYTHON, "-c", "import sys; sys.exit('the disk is gone')"))
     with pytest.raises(FailedCommandError, match=r"(?s)ended with code 1 .*the disk is gone"):
         compare(plan(waiting("A", 0), bad))
     with pytest.raises(OptionError, match="cannot be run"):
-        compare(plan(waiting("A", 0), Command("B", ("/nonexistent/program",))))
+        compare(plan(waiting("A", 0), ShellCommand("B", ("/nonexistent/program",))))
 
 
 def test_a_round_in_which_one_fails_is_left_out_and_counted(tmp_path: Path) -> None:
     counter = tmp_path / "count"
     code = f"import os, sys; p = {str(counter)!r}; open(p, 'a').write('x'); sys.exit(os.path.getsize(p) == 3)"
-    found = compare(plan(waiting("A", 0), Command("B", (PYTHON, "-c", code)), precision=0.9))
+    found = compare(plan(waiting("A", 0), ShellCommand("B", (PYTHON, "-c", code)), precision=0.9))
     assert found.lost == 1
     assert len(found.samples) % 3 == 0
     assert all(one.code == 0 for one in found.samples)
@@ -100,13 +100,13 @@ def test_what_disturbs_a_command_is_noted_and_told(busy: None) -> None:
 def test_a_file_that_cannot_be_made_cold_any_more_is_named(tmp_path: Path) -> None:
     file = tmp_path / "gone.root"
     file.write_bytes(b"x" * 5000)
-    removing = Command("B", ("rm", "-f", str(file)))
-    with pytest.raises(FailedCommandError, match=r"gone\.root: it cannot be made cold: No such file"):
+    removing = ShellCommand("B", ("rm", "-f", str(file)))
+    with pytest.raises(FailedCommandError, match=r"gone\.root: cannot be made cold: No such file"):
         compare(plan(removing, removing, cold=(str(file),)))
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_started() -> None:
-    hanging = Command("B", ("sh", "-c", "sleep 600 & sleep 600"))
+    hanging = ShellCommand("B", ("sh", "-c", "sleep 600 & sleep 600"))
     begin_s = time.monotonic()
     with pytest.raises(FailedCommandError, match="ended with code -9"):
         compare(plan(waiting("A", 0), hanging, wait_s=1.0))
@@ -117,7 +117,9 @@ def test_cpu_time_is_that_of_all_processes() -> None:
     busy = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
     both = f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, '-S', '-c', {busy!r}])"
     found = compare(
-        plan(Command("A", (PYTHON, "-S", "-c", busy)), Command("B", (PYTHON, "-S", "-c", both)), precision=0.5)
+        plan(
+            ShellCommand("A", (PYTHON, "-S", "-c", busy)), ShellCommand("B", (PYTHON, "-S", "-c", both)), precision=0.5
+        )
     )
     assert found.cpu is not None
     assert 1.5 < found.cpu.value < 3.5
@@ -125,27 +127,30 @@ def test_cpu_time_is_that_of_all_processes() -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"precision": 0.0}, "precision of 0"), ({"budget_s": 0.0}, "needs time"), ({"wait_s": 0.0}, "needs time")],
+    [({"precision": 0.0}, "precision: 0"), ({"budget_s": 0.0}, "be positive"), ({"wait_s": 0.0}, "be positive")],
 )
 def test_plans_that_cannot_be_are_refused(options: dict[str, float], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         plan(waiting("A", 0), waiting("B", 0), **options).check()
-    same = Command.of("A", "branchline run w.py data -o out"), Command.of("B", "branchline run w.py data -j 2 -o ./out")
+    same = (
+        ShellCommand.of("A", "branchline run w.py data -o out"),
+        ShellCommand.of("B", "branchline run w.py data -j 2 -o ./out"),
+    )
     with pytest.raises(OptionError, match="the same directory"):
         ComparisonPlan(*same).check()
-    with pytest.raises(OptionError, match="could be made cold"):
+    with pytest.raises(OptionError, match="no file to be made cold"):
         local_files("/nonexistent")
 
 
 def test_trains_take_nothing_of_the_run_before() -> None:
-    command = Command.of("A", "branchline run w.py 'my data/*.root' -o out --force")
+    command = ShellCommand.of("A", "branchline run w.py 'my data/*.root' -o out --force")
     assert command.words[3] == "my data/*.root"
     assert command.added == ("--no-reuse",)
     assert command.output == Path("out")
-    assert Command.of("A", "root -b -q macro.C").added == ()
+    assert ShellCommand.of("A", "root -b -q macro.C").added == ()
     for text in ("", "sleep 'x"):
         with pytest.raises(OptionError):
-            Command.of("A", text)
+            ShellCommand.of("A", text)
 
 
 @pytest.mark.long

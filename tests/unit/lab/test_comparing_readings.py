@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.branchline_command import run_branchline
 from tests.command_line import run_command
 
 import branchline
@@ -62,7 +63,7 @@ def test_warm_files_are_proved_to_be_warm(file: str) -> None:
 
 def test_places_with_other_entries_are_not_compared(file: str, tmp_path: Path) -> None:
     other = written(tmp_path / "b.root", ENTRIES - 1)
-    with pytest.raises(FailedCommandError, match="A has 50 000 entries and B 49 999 entries"):
+    with pytest.raises(FailedCommandError, match="different data: A has 50 000 entries and B 49 999 entries"):
         compared(*(Reading.of(name, one, "", ReadingOptions()) for name, one in (("A", file), ("B", other))))
 
 
@@ -108,10 +109,10 @@ def test_files_are_told_from_commands(file: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["{file}"], "nothing to compare it with"),
-        (["{file}", "sleep 1"], "a file, and 'sleep 1' a command"),
-        (["true", "true", "--tree", "events"], "are for files"),
-        (["true", "true", "--warm"], "are for files"),
+        (["{file}"], "nothing to compare with"),
+        (["{file}", "sleep 1"], "with the command 'sleep 1'"),
+        (["true", "true", "--tree", "events"], "only apply to files"),
+        (["true", "true", "--warm"], "only apply to files"),
         (["{file}", "--access", "plain", "--access", "cache", "--access", "stage"], "given 3 times"),
         (["{file}", "/nonexistent/b.root"], "there is no such file"),
     ],
@@ -134,5 +135,4 @@ def test_the_command_line_compares_two_layouts_and_keeps_the_samples(file: str, 
 
 
 def run(words: list[str]) -> subprocess.CompletedProcess[str]:
-    whole = [sys.executable, "-m", "branchline", "compare", *words]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=280, check=False)
+    return run_branchline(Path.cwd(), ["compare", *words])

@@ -106,5 +106,5 @@ def test_a_sample_of_which_most_jobs_fail_is_lost(data: Path) -> None:
 def test_a_farm_takes_a_thousand_jobs_and_this_machine_fewer(data: Path) -> None:
     with pytest.raises(OptionError, match="run it on a farm with --on"):
         run_on(None, data, READING.replace("jobs = 4", "jobs = 1000").replace("files_per_job = 1\n", ""))
-    with pytest.raises(OptionError, match="no place 'nowhere'"):
+    with pytest.raises(OptionError, match="unknown place 'nowhere'"):
         taker_on("nowhere", data)

@@ -71,7 +71,7 @@ def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: 
     assert "are shown" not in page
     # Of another arm there is no trace, as if there had been no time for it.
     trace_path(out, "reading planned", 0).unlink()
-    assert "1 of 2 arms are shown: those that there was time to record" in write_report(out).read_text(encoding="utf-8")
+    assert "1 of 2 arms are shown, as time permitted" in write_report(out).read_text(encoding="utf-8")
 
 
 def test_it_is_said_that_there_was_no_time_to_record_what_arms_read(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_it_is_said_that_there_was_no_time_to_record_what_arms_read(tmp_path: Pa
     (tmp_path / "study.toml").write_text(text, encoding="utf-8")
     study, said = load_study(tmp_path / "study.toml", {"HERE": str(tmp_path)}), list[str]()
     StudyRun(study, tmp_path / "out", 1, HereAtOnce(tmp_path / "out"), said.append).run()
-    assert said[-1] == "the budget is spent: the reads of 2 arms are not all recorded and repeated on the disk"
+    assert said[-1] == "the budget is spent: not all reads of 2 arms are recorded and repeated on the disk"
 
 
 def test_a_bare_socket_moves_as_many_bytes_as_are_wanted(tmp_path: Path) -> None:
     request = JobRequest(0, "socket", [], str(tmp_path), options={"host": "127.0.0.1", "bytes": 5_000_001})
     assert reader_of(request)([]).bytes_read == 5_000_001
-    with pytest.raises(OptionError, match="no address of this machine"):
+    with pytest.raises(OptionError, match="not an address of this machine"):
         reader_of(JobRequest(0, "socket", [], str(tmp_path), options={"host": "203.0.113.1", "bytes": 1}))
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.branchline_command import run_branchline
 
 from branchline.control.watched_storages import schedules
 from branchline.errors import OptionError
 from branchline.lab.studies.history import HISTORY, HistoryPoint, add_points, histories, verdict
-from branchline.lab.studies.schedule import REFERENCE, Watch, take_turn
+from branchline.lab.studies.schedule import REFERENCE, StorageWatch, take_turn
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_a_turn_compares_each_storage_with_a_copy_here_and_names_one_that_is_gone(data: Path) -> None:
-    watch = Watch(where=(str(data / "near"), str(data / "gone")))
+    watch = StorageWatch(where=(str(data / "near"), str(data / "gone")))
     folder = data / "watched" / "site"
     for seed in range(2):
         take_turn(watch, folder, seed, lambda _: None)
@@ -77,21 +76,20 @@ def test_a_line_that_a_kill_tore_is_left_out_and_the_next_turn_is_whole(tmp_path
     assert [one.at[:10] for one in found.points] == ["2026-01-01", "2026-01-06"]
 
 
-@pytest.mark.parametrize(("options", "said"), [({"pairs": 3}, "no interval"), ({"where": ("a", "a")}, "each once")])
+@pytest.mark.parametrize(
+    ("options", "said"), [({"pairs": 3}, "too few for an interval"), ({"where": ("a", "a")}, "distinct storages")]
+)
 def test_what_cannot_be_watched_is_refused(tmp_path: Path, options: dict[str, object], said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        take_turn(Watch(**{"where": ("a",), **options}), tmp_path, 1, lambda _: None)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="study schedule makes one"):
+        take_turn(StorageWatch(**{"where": ("a",), **options}), tmp_path, 1, lambda _: None)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="create one with: branchline study schedule"):
         histories(tmp_path / "none")
 
 
 def test_the_command_takes_turns_and_says_the_verdict(data: Path) -> None:
-    words = [sys.executable, "-m", "branchline", "study"]
-    turn = [*words, "schedule", str(data / "near"), "-o", str(data / "out"), "--every", "1 s", "--turns", "2"]
-    done = subprocess.run(turn, capture_output=True, text=True, timeout=200, check=False)
+    turn = ["study", "schedule", data / "near", "-o", data / "out", "--every", "1 s", "--turns", "2"]
+    done = run_branchline(data, turn)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("times the time of the reference") == 2
-    said = subprocess.run(
-        [*words, "history", str(data / "out")], capture_output=True, text=True, timeout=280, check=False
-    )
+    said = run_branchline(data, ["study", "history", data / "out"])
     assert "(2 turns)" in said.stdout, said.stderr

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
-from branchline.lab.studies.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Series, intervals, lines
+from branchline.base.palette import COLOURS
+from branchline.lab.studies.study_pictures import SERIES_MAX, IntervalRow, Series, intervals, lines
 
 
 def test_lines_that_are_not_drawn_are_counted() -> None:

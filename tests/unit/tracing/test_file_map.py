@@ -24,7 +24,7 @@ from branchline.tracing.file_map import (
     overlaps,
     with_parts,
 )
-from branchline.tracing.trace import PART, REQUEST, Group, Trace, TracedJob
+from branchline.tracing.trace import PART, REQUEST, RowGroup, Trace, TracedJob
 from branchline.tracing.trace_summary import summarise
 
 
@@ -109,7 +109,7 @@ def test_each_byte_of_a_request_is_a_part_once(collisions: Path) -> None:
     random = np.random.default_rng(11)
     offset = random.integers(0, found.size_bytes, 500)
     size = np.minimum(random.integers(1, 5000, 500), found.size_bytes - offset)
-    request = Group(
+    request = RowGroup(
         kind=REQUEST,
         request=np.arange(500),
         file=[path] * 500,

@@ -26,11 +26,11 @@ from branchline.tracing.trace import UNFINISHED, TracedJob, read_trace
 def test_a_file_of_data_is_not_replaced_by_a_trace(tmp_path: Path) -> None:
     data = tmp_path / "data.root"
     data.write_bytes(b"root precious")
-    with pytest.raises(OptionError, match=r"data\.root exists and is no trace"), recording(data, "a test"):
+    with pytest.raises(OptionError, match=r"data\.root exists and is not a trace"), recording(data, "a test"):
         raise AssertionError
     done = run_command(["trace", "run", "-o", str(data), "--", "true"])
     assert (done.exit_code, data.read_bytes()) == (2, b"root precious")
-    with pytest.raises(OptionError, match="no trace can replace it"), recording(tmp_path, "a test"):
+    with pytest.raises(OptionError, match="so it is not replaced"), recording(tmp_path, "a test"):
         raise AssertionError
     trace = tmp_path / "t.parquet"
     for _ in range(2):
@@ -50,8 +50,8 @@ def test_what_another_job_records_is_left_to_it(tmp_path: Path) -> None:
             patch.delenv(recordings.VARIABLE)
             patch.setattr(recordings._core, "trace_is_on", lambda: False)
             done = run_command(command)
-        assert (done.exit_code, "a job that still runs" in done.output) == (2, True), done.output
-        with pytest.raises(OptionError, match="a job that still runs"):
+        assert (done.exit_code, "a running job records" in done.output) == (2, True), done.output
+        with pytest.raises(OptionError, match="a running job records"):
             recover(trace)
     assert read_trace(trace).job.command == "the first"
 
@@ -77,7 +77,7 @@ def test_of_jobs_that_begin_one_trace_together_one_records_and_the_others_are_to
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = [one for all_of_one in pool.map(job, range(jobs)) for one in all_of_one]
     assert outcomes.count("recorded") >= rounds
-    assert all(one == "recorded" or "a job that still runs" in one for one in outcomes), set(outcomes)
+    assert all(one == "recorded" or "a running job records" in one for one in outcomes), set(outcomes)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -85,7 +85,10 @@ def test_a_folder_of_somebody_else_is_not_removed(tmp_path: Path) -> None:
     folder = tmp_path / "t.parquet.unfinished"
     folder.mkdir()
     (folder / "precious").touch()
-    with pytest.raises(OptionError, match="not what a trace left"), recording(tmp_path / "t.parquet", "a test"):
+    with (
+        pytest.raises(OptionError, match="not a folder with request journals"),
+        recording(tmp_path / "t.parquet", "a test"),
+    ):
         raise AssertionError
     assert (folder / "precious").exists()
 

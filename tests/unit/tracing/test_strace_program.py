@@ -12,7 +12,10 @@ from branchline.tracing import strace
 
 @pytest.mark.parametrize(
     ("script", "what"),
-    [("sleep 60", r"did not say its version within 1 s"), ("echo strace -- version 4.26", "strace 4.26 is too old")],
+    [
+        ("sleep 60", r"strace --version did not answer within 1 s"),
+        ("echo strace -- version 4.26", "strace 4.26 is too old"),
+    ],
 )
 def test_a_strace_that_hangs_or_is_too_old_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, what: str

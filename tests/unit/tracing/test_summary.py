@@ -13,7 +13,7 @@ from tests.command_line import run_command
 
 from branchline.tracing.file_map import FileMap, with_parts
 from branchline.tracing.perfetto import write_perfetto
-from branchline.tracing.trace import REQUEST, SCHEMA, Group, Trace, TracedJob
+from branchline.tracing.trace import REQUEST, SCHEMA, RowGroup, Trace, TracedJob
 from branchline.tracing.trace_summary import summarise
 
 # Offset, size, kind, tree, branch, basket, first entry, entry behind.
@@ -31,7 +31,7 @@ def made(*reads: tuple[int, int]) -> Trace:
     """A trace of reads at these places, a microsecond each with one between."""
     count = len(reads)
     offset, size = np.array(reads, "i8").T
-    request = Group(
+    request = RowGroup(
         kind=REQUEST,
         request=np.arange(count),
         what=["read"] * count,
@@ -145,7 +145,7 @@ NAMES = ['a"b\\c</script>', "\u00fc \u4e2d", "x\ny\t\x01", "plain", "fifth"]
 def test_any_names_and_many_pieces_are_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.tracing.perfetto._BLOCK", 2)
     trace = made((0, 10), (100, 10), (100, 20), (0, 5))
-    parts = Group(
+    parts = RowGroup(
         kind="part",
         request=np.array([1, 1, 1, 1, 1, 0]),
         what=["basket"] * 5 + ["header"],
@@ -153,8 +153,8 @@ def test_any_names_and_many_pieces_are_exported(tmp_path: Path, monkeypatch: pyt
         basket=np.array([0, 1, 2, 3, 4, -1]),
     )
     times = {"process": np.full(3, 7), "sent_ns": np.arange(3), "last_byte_ns": np.arange(3) + 1}
-    extent = Group(kind="extent", branch=NAMES[:3], file=[NAMES[0]] * 3, **times)
-    span = Group(kind="span", what=["wait", None, "wagon"], wagon=[None, None, NAMES[1]], **times)
+    extent = RowGroup(kind="extent", branch=NAMES[:3], file=[NAMES[0]] * 3, **times)
+    span = RowGroup(kind="span", what=["wait", None, "wagon"], wagon=[None, None, NAMES[1]], **times)
     rows = [row for row in trace.rows.to_pylist() if row["kind"] == "request"]
     requests = pa.Table.from_pylist(rows, schema=SCHEMA)
     write_perfetto(Trace(requests).with_rows(parts, extent, span), tmp_path / "t.json")

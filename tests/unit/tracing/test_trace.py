@@ -1,4 +1,4 @@
-"""A trace that is written and read again is the same; what is no trace is refused."""
+"""A trace that is written and read again is the same; other files are refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from branchline.errors import BadFileError, MissingFileError
-from branchline.tracing.trace import FILE, REQUEST, SCHEMA, Group, Trace, TracedJob, read_trace
+from branchline.tracing.trace import FILE, REQUEST, SCHEMA, RowGroup, Trace, TracedJob, read_trace
 
 
 def small() -> Trace:
-    requests = Group(
+    requests = RowGroup(
         kind=REQUEST,
         request=np.arange(3),
         file=["a.root", "b.root", "a.root"],
@@ -23,7 +23,7 @@ def small() -> Trace:
         size_bytes=np.array([5, 6, 7]),
         outcome=["ok", None, "EIO"],
     )
-    files = Group(kind=FILE, file=["a.root"], size_bytes=[100])
+    files = RowGroup(kind=FILE, file=["a.root"], size_bytes=[100])
     return Trace.of([requests, files], TracedJob("cat", notes=("nothing",)))
 
 
@@ -52,7 +52,7 @@ def test_columns_of_other_types_are_refused(tmp_path: Path, wrong: dict[str, Any
     small().write(tmp_path / "t.parquet")
     metadata = pq.read_schema(tmp_path / "t.parquet").metadata
     pq.write_table(pa.table(wrong).replace_schema_metadata(metadata), tmp_path / "u.parquet")
-    with pytest.raises(BadFileError, match=r"u\.parquet is no trace"):
+    with pytest.raises(BadFileError, match=r"u\.parquet is not a trace"):
         read_trace(tmp_path / "u.parquet")
 
 
@@ -68,8 +68,8 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError):
         read_trace(tmp_path / "none.parquet")
     (tmp_path / "text.parquet").write_text("no")
-    with pytest.raises(BadFileError, match="is no trace"):
+    with pytest.raises(BadFileError, match="is not a trace"):
         read_trace(tmp_path / "text.parquet")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "other.parquet")
-    with pytest.raises(BadFileError, match="but no trace"):
+    with pytest.raises(BadFileError, match="but not a trace"):
         read_trace(tmp_path / "other.parquet")

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from branchline.base.plain import check_types
-from branchline.tracing.facts import FileRow, Summary, Totals
+from branchline.tracing.facts import FileReads, RequestTotals, Summary
 from branchline.tracing.trace import TracedJob
 from branchline.tracing.traced_record import TracedReads
 
-NOTHING = Totals(**dict.fromkeys(Totals.__dataclass_fields__, 0))
+NOTHING = RequestTotals(**dict.fromkeys(RequestTotals.__dataclass_fields__, 0))
 
 
-def row(file: str, read_bytes: int, unwanted_bytes: int = 0) -> FileRow:
-    return FileRow(file, 1000, 4, read_bytes, read_bytes, unwanted_bytes, 2, 50, 0, 0, 0.5)
+def row(file: str, read_bytes: int, unwanted_bytes: int = 0) -> FileReads:
+    return FileReads(file, 1000, 4, read_bytes, read_bytes, unwanted_bytes, 2, 50, 0, 0, 0.5)
 
 
 def summary(exit_code: int | None = 0) -> Summary:

@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.command_line import run_command
 
-from branchline.control.accounts import ALL, PERSON, REPORT, TABLES, Account, Accounts, hashed, is_password
+from branchline.control.accounts import ALL, PERSON, REPORT, Account, Accounts, hashed, is_password
 from branchline.control.database import Database
 from branchline.control.people import ADMINISTRATOR, OPERATOR, Person
-from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.room_errors import ConflictError, NoSuchEntryError
 from branchline.errors import OptionError
@@ -22,7 +22,7 @@ ADA = Account("ada", ADMINISTRATOR, ("pwg-hf",))
 
 @pytest.fixture
 def accounts(tmp_path: Path) -> Iterator[Accounts]:
-    with closing(Database(tmp_path, (REGISTRY_TABLES, TABLES))) as database:
+    with closing(Database(tmp_path)) as database:
         accounts = Accounts(database)
         accounts.add(ADA, PASSWORD, "a test")
         yield accounts
@@ -131,7 +131,7 @@ def test_there_is_always_an_administrator(accounts: Accounts) -> None:
 
 def test_accounts_of_a_room_without_an_administrator_can_be_changed(tmp_path: Path) -> None:
     """As of one whose provider has named none yet."""
-    with closing(Database(tmp_path, (REGISTRY_TABLES, TABLES))) as database:
+    with closing(Database(tmp_path)) as database:
         accounts = Accounts(database)
         accounts.add(Account("bob"), PASSWORD, "a test")
         accounts.change(Account("bob", OPERATOR), "a test")
@@ -177,3 +177,16 @@ def test_an_account_that_changes_while_its_password_is_checked_lets_nobody_in(
 
     monkeypatch.setattr("branchline.control.accounts.is_password", checked)
     assert accounts.log_in("bob", PASSWORD) is None
+
+
+def test_the_command_takes_somebody_out_of_all_groups(accounts: Accounts, tmp_path: Path) -> None:
+    command = ["people", "change", "ada", str(tmp_path)]
+    assert run_command([*command, "--group", "pwg-dq", "--group", "pwg-hf"]).exit_code == 0
+    assert accounts.account("ada").groups == ("pwg-dq", "pwg-hf")
+    assert run_command([*command, "--role", ADMINISTRATOR]).exit_code == 0
+    assert accounts.account("ada").groups == ("pwg-dq", "pwg-hf")
+    both = run_command([*command, "--no-groups", "--group", "pwg-hf"])
+    assert both.exit_code != 0
+    assert "exclude each other" in both.output
+    assert run_command([*command, "--no-groups"]).exit_code == 0
+    assert accounts.account("ada").groups == ()

@@ -39,7 +39,7 @@ def only(fault: str, kind: str) -> Finding:
 
 def test_a_finding_has_its_sample_its_interval_what_it_was_compared_with_and_a_proposal() -> None:
     element = only(ELEMENT, BAD_ELEMENT)
-    assert "it is the storage, not a site" in element.sentence
+    assert "the storage is slow, not a site" in element.sentence
     assert element.sample.jobs > 20
     assert 1.5 < element.estimate.low < element.estimate.value < element.estimate.high
     assert element.estimate.low < 5 < element.estimate.high * 1.3
@@ -47,7 +47,7 @@ def test_a_finding_has_its_sample_its_interval_what_it_was_compared_with_and_a_p
     assert (element.proposal.kind, element.proposal.site) == (AVOID_ELEMENT, "")
     assert element.proposal.gain_s.low < element.proposal.gain_s.value < element.proposal.gain_s.high
     site = only(SITE, BAD_SITE)
-    assert "local files too" in site.sentence
+    assert "and also local files" in site.sentence
     assert site.proposal is None
     way = next(each for each in slow_places(world(1, WAY, 5.0).speeds) if len(each.cells) > 1)
     assert "not its machines, and not the storage" in way.sentence

@@ -238,7 +238,7 @@ def test_groups_are_the_sums_of_the_rows(room: ControlRoom) -> None:
                 bytes_read=sum(one.bytes_read for one in own),
                 wall_s=sum(one.wall_s for one in own),
             )
-    with pytest.raises(OptionError, match="grouped"):
+    with pytest.raises(OptionError, match="cannot group files"):
         room.file_groups(["path"], Period())
 
 

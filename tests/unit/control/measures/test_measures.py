@@ -95,7 +95,7 @@ def test_a_measure_for_one_job_is_told_to_no_other(room: ControlRoom) -> None:
 
 def test_the_same_twice_is_refused_and_so_are_too_many(room: ControlRoom) -> None:
     room.measures.switch_on(MeasureOrder(AVOID_ELEMENT, BAD), EVA)
-    with pytest.raises(ConflictError, match="measure 1 does that"):
+    with pytest.raises(ConflictError, match="measure 1 already does this"):
         room.measures.switch_on(MeasureOrder(AVOID_ELEMENT, BAD, hours=3), EVA)
     for number in range(1, MEASURES_IN_FORCE_MAX):
         room.measures.switch_on(MeasureOrder(AVOID_ELEMENT, f"{BAD}:{number}"), EVA)

@@ -18,7 +18,7 @@ from tests.unit.control.plans.passed_room import DATASET, OLGA, make_room, until
 
 from branchline.control.plans.plan import Plan, Schedule
 from branchline.control.room import ControlRoom
-from branchline.control.trains.train import FINISHED
+from branchline.records.sensors.record import FINISHED
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 DUE = datetime(2026, 11, 23, 6, tzinfo=UTC)

@@ -20,8 +20,9 @@ from branchline.control.plans.waiting import CHANGED, RODE, WAITS
 from branchline.control.room import ControlRoom
 from branchline.control.room_errors import ConflictError, NoSuchEntryError, RefusedError
 from branchline.control.sandbox.code_rules import CodeRunning
-from branchline.control.trains.train import CANCELLED, FINISHED, WAITING, Train
+from branchline.control.trains.train import CANCELLED, WAITING, Train
 from branchline.errors import OptionError
+from branchline.records.sensors.record import FINISHED
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)  # a Sunday
 MONDAY = datetime(2026, 11, 23, 6, tzinfo=UTC)
@@ -132,7 +133,10 @@ def test_a_train_that_is_too_late_does_not_run_and_is_noted(room: ControlRoom) -
     room.plans.look(MONDAY + timedelta(days=3, hours=5))
     assert trains(room) == []
     first, last = whys(room)
-    assert (first[:2], "as was all that was due up to 2026-11-26T06:00" in first[2]) == (("2026-11-23T06:00", 0), True)
+    assert (first[:2], "like all other due times before 2026-11-26T06:00" in first[2]) == (
+        ("2026-11-23T06:00", 0),
+        True,
+    )
     assert (last[:2], "5 h late" in last[2]) == (("2026-11-26T06:00", 0), True)
     room.plans.look(MONDAY + 4 * DAY)
     assert [one.plan_why for one in trains(room)] == ["Friday 06:00"]
@@ -234,8 +238,8 @@ def test_a_plan_of_somebody_who_is_no_operator_any_more_makes_no_train(room: Con
     room.accounts.change(Account("olga", PHYSICIST), "root")
     room.plans.look(MONDAY)
     assert trains(room) == []
-    assert "olga owns plan olga/nightly and is no operator" in whys(room)[0][2]
-    assert "is no operator" in room.plans.trouble(FULL.address)
+    assert "olga, the owner of plan olga/nightly, is not an operator" in whys(room)[0][2]
+    assert "is not an operator" in room.plans.trouble(FULL.address)
     assert list(room.plans.troubles) == [FULL.address]
     [metric] = [one for one in metrics_of(room) if one.name == "branchline_trouble"]
     assert {one.labels["part"]: one.value for one in metric.readings}["plans"] == 1
@@ -254,10 +258,10 @@ def test_only_operators_change_plans_and_every_change_is_kept(room: ControlRoom)
     revision = room.plans.save(WEEKLY, OLGA, now=NOW)
     assert room.plans.save(WEEKLY, OLGA, revision) == revision
     later = replace(WEEKLY, schedule=Schedule(["Monday"], "07:00"))
-    with pytest.raises(ConflictError, match="already"):
+    with pytest.raises(ConflictError, match="already exists"):
         room.plans.save(later, OLGA)
     room.plans.save(later, OLGA, revision, now=NOW)
-    with pytest.raises(ConflictError, match="meanwhile"):
+    with pytest.raises(ConflictError, match="changed by another person"):
         room.plans.save(WEEKLY, OLGA, revision)
     assert room.plans.plan(ADDRESS).due == (MONDAY + timedelta(hours=1)).isoformat()
     room.plans.pause(ADDRESS, OLGA)

@@ -21,4 +21,4 @@ def test_texts_without_anything_in_common_are_not_compared_line_by_line() -> Non
     before, after = ("\n".join(str(drawn.randrange(150)) for _ in range(10_000)) for _ in range(2))
     found = line_difference("code", before, after)
     assert found is not None
-    assert found.lines == ["... 10000 and 10000 lines, of which too many differ to be compared one by one"]
+    assert found.lines == ["... 10000 and 10000 lines; too many differ to show them"]

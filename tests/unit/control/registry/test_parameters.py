@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from branchline.errors import OptionError
-from branchline.trains.wagons.parameters import KINDS, Parameter, Value
+from branchline.trains.wagons.parameters import KINDS, Value, WagonParameter
 
 GOOD: list[tuple[str, str, Value]] = [
     ("int", " 42 ", 42),
@@ -26,7 +26,7 @@ BAD += [("list[int]", "[" * 10_000), ("list[int]", '{"a": 1}'), ("str", "x" * 10
 
 @pytest.mark.parametrize(("kind", "text", "value"), GOOD)
 def test_a_text_becomes_a_value_and_the_value_a_text_again(kind: str, text: str, value: Value) -> None:
-    parameter = Parameter("cut", kind)
+    parameter = WagonParameter("cut", kind)
     assert parameter.parsed(text) == value
     assert type(parameter.parsed(text)) is type(value)
     assert parameter.parsed(parameter.text(value)) == value
@@ -35,7 +35,7 @@ def test_a_text_becomes_a_value_and_the_value_a_text_again(kind: str, text: str,
 @pytest.mark.parametrize(("kind", "text"), BAD)
 def test_a_text_of_another_type_is_refused_by_name(kind: str, text: str) -> None:
     with pytest.raises(OptionError, match="cut") as caught:
-        Parameter("cut", kind).parsed(text)
+        WagonParameter("cut", kind).parsed(text)
     assert len(str(caught.value)) < 200
 
 
@@ -45,7 +45,7 @@ def test_every_kind_refuses_what_is_of_another_one() -> None:
     for kind in KINDS:
         for other, value in values.items():
             if other == kind or (kind, other) in (("float", "int"), ("list[float]", "list[int]")):
-                assert Parameter("cut", kind).checked(value) == value
+                assert WagonParameter("cut", kind).checked(value) == value
             else:
                 with pytest.raises(OptionError):
-                    Parameter("cut", kind).checked(value)
+                    WagonParameter("cut", kind).checked(value)

@@ -8,7 +8,7 @@ import pytest
 
 from branchline.control.registry.wagon_source import wagon_classes
 from branchline.errors import OptionError, WagonError
-from branchline.trains.wagons.parameters import Parameter
+from branchline.trains.wagons.parameters import WagonParameter
 
 FILE = '''
 from dataclasses import dataclass, field
@@ -46,14 +46,14 @@ def test_classes_have_parameters_branches_and_requirements() -> None:
     base, spectrum, counter = wagon_classes(FILE)
     assert [one.name for one in (base, spectrum, counter)] == ["Base", "Spectrum", "Counter"]
     assert spectrum.parameters == [
-        Parameter("pt_min", "float"),
-        Parameter("bins", "list[float]", [0.0, 1.0, 2.0]),
-        Parameter("label", "str", "all"),
-        Parameter("tight", "bool", False),
+        WagonParameter("pt_min", "float"),
+        WagonParameter("bins", "list[float]", [0.0, 1.0, 2.0]),
+        WagonParameter("label", "str", "all"),
+        WagonParameter("tight", "bool", False),
     ]
     assert (spectrum.branches, spectrum.description) == (["Muon_pt", "Muon_eta"], "Spectra of muons.")
     assert spectrum.line == 11
-    assert counter.parameters == [Parameter("pt_min", "float", 20.0), Parameter("names", "list[str]", [])]
+    assert counter.parameters == [WagonParameter("pt_min", "float", 20.0), WagonParameter("names", "list[str]", [])]
     assert (counter.branches, counter.requires) == (["nMuon"], ["Spectrum"])
     assert base.parameters == []
 
@@ -71,13 +71,16 @@ def test_values_are_checked_against_the_class() -> None:
     ("source", "message"),
     [
         ("class A:\n    def process(self, events) return 1", "line 2"),
-        ("x = 1", "holds no wagon"),
+        ("x = 1", "contains no wagon"),
         (
             "class A:\n    def process(self, e): ...\n    def __init__(self, cut): ...",
-            "line 3: parameter cut has no type",
+            "line 3: parameter cut has no supported type",
         ),
-        ("class A:\n    def process(self, e): ...\n    def __init__(self, *cuts): ...", "not named one by one"),
-        ("class A:\n    def process(self, e): ...\n    def __init__(self, a: int = f()): ...", "no plain value"),
+        (
+            "class A:\n    def process(self, e): ...\n    def __init__(self, *cuts): ...",
+            r"the __init__ of A has \* or \*\* parameters",
+        ),
+        ("class A:\n    def process(self, e): ...\n    def __init__(self, a: int = f()): ...", "is not a literal"),
         ("class A:\n    def process(self, e): ...\n    def __init__(self, a: int = 'b'): ...", "cannot be 'b'"),
         ("class A:\n    branches = [1]\n    def process(self, e): ...", "branches of A"),
         ("(" * 100_000, "cannot be parsed|line 1"),
@@ -110,7 +113,7 @@ def test_the_wagons_of_the_demo_are_found(repository: Path) -> None:
         ("".join(f"class A{i}(Base): pass\n" for i in range(300)), "wagons, more than 200"),
         (
             "class A:\n    def __init__(self, a: int = " + "-" * 900 + "x): ...\n",
-            "cannot be parsed|nested too deeply|no plain value",
+            "cannot be parsed|nested too deeply|is not a literal",
         ),
     ],
 )

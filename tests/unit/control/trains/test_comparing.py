@@ -107,7 +107,7 @@ def test_other_bins_and_missing_files_are_said(tmp_path: Path) -> None:
     first = run(tmp_path / "a", {"h": filled([1]), "only": np.arange(3)})
     second = run(tmp_path / "b", {"h": hist.Hist.new.Reg(5, 0, 4, name="x").Weight()})
     found = {one.name: one for one in compared(first, second).parts}
-    assert (found["results/a/h.json"].state, found["results/a/h.json"].note) == (DIFFERS, "it has other bins")
+    assert (found["results/a/h.json"].state, found["results/a/h.json"].note) == (DIFFERS, "the binning differs")
     assert found["results/a/only.npz"].state == ONLY_FIRST
 
 
@@ -169,7 +169,7 @@ def test_results_that_are_too_large_are_not_read(tmp_path: Path, monkeypatch: py
     runs = [run(tmp_path / name, {"n": value}) for name, value in (("a", 1), ("b", 2))]
     monkeypatch.setattr("branchline.control.trains.run_comparison.COMPARED_BYTES_MAX", 3)
     [part] = compared(*runs).parts
-    assert (part.state, part.note[:15]) == (NOT_COMPARED, "it is too large")
+    assert (part.state, part.note[:20]) == (NOT_COMPARED, "too large to compare")
 
 
 def table_run(folder: Path, columns: dict[str, Any], suffix: str = "root") -> tuple[Path, JobRecord]:
@@ -201,13 +201,13 @@ def test_tables_are_compared_by_their_values(tmp_path: Path, suffix: str) -> Non
     other = table_run(tmp_path / "c", {"px": changed, "py": -values}, suffix)
     [part] = compared(first, other).parts
     assert (part.state, part.count, part.differing) == (DIFFERS, 2, 1)
-    assert part.note == "120000 rows in both; other values in px"
+    assert part.note == "120000 rows in both; values differ in px"
     assert not compared(first, other).is_identical
     shorter = table_run(tmp_path / "d", {"px": values[:-1], "py": -values[:-1]}, suffix)
     assert [one.note for one in compared(first, shorter).parts] == ["120000 and 119999 rows"]
     more = table_run(tmp_path / "e", {"px": values, "pz": -values}, suffix)
     more[1].tables[0].columns = first[1].tables[0].columns
-    assert [one.note for one in compared(first, more).parts] == ["it has other columns: py, pz"]
+    assert [one.note for one in compared(first, more).parts] == ["different columns: py, pz"]
 
 
 @pytest.mark.parametrize("suffix", ["root", "parquet"])
@@ -222,7 +222,7 @@ def test_tables_that_are_none_or_take_too_long_are_not_compared(
     for content in (b"", b"root" + bytes(300), b"PAR1" + b"\xff" * 300 + b"PAR1"):
         (second[0] / f"tables/a/t.{suffix}").write_bytes(content)
         [part] = compared(first, second).parts
-        assert (part.state, part.note[:17]) == (NOT_COMPARED, "it cannot be read")
+        assert (part.state, part.note[:14]) == (NOT_COMPARED, "cannot read it")
 
 
 def test_a_record_that_has_no_end_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ from tests.unit.control.trains.test_trains import ADA, until
 from branchline.control.registry.entries import DatasetEntry, MergeGroup, WagonEntry, WagonSource
 from branchline.control.room import ControlRoom
 from branchline.control.trains.bundle import bundle, groups_for_others, write_groups
-from branchline.control.trains.train import FINISHED, TrainOrder
+from branchline.control.trains.train import TrainOrder
 from branchline.control.trials.trial import DONE
 from branchline.errors import OptionError
+from branchline.records.sensors.record import FINISHED
 
 SOURCE = "class Count:\n    branches = ['px']\n    def process(self, events):\n        return {'n': len(events)}\n"
 
@@ -73,7 +74,7 @@ def test_a_file_counts_once_and_is_one_of_the_dataset(data: Path, tmp_path: Path
     twice = replace(entry, merge_groups=[*entry.merge_groups, MergeGroup("b", [names[1]])])
     with pytest.raises(OptionError, match="is in the merge groups a and b"):
         write_groups(twice, tmp_path)
-    with pytest.raises(OptionError, match="of merge group c is no file of ada/events"):
+    with pytest.raises(OptionError, match="of merge group c is not in the dataset ada/events"):
         write_groups(replace(entry, merge_groups=[MergeGroup("c", [names[4]])]), tmp_path)
 
 

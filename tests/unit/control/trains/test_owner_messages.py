@@ -23,16 +23,16 @@ def test_a_request_arrives_as_it_was_sent() -> None:
 @pytest.mark.parametrize(
     ("content", "part"),
     [
-        (b"", "it is no JSON"),
-        (b"[]", "it is no object of JSON"),
-        (b"\xff", "it is no JSON"),
-        (b"[" * 100_000, "it is no JSON"),
-        (b'{"log": 1}', "log is 1, which is no str"),
-        (b'{"is_alive": "yes"}', "is_alive is 'yes', which is no bool"),
+        (b"", "it is not JSON"),
+        (b"[]", "it is not a JSON object"),
+        (b"\xff", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b'{"log": 1}', "log is 1, expected str"),
+        (b'{"is_alive": "yes"}', "is_alive is 'yes', expected bool"),
         (b'{"status": []}', "its status cannot be read"),
-        (b'{"status": {"status_version": 10000}}', "its status cannot be read: the state has version 10000"),
+        (b'{"status": {"status_version": 10000}}', "its status cannot be read: the status has version 10000"),
         (b'{"status": {"status_version": 1, "events": "many"}}', "its status cannot be read: events is 'many'"),
-        (b'{"error": {"a": 1}}', "error is {'a': 1}, which is no str"),
+        (b'{"error": {"a": 1}}', "error is {'a': 1}, expected str"),
     ],
 )
 def test_an_answer_of_another_form_is_refused_with_what_cannot_be_read(content: bytes, part: str) -> None:

@@ -24,9 +24,19 @@ from branchline.control.reports.readings import Period
 from branchline.control.room import ControlRoom
 from branchline.control.trains.results import files_of
 from branchline.control.trains.room_reports import RoomReports
-from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, PARTIAL, RUNNING, Train, TrainOrder
+from branchline.control.trains.train import CANCELLED, Train, TrainOrder
 from branchline.records.sending.message import ReportBatch
-from branchline.records.sensors.record import FileRecord, JobRecord, SiteReading, WagonRecord, WorkerPhases
+from branchline.records.sensors.record import (
+    FAILED,
+    FINISHED,
+    PARTIAL,
+    RUNNING,
+    FileRecord,
+    JobRecord,
+    SiteReading,
+    WagonRecord,
+    WorkerPhases,
+)
 from branchline.records.sensors.status import TrainStatus
 from branchline.records.sensors.this_process import host
 from branchline.trains.out_folder.state import job_of
@@ -211,7 +221,7 @@ def test_a_record_with_a_status_that_is_none_ends_its_train_all_the_same(
     made.append(shared)
     train = shared.ended(shared.ordered())
     assert train.state == FAILED
-    assert "'odd', which is no end" in train.why
+    assert "'odd', which is not a final one" in train.why
     assert only_job(shared.room).status == FAILED
 
 
@@ -235,7 +245,7 @@ def test_nobody_else_reports_such_a_job(made: list[SharedRoom], tmp_path: Path) 
     shared.ended(shared.ordered())
     who = only_job(shared.room).identity
     for reporter in ("ada", "eve"):
-        with pytest.raises(ValueError, match="somebody else"):
+        with pytest.raises(ValueError, match="another person reports this job"):
             shared.room.take(ReportBatch(who, "job", 0, who.started, TrainStatus()), reporter)
 
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.patience import HANG_S
 from tests.unit.control.trains.shared_room import ADA, SharedRoom, until
 
 from branchline.control.room_errors import RefusedError
 from branchline.control.sandbox.sandbox import TrainLimits
 from branchline.control.trains.results import files_of
-from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING
+from branchline.control.trains.train import CANCELLED
 from branchline.errors import OptionError
+from branchline.records.sensors.record import FAILED, FINISHED, RUNNING
 from branchline.trains.out_folder.state import job_of
 
 # In a trial there is no folder of results, by which code knows that it is in a train.
@@ -202,7 +204,7 @@ def test_a_train_goes_on_without_the_server_and_is_resumed_after_a_kill(made: li
     process = psutil.Process(shared.room.trains.train(number).process)
     below = process.children(recursive=True)
     os.kill(process.pid, signal.SIGKILL)
-    psutil.wait_procs(below, timeout=20)
+    psutil.wait_procs(below, timeout=HANG_S)
     assert not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in below)
     assert shared.ended(number).state == FAILED
     gate.touch()
@@ -230,7 +232,7 @@ def test_files_elsewhere_are_refused_with_what_to_do(made: list[SharedRoom], tmp
     for where in ("root://storage.example.org//data/f.root", "/etc/passwd", "/data/../etc/*.root"):
         shared.save_dataset(files=[where])
         shared.tried()
-        with pytest.raises(OptionError, match=r"has no network|not in a folder of data") as raised:
+        with pytest.raises(OptionError, match=r"has no network|not in a data folder") as raised:
             shared.ordered()
         assert raised.value.hint
         assert shared.room.trains.trains()[1] == 0

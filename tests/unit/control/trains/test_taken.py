@@ -60,7 +60,7 @@ def test_names_that_are_none_of_results_are_not_sent_and_not_taken(written: Path
     listed(written, name, "results/n.json")
     take_folder(written, tmp_path / "first.train")
     assert sorted(one.name for one in (tmp_path / "first.train").rglob("*")) == ["job.json", "n.json", "results"]
-    with pytest.raises(StorageError, match="is no file of results"):
+    with pytest.raises(StorageError, match="invalid result file"):
         receive_results(stream((name, 1, b"x")), tmp_path / "second.train")
     assert not (tmp_path / "second.train").exists()
 
@@ -73,7 +73,7 @@ def test_links_and_pipes_are_refused_wherever_they_are(written: Path, tmp_path: 
     os.mkfifo(written / "pipe")
     for name in ("link.json", "folder/n.json", "pipe", "results"):
         listed(written, name)
-        with pytest.raises(StorageError, match="cannot be taken over"):
+        with pytest.raises(StorageError, match="cannot copy the results"):
             take_folder(written, tmp_path / "first.train")
     assert not (tmp_path / "first.train").exists()
 
@@ -81,15 +81,15 @@ def test_links_and_pipes_are_refused_wherever_they_are(written: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "cut off"),
-        (b"\xff\n", "cut off"),
-        (b"[" * 100_000, "cut off"),
-        (b"[]\n", "no file of results"),
-        (b'{"name": "results/n", "size_bytes": -1}\n', "no file of results"),
-        (b'{"name": "results/n", "size_bytes": true}\n', "no file of results"),
-        (b'{"name": "results/n", "size_bytes": "9"}\n', "no file of results"),
-        (b'{"name": "results/n", "size_bytes": 10}\nabc', "cut off"),
-        (b'{"name": "results/n", "size_bytes": 1e400}\nabc', "no file of results"),
+        (b"", "truncated"),
+        (b"\xff\n", "truncated"),
+        (b"[" * 100_000, "truncated"),
+        (b"[]\n", "invalid result file"),
+        (b'{"name": "results/n", "size_bytes": -1}\n', "invalid result file"),
+        (b'{"name": "results/n", "size_bytes": true}\n', "invalid result file"),
+        (b'{"name": "results/n", "size_bytes": "9"}\n', "invalid result file"),
+        (b'{"name": "results/n", "size_bytes": 10}\nabc', "truncated"),
+        (b'{"name": "results/n", "size_bytes": 1e400}\nabc', "invalid result file"),
         (b'{"name": "results/n", "size_bytes": 9000000000000000}\nabc', "more than"),
         (b'{"name": "n", "size_bytes": 0}\n{"name": "n/n", "size_bytes": 0}\n{}\n', "could not be written"),
     ],

@@ -24,11 +24,12 @@ from branchline.control.room_errors import ConflictError, NoSuchEntryError, Refu
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.trains import runner
 from branchline.control.trains.choosing import Runners
-from branchline.control.trains.train import CANCELLED, FAILED, FINISHED, RUNNING, WAITING, TrainOrder
+from branchline.control.trains.train import CANCELLED, WAITING, TrainOrder
 from branchline.control.trials.trial import QUEUED
 from branchline.control.trials.trial import RUNNING as AT_WORK
 from branchline.errors import OptionError
 from branchline.records.diagnosis.remedies import SEND_AGAIN
+from branchline.records.sensors.record import FAILED, FINISHED, RUNNING
 
 ADA, BOB, OLGA = Person("ada"), Person("bob"), Person("olga", OPERATOR)
 WAIT_S = 240.0
@@ -130,13 +131,13 @@ def test_a_train_runs_and_its_command_can_be_given_by_hand(room: ControlRoom) ->
 def test_only_wagons_that_passed_as_they_are_now_ride(room: ControlRoom) -> None:
     sha256 = room.sources.keep(b"class Wrong:\n    def process(self, events):\n        return missing\n")
     room.registry.save_wagon(WagonEntry("ada", "Wrong", source=WagonSource(sha256), wagon_class="Wrong"), ADA)
-    with pytest.raises(OptionError, match="ada/Wrong was not tried"):
+    with pytest.raises(OptionError, match="ada/Wrong has no trial on ada/events"):
         room.trains.order(replace(ORDER, wagons=["ada/Wrong"]), ADA)
     room.registry.enable(["ada/Wrong"], "ada/events", ADA)
     room.trials.start()
     pair = ("ada/Wrong", "ada/events")
     until(lambda: room.trials.last([pair])[pair].state == "failed")
-    with pytest.raises(OptionError, match="is failed in its trial"):
+    with pytest.raises(OptionError, match="the trial of ada/Wrong on ada/events is failed"):
         room.trains.order(replace(ORDER, wagons=["ada/Wrong"]), ADA)
     whole = room.registry.wagon("ada/Total")
     room.registry.save_wagon(replace(whole.entry, values={"gate": "/dev/null"}), ADA, whole.revision)
@@ -224,7 +225,7 @@ def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> N
     room.trains.again(number, ADA)
     until(lambda: room.trains.train(number).is_over)
     assert room.trains.train(number).state == FINISHED
-    with pytest.raises(ConflictError, match="nothing is missing"):
+    with pytest.raises(ConflictError, match="has no missing sub-jobs"):
         room.trains.again(number, ADA)
 
 
@@ -235,7 +236,7 @@ def test_a_measure_sends_a_train_again_and_is_undone_by_cancelling_it(room: Cont
     until(lambda: (room.trains.results(train) / "job.json").exists())
     of = replace(identity("first", "ada"), out=str(room.trains.results(train)))
     room.take(batch(of, 0))
-    with pytest.raises(ConflictError, match="nothing is missing"):
+    with pytest.raises(ConflictError, match="has no missing sub-jobs"):
         room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), OLGA)
     process = room.trains.train(number).process
     room.trains.cancel(number, ADA)
@@ -243,7 +244,7 @@ def test_a_measure_sends_a_train_again_and_is_undone_by_cancelling_it(room: Cont
     with pytest.raises(RefusedError):
         room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job), ADA)
     sent = room.measures.switch_on(MeasureOrder(SEND_AGAIN, job=of.job, why="the disk was full"), OLGA)
-    assert room.measures.measure(sent).outcome == f"train {number} runs what is missing"
+    assert room.measures.measure(sent).outcome == f"train {number} runs its missing sub-jobs"
     assert room.trains.train(number).state == RUNNING
     room.measures.undo(sent, OLGA)
     assert room.trains.train(number).state == CANCELLED

@@ -73,7 +73,7 @@ for _ in range(5):
     subprocess.Popen([sys.executable, "-c", "x = bytearray(300_000_000); import time; time.sleep(600)"])
 time.sleep(600)
 """
-    assert "took more than 1.07 GB of memory and was ended" in tried(tmp_path, body, running).error
+    assert "used more than 1.07 GB of memory and was ended" in tried(tmp_path, body, running).error
 
 
 def test_too_many_processes_are_ended(tmp_path: Path, running: CodeRunning, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,8 +164,6 @@ def test_a_fault_of_ours_ends_its_trial_and_no_other(tmp_path: Path, monkeypatch
     room.trials.stop()
     room.database.close()
     assert first.outcome is not None
-    said = (
-        "a fault of Branchline, please report it, with what the server printed: RuntimeError: we did not think of that"
-    )
-    assert first.outcome.error == said
+    said = "internal error in Branchline, please report it, with the output of the server: RuntimeError: "
+    assert first.outcome.error == f"{said}we did not think of that"
     assert second.state == DONE

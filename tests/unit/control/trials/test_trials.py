@@ -17,14 +17,13 @@ from tests.peers.peers import missing
 from branchline.control.database import Database
 from branchline.control.people import Person
 from branchline.control.registry.entries import DatasetEntry, WagonEntry, WagonSource
-from branchline.control.registry.registry import TABLES as REGISTRY_TABLES
 from branchline.control.registry.registry import Registry, SourceStore
 from branchline.control.sandbox.code_rules import CodeRunning
 from branchline.control.sandbox.sandbox import Sandbox
 from branchline.control.trials.profiles import hot_lines
 from branchline.control.trials.start import run_trial
 from branchline.control.trials.trial import DONE, FAILED, QUEUED, RUNNING, WARNED, TrialRequest, reasons, warnings
-from branchline.control.trials.trials import TABLES, Trial, Trials, TrialState
+from branchline.control.trials.trials import Trial, Trials, TrialState
 
 ADA = Person("ada")
 SOURCE = """
@@ -57,7 +56,7 @@ class Room:
         (folder / "data").mkdir(exist_ok=True)
         write_events(folder / "data", 2, 400)
         self.sources = SourceStore(folder / "sources")
-        self.database = Database(folder / "room", (REGISTRY_TABLES, TABLES))
+        self.database = Database(folder / "room")
         self.registry = Registry(self.database, self.sources)
         self.trials = Trials(self.database, self.registry, self.sources, folder / "trials", CodeRunning(sandbox, data))
         dataset = DatasetEntry("ada", "events", files=[str(folder / "data" / "*.root")])
@@ -323,7 +322,7 @@ def test_others_are_tried_on_no_files_but_those_that_are_for_them(tmp_path: Path
     room.database.close()
     assert trial.state == FAILED
     assert trial.outcome is not None
-    assert "not in a folder of data" in trial.outcome.error or "at a server" in trial.outcome.error
+    assert "not in a data folder" in trial.outcome.error or "is a remote file" in trial.outcome.error
 
 
 @pytest.mark.parametrize(

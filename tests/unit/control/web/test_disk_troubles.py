@@ -142,11 +142,11 @@ def test_reports_wait_for_a_full_disk_and_then_each_counts_once(small_disk: Path
             one.read(*reads(number))
             until(lambda: not one._files)
         until(lambda: said)
-        assert "it cannot take reports now" in said[0]
+        assert "it cannot accept reports now" in said[0]
         assert "full" in said[0]
         refused = server.do("save-dataset", name="events", files="/data/*.root", tree="events")
         assert (refused.status, refused.headers["retry-after"]) == (503, "10")
-        assert "make room there" in refused.text
+        assert "free space on this disk" in refused.text
         assert told(server, job)[:2] == (0, 0)
         assert 'branchline_trouble{part="reports"} 1' in server.get("/metrics").text
         filling.unlink()
@@ -169,11 +169,11 @@ def test_reports_wait_for_a_database_that_others_hold_and_then_each_counts_once(
                 one.read(*reads(number))
                 until(lambda: not one._files)
             until(lambda: said)
-            assert "it cannot take reports now" in said[0]
+            assert "it cannot accept reports now" in said[0]
             assert "database is locked" in said[0]
             assert served.ask("/jobs", "text/html").status == 200
             [why] = [one.why for one in troubles_of(served.room) if one.part == "reports"]
-            assert "another process holds it" in why
+            assert "another process has locked it" in why
             holder.execute("ROLLBACK")
         assert one.end(JobRecord(status=FINISHED)) == []
         assert served.room.files(job.job).total == 3
@@ -194,8 +194,8 @@ def test_people_are_told_that_the_trouble_is_the_rooms_and_what_to_do(tmp_path: 
         done = served.ask("/do/save-dataset", "", "POST", fields)
     for answer in (page, plain):
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
-        assert "another process holds it" in answer.text
-        assert "This is a trouble of the control room, and nothing is wrong with what you asked for" in answer.text
+        assert "another process has locked it" in answer.text
+        assert "This is a problem of the control room, not of your request." in answer.text
     assert "The control room cannot do this now" in page.text
     assert done.status == 303
 
@@ -210,7 +210,7 @@ def test_a_page_works_again_as_soon_as_its_file_is_back(tmp_path: Path) -> None:
         for accept in ("text/html", "application/json"):
             gone = served.ask(f"/jobs/{job.job}/files", accept)
             assert (gone.status, gone.headers["retry-after"]) == (503, "10")
-            assert "bring it back from a copy" in gone.text
+            assert "restore it from a backup" in gone.text
         away.rename(kept)
         assert served.ask(f"/jobs/{job.job}/files", "text/html").status == 200
 
@@ -234,7 +234,7 @@ def test_who_asks_is_not_known_while_the_database_cannot_be_read(tmp_path: Path)
             database._idle.clear()
         answer = served.ask("/api/v1/reports", "application/json", "POST", b"{}")
         assert (answer.status, answer.headers["retry-after"]) == (503, "10")
-        assert "bring it back from a copy" in json.loads(answer.content)["error"]
+        assert "restore it from a backup" in json.loads(answer.content)["error"]
 
 
 def test_a_token_opens_pages_also_while_its_use_cannot_be_noted(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_a_fault_of_ours_in_a_page_is_no_trouble_of_the_disk_and_is_printed(
         answers = [served.ask("/grid", accept) for accept in ("text/html", "", "application/json")]
     assert [one.status for one in answers] == [500] * 3
     for one in answers:
-        assert "fault of Branchline: please report it, with what the server printed" in one.text
+        assert "internal error in Branchline: please report it, with the output of the server" in one.text
         assert "disk" not in one.text
     said = capfd.readouterr().err
-    assert "A fault of Branchline in GET /grid" in said
+    assert "Internal error in Branchline, GET /grid" in said
     assert "no such table: entries" in said

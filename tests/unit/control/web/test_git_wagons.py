@@ -39,7 +39,7 @@ def test_a_wagon_is_taken_from_git_and_renewed(git: GitServer, tmp_path: Path) -
         assert server.do("renew-wagon", **given).status == 200
         assert len(server.get(f"{page}.json").json()["changes"]) == changes, "nothing was new"
         both = server.do("upload", repository=git.url, path="wagons/count.py", text=FIRST)
-        assert (both.status, "not several of these" in both.text) == (400, True)
+        assert (both.status, "several sources were given" in both.text) == (400, True)
         uploaded = server.do("upload", text=FIRST.replace("Count", "Mine")).json()["page"]
         mine = uploaded.removeprefix("/wagons/")
         assert "is not from git" in server.do("renew-wagon", address=mine, revision="1").text

@@ -28,7 +28,7 @@ from branchline.base.limits import (
 from branchline.control.accounts import READ, Account
 from branchline.control.people import Person
 from branchline.control.web import security
-from branchline.control.web.request_limits import Rates
+from branchline.control.web.request_limits import RateLimit
 from branchline.control.web.server import BoundedLines
 
 
@@ -135,7 +135,7 @@ def test_who_has_no_part_in_a_wagon_does_not_have_it_tried(server: SharedServer)
         answer = server.post("/do/try-again", tried, server.logged_in(name))
         assert answer.status == status, (name, answer.text)
         if status == 403:
-            assert "may not have max/Waits on max/events tried again" in answer.text
+            assert "may not repeat the trial of max/Waits on max/events" in answer.text
     # Of a dataset, whose train is tried.
     assert server.post("/do/try-again", {"dataset": "max/events"}, server.logged_in("kim")).status == 403
 
@@ -158,7 +158,7 @@ def test_the_log_says_how_much_it_left_out() -> None:
     assert record.getMessage() == "wrong thing"
     now_s[0] = LOG_SPAN_S + 1.0
     assert lines.filter(record)
-    assert record.getMessage() == "wrong thing (3 messages before it were left out)"
+    assert record.getMessage() == "wrong thing (3 earlier messages were dropped)"
 
 
 def test_strangers_do_not_take_the_memory_of_the_bodies_of_jobs(server: SharedServer) -> None:
@@ -170,7 +170,7 @@ def test_strangers_do_not_take_the_memory_of_the_bodies_of_jobs(server: SharedSe
 
 
 def test_rates_count_names_that_came_too_late() -> None:
-    rates = Rates(2, 10.0, lambda: 0.0)
+    rates = RateLimit(2, 10.0, lambda: 0.0)
     for number in range(LOGIN_PLACES_MAX):
         rates.add(str(number))
     assert not rates.is_over("late")

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 from tests.unit.control.batches import batch, identity
 
 from branchline.control.room import ControlRoom
@@ -39,7 +40,7 @@ def test_pages_grow_old_also_when_nothing_happens(room: ControlRoom, monkeypatch
     monkeypatch.setattr(live, "LIVE_AGE_MAX_S", 0.05)
     ticks = Ticks(room)
     seen = [ticks.now()]
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG_S
     while len(seen) < 4 and time.monotonic() < end:
         time.sleep(0.005)
         if ticks.now() != seen[-1]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from branchline.control.reports.readings import ElementHour, Reads
+from branchline.control.reports.readings import ElementHour, ReadTotals
 from branchline.control.web.pages.places import element_pictures, most_read
-from branchline.control.web.pictures import Line, line_picture
+from branchline.control.web.pictures import TimeSeries, line_picture
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from branchline.control.web.pictures import Line, line_picture
     ],
 )
 def test_marks_of_time_are_round(end_s: float, start: str, marks: list[str]) -> None:
-    picture = line_picture("x", [Line("", [[(0.0, 1.0), (end_s, 2.0)]])], start)
+    picture = line_picture("x", [TimeSeries("", [[(0.0, 1.0), (end_s, 2.0)]])], start)
     assert [one.text for one in picture.x_ticks] == marks
 
 
@@ -39,20 +39,20 @@ def test_marks_of_time_are_round(end_s: float, start: str, marks: list[str]) -> 
     ],
 )
 def test_marks_of_values_begin_at_0_and_are_round(value: float, marks: list[str]) -> None:
-    picture = line_picture("x", [Line("", [[(0.0, value), (1.0, value)]])])
+    picture = line_picture("x", [TimeSeries("", [[(0.0, value), (1.0, value)]])])
     assert [one.text for one in picture.y_ticks] == marks
 
 
 def test_a_line_has_gaps_and_one_without_points_is_not_drawn() -> None:
     parts = [[(0.0, 0.0), (1.0, 4.0)], [(3.0, 2.0), (4.0, 2.0)]]
-    picture = line_picture("x", [Line("a", parts), Line("b", [[]])])
+    picture = line_picture("x", [TimeSeries("a", parts), TimeSeries("b", [[]])])
     [drawn] = picture.lines
     assert drawn.path == "M0.0 220.0L250.0 0.0M750.0 110.0L1000.0 110.0"
     assert line_picture("x", []).lines == []
 
 
 def hour(element: str, number: int, bytes_read: int, wall_s: float = 10.0) -> ElementHour:
-    return ElementHour(element, f"2026-03-01T{number:02}:00:00+00:00", Reads(1, 1, bytes_read, wall_s=wall_s))
+    return ElementHour(element, f"2026-03-01T{number:02}:00:00+00:00", ReadTotals(1, 1, bytes_read, wall_s=wall_s))
 
 
 def test_an_hour_without_reads_has_no_speed_and_an_amount_of_0() -> None:
@@ -74,7 +74,7 @@ def test_small_amounts_have_a_smaller_unit_and_no_hours_no_picture() -> None:
 
 def test_long_times_have_few_steps() -> None:
     months = [
-        ElementHour("near", f"2026-{month:02}-01T00:00:00+00:00", Reads(1, 1, 10**9, wall_s=1.0))
+        ElementHour("near", f"2026-{month:02}-01T00:00:00+00:00", ReadTotals(1, 1, 10**9, wall_s=1.0))
         for month in range(1, 13)
     ]
     [line] = element_pictures(months)[1].lines

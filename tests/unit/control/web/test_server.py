@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.clusters.event_files import write_events
+from tests.patience import HANG_S
 from tests.unit.control.batches import batch, identity, last, read
 from tests.unit.control.web.server import Server
 
@@ -212,7 +213,7 @@ def run_a_train(server: Server, owner: str) -> None:
     [wagon] = server.get(f"/new-train.json?dataset={owner}/events").json()["wagons"]
     assert wagon["may_ride"]
     page = server.do("order-train", name="first", dataset=f"{owner}/events", wagon=f"{owner}/total", workers="1").json()
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while (shown := server.get(f"{page['page']}.json").json())["train"]["state"] in ("starting", "running"):
         assert time.monotonic() < end
         time.sleep(0.2)
@@ -227,7 +228,7 @@ def run_a_train(server: Server, owner: str) -> None:
     for name in ("../log.txt", "..%2flog.txt", "../wagons.py", "%2e%2e/wagons.py", "ledger.sqlite", "/etc/passwd", ""):
         assert server.get(f"{page['page']}/files/{name}").status == 404, name
     again = server.do("run-again", number=str(shown["train"]["number"]))
-    assert (again.status, "nothing is missing" in again.text) == (409, True)
+    assert (again.status, "has no missing sub-jobs" in again.text) == (409, True)
 
 
 def test_a_wagon_and_a_dataset_are_registered_enabled_tried_and_compared(server: Server, tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_a_wagon_and_a_dataset_are_registered_enabled_tried_and_compared(server:
     assert server.do("save-dataset", name="events", files=str(tmp_path / "*.root")).status == 200
     enabled = server.do("enable", wagon=f"{owner}/total", dataset=f"{owner}/events", to="on")
     assert enabled.status == 200, enabled.text
-    end = time.monotonic() + 60
+    end = time.monotonic() + HANG_S
     while (cell := server.get("/grid.json").json()["cells"][0][0])["state"] in ("", "queued", "running"):
         assert time.monotonic() < end
         time.sleep(0.1)
@@ -255,7 +256,7 @@ def test_a_wagon_and_a_dataset_are_registered_enabled_tried_and_compared(server:
     saved = server.do("save-wagon", address=f"{owner}/total", revision=str(whole["revision"]), **{"value.scale": "2"})
     assert saved.status == 200, saved.text
     late = server.do("save-wagon", address=f"{owner}/total", revision=str(whole["revision"]), **{"value.scale": "3"})
-    assert (late.status, "somebody else" in late.text) == (409, True)
+    assert (late.status, "another user" in late.text) == (409, True)
     wrong = server.do("save-wagon", address=f"{owner}/total", revision="0", **{"value.scale": "two"})
     assert (wrong.status, "scale cannot be 'two'" in wrong.text) == (400, True)
     assert server.do("add-variant", address=f"{owner}/total", name="tight").status == 200
@@ -284,7 +285,7 @@ def test_it_ends_at_once_while_pages_are_open(tmp_path: Path) -> None:
 def test_a_second_server_of_the_directory_is_refused(tmp_path: Path) -> None:
     with (
         Server(tmp_path) as server,
-        pytest.raises(AssertionError, match=f"served already, by process {server.process.pid}"),
+        pytest.raises(AssertionError, match=f"already served by process {server.process.pid}"),
     ):
         Server(tmp_path)
 

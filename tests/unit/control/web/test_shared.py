@@ -11,12 +11,13 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from tests.branchline_command import run_branchline
 from tests.command_line import run_command
 from tests.unit.control.batches import batch, identity
 from tests.unit.control.web.server import Answer, Server
 
 from branchline.control.web.login import own_path
-from branchline.control.web.request_limits import Rates
+from branchline.control.web.request_limits import RateLimit
 
 PASSWORD = "correct horse battery"
 #: Who is what.
@@ -24,13 +25,13 @@ PEOPLE = {"ada": "administrator", "emmy": "operator", "lise": "physicist"}
 
 
 def people(folder: Path, *words: str, password: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "branchline", "people", *words[:2], str(folder), *words[2:]]
-    return subprocess.run(command, input=f"{password}\n", capture_output=True, text=True, timeout=280, check=False)
+    return run_branchline(folder.parent, ["people", *words[:2], folder, *words[2:]], typed=f"{password}\n")
 
 
 def people_listed(folder: Path) -> str:
-    command = [sys.executable, "-m", "branchline", "people", "list", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, check=True).stdout
+    ended = run_branchline(folder.parent, ["people", "list", folder])
+    ended.check_returncode()
+    return ended.stdout
 
 
 class SharedServer(Server):
@@ -79,16 +80,16 @@ def test_nobody_gets_in_without_an_account(tmp_path: Path) -> None:
     [
         (["--host", "0.0.0.0"], "--shared"),
         (["--host", "0.0.0.0", "--shared"], "passwords would not be encrypted"),
-        (["--shared", "--certificate", "c.pem"], "needed together"),
+        (["--shared", "--certificate", "c.pem"], "must be given together"),
         (["--shared", "--behind-proxy", "http://control.example.org"], "https://control.example.org"),
         (["--submit-as", "sudo -n -u {user} --"], "add --shared"),
-        (["--shared", "--submit-as", "sudo -n --"], "has no {user}"),
-        (["--shared", "--submit-as", "nothing-like-it {user}"], "there is no nothing-like-it"),
-        (["--shared", "--submit-as", "env {user}", "--submit-in", "/scratch"], "is one for all"),
-        (["--shared", "--submit-as", "env {user}", "--submit-in", "/{user}/../x"], "is no folder"),
+        (["--shared", "--submit-as", "sudo -n --"], "does not contain {user}"),
+        (["--shared", "--submit-as", "nothing-like-it {user}"], "the command nothing-like-it in --submit-as was not"),
+        (["--shared", "--submit-as", "env {user}", "--submit-in", "/scratch"], "is the same folder for all users"),
+        (["--shared", "--submit-as", "env {user}", "--submit-in", "/{user}/../x"], "is not a valid folder"),
         (["--shared", "--submit-in", "/scratch/{user}"], "add --submit-as"),
         (["--shared", "--train-memory", "much"], "much"),
-        (["--keep-files", "100", "--keep-jobs", "10"], "as long as their files"),
+        (["--keep-files", "100", "--keep-jobs", "10"], "at least as many as for files"),
     ],
 )
 def test_what_would_not_be_safe_is_refused(tmp_path: Path, options: list[str], said: str) -> None:
@@ -106,7 +107,7 @@ def test_data_for_code_of_others_is_apart_from_what_the_server_keeps(tmp_path: P
     command = [sys.executable, "-m", "branchline", "serve", str(room), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode != 0
-    assert "code of others could read" in done.stderr
+    assert "user code could read" in done.stderr
 
 
 def test_a_browser_is_led_to_the_login_and_back(server: SharedServer) -> None:
@@ -184,7 +185,7 @@ def test_a_job_is_reported_by_one_person(server: SharedServer) -> None:
     who = identity()
     assert server.report(batch(who, 0), lise).status == 200
     stolen = server.report(batch(who, 1), emmy)
-    assert (stolen.status, "somebody else reports this job" in stolen.text) == (400, True)
+    assert (stolen.status, "another person reports this job" in stolen.text) == (400, True)
     assert server.report(batch(who, 1), lise).json()["taken"] is True
 
 
@@ -250,7 +251,7 @@ def test_wrong_passwords_have_to_wait(tmp_path: Path) -> None:
 
 def test_rates_count_by_name_and_begin_anew() -> None:
     now_s = [0.0]
-    rates = Rates(2, 10.0, lambda: now_s[0])
+    rates = RateLimit(2, 10.0, lambda: now_s[0])
     assert [rates.add("a"), rates.add("a"), rates.add("a"), rates.add("b")] == [True, True, False, True]
     assert rates.is_over("a")
     now_s[0] = 11.0

@@ -10,7 +10,7 @@ import pytest
 from branchline.errors import BatchError
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.batch.system import batch_system
-from branchline.jobs.batch.task_steps import Step
+from branchline.jobs.batch.task_steps import TaskStep
 
 #: What users set for servers: with values that nobody else may see, and with paths and options.
 SECRETS = ("BEARER_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "BRANCHLINE_REPORT_TOKEN",
@@ -31,8 +31,8 @@ def without_htcondor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def described(folder: Path) -> dict[str, str]:
     """The commands of the submit description of a train that is submitted from here."""
-    step = Step("0.0", 2, ("python", "-m", "task"), folder, folder)
-    with pytest.raises(BatchError, match="there is no condor_"):
+    step = TaskStep("0.0", 2, ("python", "-m", "task"), folder, folder)
+    with pytest.raises(BatchError, match="the command condor_submit_dag was not found"):
         batch_system("htcondor").submit("train", [step], folder, Site())
     lines = (folder / "0.0.sub").read_text().splitlines()
     return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
@@ -60,11 +60,11 @@ def test_a_secret_that_is_only_a_value_is_refused(
 ) -> None:
     system = batch_system("htcondor")
     monkeypatch.setenv(secret, "very.secret")
-    step = Step("0.0", 1, ("python",), tmp_path, tmp_path)
+    step = TaskStep("0.0", 1, ("python",), tmp_path, tmp_path)
     for ask in (lambda: system.check(tmp_path), lambda: system.submit("train", [step], tmp_path, Site())):
-        with pytest.raises(BatchError, match=f"so {secret} does not travel") as raised:
+        with pytest.raises(BatchError, match=f"so {secret} is not passed") as raised:
             ask()
-        assert f"write it to a file that all nodes see, and name that in {file}" in str(raised.value.hint)
+        assert f"write it to a file that all nodes can read and set {file} to its path" in str(raised.value.hint)
         assert "very.secret" not in str(raised.value)
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv(file, str(tmp_path / "secret"))
@@ -73,7 +73,7 @@ def test_a_secret_that_is_only_a_value_is_refused(
 
 @pytest.mark.parametrize("name", ["my out", "a\ttab", 'the "best"', "it's", "$HOME", "back\\slash"])
 def test_a_folder_that_its_files_cannot_name_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BatchError, match="HTCondor's files cannot name it") as raised:
+    with pytest.raises(BatchError, match="submit files of HTCondor cannot express") as raised:
         batch_system("htcondor").check(tmp_path / name / "out")
     assert raised.value.path == str(tmp_path / name / "out")
-    assert "without blanks, quotes" in str(raised.value.hint)
+    assert "without spaces, quotes" in str(raised.value.hint)

@@ -28,7 +28,7 @@ def test_without_a_file_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert load_site("slurm") == Site()
     monkeypatch.setenv("BRANCHLINE_SITE_CONFIG", str(tmp_path / "none"))
-    with pytest.raises(OptionError, match="names a file that is not there"):
+    with pytest.raises(OptionError, match="is set to a file that does not exist"):
         load_site("slurm")
 
 
@@ -36,15 +36,15 @@ def test_without_a_file_nothing_is_asked_for(tmp_path: Path, monkeypatch: pytest
     ("text", "what"),
     [
         ('[slurm]\npartitoin = "x"\n', "did you mean 'partition'"),
-        ("[slurm]\ncpus = 0\n", "cpus is 0"),
-        ("[slurm]\ncpus = true\n", "cpus is True"),
-        ('[slurm]\nprologue = "x"\n', "prologue is 'x'"),
-        ("[slurm]\nmemory = []\n", r"memory is \[\]"),
-        ('[slurm]\nmemory = "4G"\nmemory_max = "much"\n', "memory_max is 'much'"),
-        ('[slurm]\nmemory_max = "4G"\n', "memory_max is '4G'"),
-        ('[slurm]\nmemory = "4G"\nmemory_max = "2G"\n', "memory_max is '2G'"),
+        ("[slurm]\ncpus = 0\n", "invalid cpus 0"),
+        ("[slurm]\ncpus = true\n", "invalid cpus True"),
+        ('[slurm]\nprologue = "x"\n', "invalid prologue 'x'"),
+        ("[slurm]\nmemory = []\n", r"invalid memory \[\]"),
+        ('[slurm]\nmemory = "4G"\nmemory_max = "much"\n', "invalid memory_max 'much'"),
+        ('[slurm]\nmemory_max = "4G"\n', "invalid memory_max '4G'"),
+        ('[slurm]\nmemory = "4G"\nmemory_max = "2G"\n', "invalid memory_max '2G'"),
         ("slurm = 1\n", "slurm is not a section"),
-        ("[slurm\n", "configuration of the site cannot be read"),
+        ("[slurm\n", "cannot read the site configuration"),
     ],
 )
 def test_what_is_wrong_is_named(file: Path, text: str, what: str) -> None:

@@ -13,7 +13,7 @@ import uproot
 import branchline
 from branchline.lab.forecast.conditions import Conditions
 from branchline.lab.forecast.forecasting import changed_work
-from branchline.lab.forecast.model import Work
+from branchline.lab.forecast.model import JobWork
 from branchline.lab.forecast.subject import subject_of
 
 
@@ -41,7 +41,7 @@ def record_of(
     return dict(done.job)
 
 
-def work_of(out: Path, workers: int | None = None) -> Work:
+def work_of(out: Path, workers: int | None = None) -> JobWork:
     """What is planned for a job that was done, or the same with another number of workers."""
     subject = subject_of([str(out)])
     subject = subject if workers is None else replace(subject, workers=workers)
@@ -49,7 +49,7 @@ def work_of(out: Path, workers: int | None = None) -> Work:
     return work
 
 
-def planned_ranges(work: Work) -> list[tuple[int, int]]:
+def planned_ranges(work: JobWork) -> list[tuple[int, int]]:
     """Offsets and bytes of all requests."""
     return [
         (int(offset), int(size)) for plan in work.plans for offset, size in zip(plan.offset, plan.size, strict=True)

@@ -14,12 +14,14 @@ from tests.unit.records.report.conftest import make_job
 
 import branchline
 from branchline.errors import BadFileError, OptionError
+from branchline.lab.forecast.conditions import Conditions
 from branchline.lab.forecast.subject import subject_of
-from branchline.lab.what_if import is_trace, subject_of_trace
+from branchline.lab.what_if import advice_on, answer, subject_of_trace
 from branchline.reading.access import Access
 from branchline.reading.sources import Source
 from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
+from branchline.tracing.trace import read_trace
 
 
 def traced(path: Path, trace: Path, mode: str) -> Path:
@@ -36,8 +38,7 @@ def traced(path: Path, trace: Path, mode: str) -> Path:
 def test_a_trace_tells_files_branches_and_how_they_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "data.root", [3_000] * 200)
     trace = traced(path, tmp_path / "t.parquet", "plain")
-    assert is_trace(str(trace))
-    subject = subject_of_trace(str(trace))
+    subject = subject_of_trace(str(trace), read_trace(trace))
     assert [Path(one.path).name for one in subject.files] == ["data.root"]
     assert set(subject.branches or ()) == {"x", "y"}
     assert subject.access.mode == "plain"
@@ -48,7 +49,14 @@ def test_a_trace_without_baskets_is_refused(tmp_path: Path) -> None:
     with recording(trace, "a test"):
         pass
     with pytest.raises(OptionError, match="no baskets"):
-        subject_of_trace(str(trace))
+        subject_of_trace(str(trace), read_trace(trace))
+
+
+def test_advice_on_a_trace_is_advice_on_its_files(tmp_path: Path) -> None:
+    trace = traced(write(tmp_path / "data.root", [3_000] * 200), tmp_path / "t.parquet", "plain")
+    subject = advice_on([str(trace)], None, None).subject
+    assert subject is not None
+    assert set(subject.branches or ()) == {"x", "y"}
 
 
 def test_jobs_over_the_same_files_are_told_to_be_one_train(tmp_path: Path) -> None:
@@ -75,5 +83,7 @@ def test_a_job_that_took_all_from_an_earlier_one_is_told_what_to_do(tmp_path: Pa
 def test_a_parquet_file_that_is_no_trace_is_told_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "data.parquet"
     pq.write_table(pa.table({"x": [1.0]}), path)
-    with pytest.raises(BadFileError, match=r"no trace.*branchline convert FILE\.parquet"):
-        subject_of_trace(str(path))
+    with pytest.raises(BadFileError, match=r"not a trace.*branchline convert FILE\.parquet"):
+        advice_on([str(path)], None, None)
+    with pytest.raises(BadFileError, match=r"not a trace.*branchline convert FILE\.parquet"):
+        answer([str(path)], Conditions(), None, None, None)

@@ -57,7 +57,7 @@ def test_a_slow_codec_is_named_with_its_command_and_its_cost() -> None:
     assert first.what == "decompressing zlib takes 70 % of the time, at 6.50 MB/s a core"
     assert "branchline recompress " in first.change
     assert first.change.endswith("-o zstd.root --codec zstd:5")
-    assert "are written anew, once" in first.cost
+    assert "are rewritten, once" in first.cost
 
 
 def test_a_job_with_zstd_and_all_cores_gets_no_advice() -> None:

@@ -67,7 +67,7 @@ def test_a_platform_of_its_own_is_shared(data: Path, tmp_path: Path) -> None:
 
 def test_what_a_trace_cannot_answer_is_an_error(trace: Path) -> None:
     for condition in ("access=plain", "codec=zstd:5", "layout=merged", "branches=a", "gap=1MB", "order=branch"):
-        with pytest.raises(OptionError, match="a trace does not know how its files lie"):
+        with pytest.raises(OptionError, match="needs the layout of the files, which a trace does not contain"):
             branchline.what_if(trace, condition, "bandwidth=1GB/s")
-    with pytest.raises(OptionError, match="bandwidth to the storage is not known"):
+    with pytest.raises(OptionError, match="bandwidth to the storage is unknown"):
         branchline.what_if(trace, "jobs=10")

@@ -12,7 +12,7 @@ from tests.unit.lab.forecast.test_planned_requests import write
 
 from branchline.errors import BadFileError
 from branchline.lab.forecast.calibration import (
-    CODECS,
+    SETTINGS,
     Calibration,
     calibrate,
     load_calibration,
@@ -36,7 +36,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_and_a_storage_are_measured_and_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "file.root", [2000] * 5)
     found = calibrate([DataFile(str(path), "events")], Access())
-    assert set(found.decompress_s_per_byte) == set(CODECS)
+    assert set(found.decompress_s_per_byte) == set(SETTINGS)
     assert all(seconds > 0 for seconds in found.decompress_s_per_byte.values())
     assert 0 < found.file_s < 1
     (storage,) = found.storages.values()
@@ -54,7 +54,11 @@ def test_there_is_none_before_the_first_and_none_of_another_machine() -> None:
 
 
 def test_its_age_is_said() -> None:
-    ages = {timedelta(minutes=5): "of the last hour", timedelta(hours=5): "of today", timedelta(days=3): "3 days old"}
+    ages = {
+        timedelta(minutes=5): "less than an hour old",
+        timedelta(hours=5): "less than a day old",
+        timedelta(days=3): "3 days old",
+    }
     for age, words in ages.items():
         assert KNOWN.age_words(NOW + age) == words
     assert "branchline calibrate" in KNOWN.age_words(NOW + timedelta(days=90))

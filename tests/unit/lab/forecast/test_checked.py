@@ -162,8 +162,8 @@ def test_all_are_shown_by_the_command() -> None:
     assert "No forecast was checked" in run_command(["forecast", "check"]).stdout
     keep_checked([ONE, SAVED, replace(SAVED, said_s=11.5, is_held=False)])
     shown = run_command(["forecast", "check"]).stdout
-    assert "2026-11-25 out: rtt=10ms: said 10.0 s, measured 11.0 s (-9.1%, inside the interval)" in shown
-    assert "3 forecasts; median error 9.1%; 67% of the 90 % intervals hold" in shown
+    assert "2026-11-25 out: rtt=10ms: forecast 10.0 s, measured 11.0 s (-9.1%, inside the interval)" in shown
+    assert "3 forecasts; median error 9.1%; 67% of the 90 % intervals contain the measurement" in shown
     plain = json.loads(run_command(["forecast", "check", "--json"]).stdout)
     assert [one["advice"] for one in plain["forecasts"]] == ["", "codec", "codec"]
     assert run_command(["forecast", "check", "said.json"]).exit_code != 0

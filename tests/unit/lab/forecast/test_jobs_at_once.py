@@ -117,7 +117,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
         simulate_jobs(replace(REQUEST, plans=(PLAN.at("far"),)), 1)
     with pytest.raises(OptionError, match="0 jobs"):
         jobs_at_once(REQUEST, [0])
-    with pytest.raises(OptionError, match="gives a second is 0"):
+    with pytest.raises(OptionError, match="the rate of disk 0 must be above 0, got 0"):
         simulate_jobs(replace(REQUEST, platform=replace(PLATFORM, disks=(Disk("d", 0.0),))), 1)
 
 

@@ -13,18 +13,18 @@ from random import Random
 
 import pytest
 
-from branchline.lab.simulation.kernel_requests import PAGE, KernelSettings, Read, kernel_requests
+from branchline.lab.simulation.kernel_requests import PAGE, KernelSettings, ReadCall, kernel_requests
 
 SIZE = 331 * PAGE - 1520
 #: Since this release ext4 keeps folios.
 FOLIOS = (6, 16)
 
 
-def from_begin_to_end(size: int) -> list[Read]:
-    return [Read(offset, size) for offset in range(0, SIZE, size)]
+def from_begin_to_end(size: int) -> list[ReadCall]:
+    return [ReadCall(offset, size) for offset in range(0, SIZE, size)]
 
 
-def pages(reads: list[Read], settings: KernelSettings | None = None) -> list[tuple[int, int]]:
+def pages(reads: list[ReadCall], settings: KernelSettings | None = None) -> list[tuple[int, int]]:
     """Where requests begin, and how long they are, in pages."""
     made = kernel_requests(reads, SIZE, settings)
     return [(one.offset // PAGE, -(-one.size_bytes // PAGE)) for sent in made for one in sent]
@@ -42,22 +42,22 @@ def test_windows_of_folios_end_where_folios_do() -> None:
 
 
 def test_a_small_read_in_the_middle_gets_its_pages_and_no_more() -> None:
-    assert pages([Read(100 * PAGE + 10, 500), Read(50 * PAGE, 2 * PAGE)]) == [(100, 1), (50, 2)]
+    assert pages([ReadCall(100 * PAGE + 10, 500), ReadCall(50 * PAGE, 2 * PAGE)]) == [(100, 1), (50, 2)]
 
 
 def test_what_is_in_memory_is_not_requested_again() -> None:
-    reads = [Read(100 * PAGE, PAGE), Read(98 * PAGE, 4 * PAGE), Read(100 * PAGE, 10)]
+    reads = [ReadCall(100 * PAGE, PAGE), ReadCall(98 * PAGE, 4 * PAGE), ReadCall(100 * PAGE, 10)]
     assert kernel_requests(reads, SIZE)[2] == []
     assert sum(count for _, count in pages(reads)) == 4
 
 
 def test_a_read_larger_than_the_device_takes_is_cut() -> None:
     settings = KernelSettings(read_ahead_bytes=0, request_bytes_max=64 * PAGE)
-    assert pages([Read(0, SIZE)], settings) == [(0, 64), (64, 64), (128, 64), (192, 64), (256, 64), (320, 11)]
+    assert pages([ReadCall(0, SIZE)], settings) == [(0, 64), (64, 64), (128, 64), (192, 64), (256, 64), (320, 11)]
 
 
 def test_reads_behind_the_end_request_nothing() -> None:
-    assert kernel_requests([Read(SIZE, 100), Read(SIZE + PAGE, 100)], SIZE) == [[], []]
+    assert kernel_requests([ReadCall(SIZE, 100), ReadCall(SIZE + PAGE, 100)], SIZE) == [[], []]
 
 
 class LoopDisk:
@@ -83,7 +83,7 @@ class LoopDisk:
         run("mount", "-o", "noatime", self.device, str(self._mount))
         self._mounted = True
 
-    def requested(self, reads: list[Read]) -> int:
+    def requested(self, reads: list[ReadCall]) -> int:
         """How many requests these make of a file that is open and cold."""
         self.cold()
         descriptor = os.open(self._mount / "file", os.O_RDONLY)
@@ -129,9 +129,9 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopDisk]:
     made.close()
 
 
-def _random(seed: int, *, in_order: bool) -> list[Read]:
+def _random(seed: int, *, in_order: bool) -> list[ReadCall]:
     chance = Random(seed)
-    found = [Read(chance.randrange(SIZE - 40_000), chance.randrange(100, 40_000)) for _ in range(60)]
+    found = [ReadCall(chance.randrange(SIZE - 40_000), chance.randrange(100, 40_000)) for _ in range(60)]
     return sorted(found, key=lambda one: one.offset) if in_order else found
 
 
@@ -139,7 +139,7 @@ READS = {
     "small, from begin to end": from_begin_to_end(2000),
     "large, from begin to end": from_begin_to_end(300_000),
     "in turn at three places": [
-        Read(place + third, 3000) for place in range(0, SIZE // 3, 3000) for third in (0, SIZE // 3, 2 * SIZE // 3)
+        ReadCall(place + third, 3000) for place in range(0, SIZE // 3, 3000) for third in (0, SIZE // 3, 2 * SIZE // 3)
     ],
     "at random": _random(1, in_order=False),
     "at random, forward": _random(3, in_order=True),

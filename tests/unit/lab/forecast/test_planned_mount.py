@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 from tests.unit.lab.forecast.test_planned_requests import ranges_of, write
 
 from branchline.lab.advice.proposals import is_far
@@ -25,8 +26,6 @@ from branchline.tracing.recording import recording
 from branchline.tracing.trace import read_trace
 
 NAMES = ("y",)
-#: A mount that is slow to start is waited for so long.
-MOUNTED_S = 60.0
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def mount(tmp_path: Path) -> Iterator[Path]:
         write(under / f"{number}.root", [30_000, 30_000])
     process = subprocess.Popen(["bindfs", "-f", "-r", str(under), str(seen)], stderr=subprocess.DEVNULL)
     try:
-        end_s = time.monotonic() + MOUNTED_S
+        end_s = time.monotonic() + HANG_S
         while not os.path.ismount(seen) and process.poll() is None and time.monotonic() < end_s:
             time.sleep(0.05)
         if not os.path.ismount(seen):
@@ -51,7 +50,7 @@ def mount(tmp_path: Path) -> Iterator[Path]:
         unmount = shutil.which("fusermount3") or shutil.which("fusermount") or "umount"
         subprocess.run([unmount, "-u", str(seen)] if "fusermount" in unmount else [unmount, str(seen)], check=False)
         try:
-            process.wait(MOUNTED_S)
+            process.wait(HANG_S)
         except subprocess.TimeoutExpired:
             process.kill()
 

@@ -11,7 +11,7 @@ import pytest
 import uproot
 
 from branchline._core import HEAD_BYTES, Store
-from branchline.base.limits import parse_bytes
+from branchline.base.quantities import parse_bytes
 from branchline.errors import MemoryLimitError
 from branchline.lab.forecast.laid_file import laid_file
 from branchline.lab.forecast.planned_requests import PlanRequest, planned, planned_in_order
@@ -234,5 +234,5 @@ def test_an_opening_that_is_not_known_is_an_error_that_names_it(small: Path) -> 
     """Python's side may get another word before the compiled module knows it."""
     file = laid_file(DataFile(str(small), "events"), None)
     request = PlanRequest(is_named=True, opening="afterwards")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match='there is no opening "afterwards"'):
+    with pytest.raises(ValueError, match='unknown opening "afterwards"'):
         planned(file, request)

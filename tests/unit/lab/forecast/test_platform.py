@@ -54,7 +54,8 @@ def test_a_file_says_what_jobs_share(tmp_path: Path) -> None:
         ("round_trip_s", "round_trip", "links has no 'round_trip'"),
         ("count = 63\n", "", "not complete"),
         ("[[disks]]", "platform_version = 99\n[[disks]]", "version 99"),
-        ("[[disks]]", "[[disks]", "no TOML"),
+        ("[[disks]]", "caches = 5\n[[disks]]", "caches is 5, not a list of tables"),
+        ("[[disks]]", "[[disks]", "invalid TOML"),
     ],
 )
 def test_what_a_file_may_not_say_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -138,7 +138,7 @@ def test_a_job_whose_files_are_gone_is_advised_by_its_record(tmp_path: Path) -> 
     assert "-o zstd.root --codec zstd:5" in shown.stdout
     followed = run_command(["advise", str(tmp_path), "--do", str(tmp_path / "better")])
     assert followed.exit_code != 0
-    assert "name the files where they are now" in followed.output
+    assert "give the current location of the files" in followed.output
     assert not (tmp_path / "better").exists()
 
 

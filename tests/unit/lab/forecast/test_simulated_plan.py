@@ -9,7 +9,7 @@ import pytest
 
 from branchline.errors import OptionError
 from branchline.lab.simulation.job_plan import ONE_BY_ONE, BlockPlan, plans_of
-from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, Group, Trace, TracedJob
+from branchline.tracing.trace import FILE, PART, REQUEST, SPAN, Codes, RowGroup, Trace, TracedJob
 
 SECOND = 10**9
 
@@ -18,7 +18,7 @@ def codes(*numbers: int) -> Codes:
     return Codes(np.array(numbers, "i8"), ["a.root", "b.root"])
 
 
-REQUESTS = Group(
+REQUESTS = RowGroup(
     kind=REQUEST,
     request=np.array([0, 1, 2]),
     process=np.array([7, 7, 8]),
@@ -33,7 +33,7 @@ REQUESTS = Group(
     last_byte_ns=np.array([2, 5, 3]) * SECOND,
     outcome=["ok", "ok", "ok"],
 )
-PARTS = Group(
+PARTS = RowGroup(
     kind=PART,
     request=np.array([0, 1, 1, 2]),
     file=codes(0, 0, 0, 1),
@@ -50,7 +50,7 @@ def test_without_times_of_computing_a_program_reads_one_by_one() -> None:
 
 
 def test_decoding_belongs_to_the_blocks_of_its_file_and_waits_to_none() -> None:
-    spans = Group(
+    spans = RowGroup(
         kind=SPAN,
         what=["decode", "wait", "wagon"],
         file=codes(0, -1, -1),
@@ -69,7 +69,7 @@ def test_decoding_belongs_to_the_blocks_of_its_file_and_waits_to_none() -> None:
 def test_reads_of_a_local_file_have_the_operations_that_the_kernel_makes() -> None:
     count, size = 20, 2000
     offset = np.arange(count) * size
-    reads = Group(
+    reads = RowGroup(
         kind=REQUEST,
         request=np.arange(count),
         process=np.full(count, 7),
@@ -84,7 +84,7 @@ def test_reads_of_a_local_file_have_the_operations_that_the_kernel_makes() -> No
         last_byte_ns=np.arange(count) * SECOND,
         outcome=["ok"] * count,
     )
-    [plan] = plans_of(Trace.of([reads, Group(kind=FILE, file=["a.root"], size_bytes=[12 * 4096])], TracedJob()))
+    [plan] = plans_of(Trace.of([reads, RowGroup(kind=FILE, file=["a.root"], size_bytes=[12 * 4096])], TracedJob()))
     # Opening and four pages; when the second is touched eight more, with which the file ends.
     assert [one.operations for one in plan.blocks] == [2, 0, 1, *[0] * 17]
 

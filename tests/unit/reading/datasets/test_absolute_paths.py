@@ -88,5 +88,5 @@ def test_a_missing_file_is_named_by_where_it_was_expected(folder: Path) -> None:
 
 
 def test_one_file_by_its_path_and_its_url_counts_double(folder: Path) -> None:
-    with pytest.raises(DatasetError, match="named twice"):
+    with pytest.raises(DatasetError, match="in the dataset twice"):
         Dataset([DataFile("../data/a.root"), DataFile(f"file://{folder}/data/a.root")])

@@ -8,10 +8,11 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from branchline.errors import DatasetError, MissingFileError
+from branchline.errors import DatasetError, MissingFileError, OptionError
 from branchline.reading.datasets.data_file import DataFile, absolute, storage_element
 from branchline.reading.datasets.dataset import Dataset
 
@@ -70,7 +71,7 @@ def test_braces_name_what_is_missing(folder: Path) -> None:
     assert [one.path for one in Dataset.of("{a,gone}.root").missing] == ["gone.root"]
     with pytest.raises(DatasetError, match=r"no file matches gone\*\.root"):
         Dataset.of("{a,gone*}.root")
-    with pytest.raises(DatasetError, match="braces stand for more than 100000 names"):
+    with pytest.raises(DatasetError, match="braces expand to more than 100000 names"):
         Dataset.of("{0,1}" * 20 + ".root")
 
 
@@ -136,20 +137,20 @@ def test_steps_of_a_fileset_are_joined_where_they_touch(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("no*.root", r"no file matches no\*\.root .*looked up from"),
-        ("empty", "directory empty holds no file named"),
-        ("nothing.txt", "names no file"),
+        ("no*.root", r"no file matches no\*\.root .*relative to"),
+        ("empty", "directory empty contains neither"),
+        ("nothing.txt", "contains no files"),
         ("broken.json", "not valid JSON"),
-        ({}, "names its datasets"),
-        ({"zh": {"files": {}}}, "'zh' of this fileset names no file"),
+        ({}, "mapping of dataset names"),
+        ({"zh": {"files": {}}}, "'zh' of this fileset contains no files"),
         ({"zh": 3}, "neither a list of paths nor a mapping"),
         ({"zh": {"files": {"a.root": {"steps": [[5, 2]]}}}}, "steps of a.root"),
-        ({"zh": {"files": {"a.root": 5}}}, "which is no name"),
+        ({"zh": {"files": {"a.root": 5}}}, "not a name"),
         ([], "empty"),
-        ("", "empty name"),
-        (7, "cannot be made of a int"),
-        (["a.root", "./a.root"], "named twice"),
-        (["a.root", "wagons.py:MET"], "wagons come before the dataset"),
+        ("", "name of a dataset is empty"),
+        (7, "cannot be made from a int"),
+        (["a.root", "./a.root"], "in the dataset twice"),
+        (["a.root", "wagons.py:MET"], "give wagons before the dataset"),
     ],
 )
 def test_what_is_no_dataset_is_refused_by_name(folder: Path, given: object, message: str) -> None:
@@ -163,25 +164,27 @@ def test_what_is_no_dataset_is_refused_by_name(folder: Path, given: object, mess
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_a_file_that_is_named_twice_by_a_link_is_refused(folder: Path, link: Callable[[str, str], None]) -> None:
     link(str(folder / "a.root"), str(folder / "linked.root"))
-    with pytest.raises(DatasetError, match=r"is in the dataset as .*a\.root, too, its events would count double"):
+    with pytest.raises(DatasetError, match=r"is also in the dataset as .*a\.root, its events would count twice"):
         Dataset.of(["a.root", "linked.root"])
-    with pytest.raises(DatasetError, match=r"too, its events would count double"):
+    with pytest.raises(DatasetError, match=r"its events would count twice"):
         Dataset.of("*.root")
     assert len(Dataset.of(["a.root:one", "linked.root:two"])) == 2
     assert len(Dataset.of({"one": {"files": ["a.root"]}, "two": {"files": ["linked.root"]}})) == 2
     os.makedirs(folder / "elsewhere")
     os.symlink(str(folder), str(folder / "elsewhere" / "again"))
-    with pytest.raises(DatasetError, match="would count double"):
+    with pytest.raises(DatasetError, match="would count twice"):
         Dataset.of(["a.root", "elsewhere/again/a.root"])
 
 
 def test_a_list_that_is_not_there_is_a_missing_file(folder: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"list\.txt: there is no such list of files"):
+    with pytest.raises(MissingFileError, match=r"list\.txt: this list of files does not exist"):
         Dataset.of("list.txt")
 
 
 def test_a_list_at_a_server_is_refused_with_what_to_do() -> None:
-    with pytest.raises(MissingFileError, match=r"files\.txt: there is no such list .*copy it to this machine"):
+    with pytest.raises(
+        MissingFileError, match=r"files\.txt: this list of files does not exist .*copy it to this machine"
+    ):
         Dataset.of("root://server.example//store/files.txt")
 
 
@@ -236,3 +239,9 @@ def test_the_repr_is_one_short_line_without_secrets(tmp_path: Path) -> None:
     )
     secret = Dataset([DataFile("https://host/file.root?X-Amz-Signature=secret", tree=None)])
     assert "secret" not in repr(secret)
+
+
+def test_the_access_of_a_dataset_is_checked_before_anything_is_listed() -> None:
+    for given in ("root://nowhere.invalid//f*.root", "nowhere.root"):
+        with pytest.raises(OptionError, match="fast"):
+            Dataset.of(given, access=cast("Any", "fast"))

@@ -95,7 +95,7 @@ def test_a_list_without_end_is_not_read(settings: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("branchline.reading.bridge.hdfs_files.HDFS_BLOCKS_MAX_BYTES", 1000)
     with answering(200, b" " * 100_000) as asked:
         write_settings(settings, asked[0])
-        with pytest.raises(BridgeError, match="more than 1000 bytes"):
+        with pytest.raises(BridgeError, match="exceeds 1000 bytes"):
             locate_by_hdfs("hdfs://nn:8020/a.root", WAIT_S)
 
 
@@ -109,7 +109,7 @@ def test_a_server_that_is_silent_is_not_waited_for(settings: Path) -> None:
 
 def test_without_settings_the_usual_port_is_asked(settings: Path) -> None:
     # Servers of other tests take any port, at another address of this machine.
-    with pytest.raises(BridgeError, match=r"does not answer at 127\.9\.8\.7:9870"):
+    with pytest.raises(BridgeError, match=r"does not respond at 127\.9\.8\.7:9870"):
         locate_by_hdfs("hdfs://127.9.8.7:8020/a.root", WAIT_S)
 
 

@@ -153,8 +153,8 @@ class Files:
 
 
 def count(error: BranchlineError, outcomes: Counter[str]) -> None:
-    """Counts an error by its class; a mistake of the engine is none of those that wrong bytes may give."""
-    if type(error) is BranchlineError or "mistake in Branchline" in str(error):
+    """Counts an error by its class; wrong bytes must never cause an internal error."""
+    if type(error) is BranchlineError or "internal error in Branchline" in str(error):
         raise AssertionError(str(error)) from error
     outcomes[type(error).__name__] += 1
 

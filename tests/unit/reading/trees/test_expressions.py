@@ -72,11 +72,11 @@ REFUSED = [
 ]
 NOT_COMPUTED = {
     "energy[:3]": "3 values for 100 entries",
-    "energy[0]": "one value for all entries",
-    "sum(energy)": "no list",
+    "energy[0]": "a single value for all entries",
+    "sum(energy)": "a list per entry is needed",
     "hits[:, 0]": "index out of range",
     "label + 1": "string",
-    "'a' * 10**9": "arithmetic with text",
+    "'a' * 10**9": "arithmetic is not defined for strings",
     "10 ** 10 ** 10": "too large",
     "1 << 10 ** 9": "too large",
     "1 / 0": "division by zero",

@@ -1,4 +1,4 @@
-"""A fault of ours is reported as such: it is no bad file, and no option skips it."""
+"""Internal errors are reported as such, never as bad files, and no option skips them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def faulty_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
 def assert_is_ours(error: InternalError, *parts: str) -> None:
     assert not isinstance(error, FILE_ERRORS)
     assert not error.retry
-    for part in ("a fault of Branchline", "please report it", branchline.__version__, *parts):
+    for part in ("internal error in Branchline", "please report it", branchline.__version__, *parts):
         assert part in str(error)
 
 
@@ -63,5 +63,5 @@ def test_a_command_that_meets_one_says_what_to_report(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit), errors_printed(debug=False):
         raise KeyError("what nobody has")
     said = capsys.readouterr().err
-    for part in ("a fault of Branchline", "KeyError", "please report it", branchline.__version__, "--debug"):
+    for part in ("internal error in Branchline", "KeyError", "please report it", branchline.__version__, "--debug"):
         assert part in said

@@ -51,7 +51,7 @@ REFUSED = {
     "@v.size()": r"@v\.size",
     "v[e]": "computed",
     "1 < 2 < 3": "without parentheses",
-    "min(v)": "min of 1 arguments",
+    "min(v)": "min with 1 arguments",
     "p->Pt()": "p->Pt",
     "get(e)": "get",
     "e;x": "';'",

@@ -15,7 +15,7 @@ import uproot
 from tests.unit.reading.trees.conftest import Sample
 
 import branchline
-from branchline.reading.sources import SkippedFile
+from branchline.reading.sources import SkippedSource
 from branchline.reading.trees.tree_steps import Report
 
 STEPS: list[Any] = [1, 7, 40, np.int64(33), 1000, "100 B", "1 kB", "3 kB", "1 TB", "0.5 KiB"]
@@ -163,7 +163,7 @@ def test_bad_files_are_skipped_with_a_warning_and_named(samples: list[Sample], t
         shutil.copy(one.path, folder)
     (folder / "part1.root").write_bytes(b"")
     os.truncate(folder / "part0.root", 1000)
-    skipped: list[SkippedFile] = []
+    skipped: list[SkippedSource] = []
     with pytest.warns(UserWarning, match=r"part\d\.root was skipped") as warned:
         parts = list(branchline.iterate(f"{folder}/*.root", skip_bad_files=True, skipped=skipped))
     assert_equal(parts, samples[2].values)
@@ -178,7 +178,7 @@ def test_a_file_is_told_when_it_is_skipped_for_nobody_may_ask_for_the_last(
 ) -> None:
     (tmp_path / "empty.root").write_bytes(b"")
     files = [tmp_path / "empty.root", *(one.path for one in samples)]
-    skipped: list[SkippedFile] = []
+    skipped: list[SkippedSource] = []
     steps = branchline.iterate(files, skip_bad_files=True, skipped=skipped)
     with pytest.warns(UserWarning, match=r"empty\.root was skipped"):
         next(steps)

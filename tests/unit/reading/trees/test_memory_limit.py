@@ -62,8 +62,8 @@ def same(read: ak.Array, values: ak.Array) -> bool:
 
 
 def enough(error: MemoryLimitError) -> int:
-    """The limit that the message says is enough, in MiB."""
-    said = re.search(r'memory_limit of "(\d+) MiB" is enough', str(error))
+    """Return the sufficient limit in the message, in MiB."""
+    said = re.search(r'memory_limit to at least "(\d+) MiB"', str(error))
     assert said is not None, error
     return int(said[1])
 
@@ -73,7 +73,7 @@ def enough(error: MemoryLimitError) -> int:
 def test_a_limit_that_is_too_small_says_which_is_enough(
     folder: Path, values: ak.Array, name: str, workers: int
 ) -> None:
-    with pytest.raises(MemoryLimitError, match="too much for a memory limit of") as caught:
+    with pytest.raises(MemoryLimitError, match="exceeds the memory limit of") as caught:
         list(branchline.iterate(f"{folder}/{name}.root:events", memory_limit="150 kB", workers=workers))
     assert f"{name}.root" in str(caught.value)
     limit = f"{enough(caught.value)} MiB"
@@ -87,7 +87,7 @@ def test_steps_of_too_many_entries_are_refused_with_a_limit_that_is_enough(
     folder: Path, values: ak.Array, name: str
 ) -> None:
     settings: dict[str, Any] = {"step_size": 50_000, "workers": 2}
-    with pytest.raises(MemoryLimitError, match="take fewer entries at a time") as caught:
+    with pytest.raises(MemoryLimitError, match="read fewer entries at a time") as caught:
         list(branchline.iterate(f"{folder}/{name}.root:events", memory_limit="5 MiB", **settings))
     limit = f"{enough(caught.value)} MiB"
     parts = list(branchline.iterate(f"{folder}/{name}.root:events", memory_limit=limit, **settings))
@@ -133,7 +133,7 @@ elif way == "hardly any memory":
         for part in branchline.iterate(place, step_size=1, memory_limit="300 kB", workers=8):
             break
     except MemoryLimitError as error:
-        assert "is enough" in str(error)
+        assert "set memory_limit to at least" in str(error)
 elif way == "a stream that nobody reads":
     ignored = ChunkStream([Source(place.removesuffix(":events"))] * 5, None, memory_limit="5 MiB", threads=8)
     parts = branchline.iterate(place, **settings)

@@ -122,7 +122,7 @@ def test_a_name_like_no_other_is_told_with_some_that_are_there(tree: Any) -> Non
 
 
 def test_an_error_names_the_only_object(sample: Sample) -> None:
-    with pytest.raises(branchline.NoSuchKeyError, match=r"there is no object 'qqqq' \(the only name is events\)"):
+    with pytest.raises(branchline.NoSuchKeyError, match=r"no object 'qqqq' \(the only name is events\)"):
         branchline.open(sample.path)["qqqq"]
 
 

@@ -240,7 +240,10 @@ def test_what_is_counted_takes_its_name_from_its_counter_or_from_what_it_has_in_
 
 def test_lists_of_other_lengths_are_told() -> None:
     layouts = {"a": ak.Array([[1, 2], []]).layout, "b": ak.Array([[1], [2]]).layout, "c": ak.Array([1, 2]).layout}
-    for names, message in ((("a", "b"), "a and b have different numbers|b and a have"), (("a", "c"), "c has no list")):
+    for names, message in (
+        (("a", "b"), "a and b have different numbers|b and a have"),
+        (("a", "c"), "c does not contain lists"),
+    ):
         with pytest.raises(BranchlineError, match=message):
             nested_layout(Group({name: name for name in names}, counter="n"), layouts.__getitem__, 2)
 

@@ -144,7 +144,7 @@ def test_a_directory_is_a_mapping_of_what_is_in_it(folders: Path) -> None:
     assert "top" not in run
     with pytest.raises(branchline.NoSuchKeyError, match=r"'event' in /run/.*did you mean events"):
         run["event"]
-    with pytest.raises(branchline.NoSuchKeyError, match="histogram is a TH1D and has nothing in it"):
+    with pytest.raises(branchline.NoSuchKeyError, match="histogram is a TH1D and contains no other objects"):
         file["run/histogram/x"]
 
 

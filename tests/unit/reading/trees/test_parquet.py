@@ -132,7 +132,7 @@ def test_a_row_group_that_does_not_fit_is_read_in_pieces(tmp_path: Path) -> None
     assert read.read_calls > 20
     with (
         ChunkStream([Source(str(path))], ["x"], step_size=4_000_000, memory_limit="64 MiB") as stream,
-        pytest.raises(MemoryLimitError, match="smaller step"),
+        pytest.raises(MemoryLimitError, match="reduce step_size"),
     ):
         next(stream)
 

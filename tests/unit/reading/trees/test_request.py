@@ -12,14 +12,14 @@ import pytest
 from tests.unit.reading.trees.conftest import Sample
 
 import branchline
-from branchline.reading.request import ReadRequest, Step, StreamRequest
+from branchline.reading.request import ChunkLength, ReadRequest, StreamRequest
 from branchline.reading.trees.tree_steps import Report
 
 
 def test_a_request_holds_what_was_asked_for_in_one_form() -> None:
     request = ReadRequest.of(expressions="x", library="numpy", step_size=10, memory_limit="2 MB", workers=None)
     assert (request.expressions, request.library, request.workers) == (("x",), "np", 1)
-    assert (request.step, request.memory_limit_bytes) == (Step(100_000_000, 10), 2_000_000)
+    assert (request.step, request.memory_limit_bytes) == (ChunkLength(100_000_000, 10), 2_000_000)
     assert ReadRequest.of(expressions=(name for name in "ab")).expressions == ("a", "b")
     assert ReadRequest.of().is_everything
     assert not ReadRequest.of(aliases={"a": "b"}).is_everything
@@ -53,7 +53,7 @@ def test_a_stream_is_asked_for_what_the_request_says() -> None:
     request = ReadRequest.of(step_size=7, workers=3, memory_limit=10**8, skip_bad_files=True)
     stream = request.stream(["a", "b"])
     assert stream == StreamRequest(
-        branches=("a", "b"), step=Step(10**8, 7), threads=3, memory_limit_bytes=10**8, skip_bad_files=True
+        branches=("a", "b"), step=ChunkLength(10**8, 7), threads=3, memory_limit_bytes=10**8, skip_bad_files=True
     )
     assert branchline.BadFileError in stream.skippable
     assert branchline.NoSuchKeyError not in stream.skippable

@@ -23,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 def test_what_is_no_name_is_no_key(path: Path, name: Any) -> None:
     file = branchline.open(path)
     for get in (file.__getitem__, file.classname_of, file.title_of):
-        with pytest.raises(NoSuchKeyError, match="there is no object"):
+        with pytest.raises(NoSuchKeyError, match="no object"):
             get(name)
     assert name not in file
     assert file.get(name) is None
@@ -33,5 +33,5 @@ def test_what_is_no_name_is_no_key(path: Path, name: Any) -> None:
 def test_entries_are_whole_numbers(path: Path, limits: dict[str, Any]) -> None:
     tree = branchline.open(path)["tree"]
     for read in (tree.arrays, tree["x"].array):
-        with pytest.raises(OptionError, match="give whole numbers as entry_start and entry_stop"):
+        with pytest.raises(OptionError, match="give integers as entry_start and entry_stop"):
             read(**limits)

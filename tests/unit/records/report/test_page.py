@@ -15,9 +15,10 @@ from tests.unit.records.report.from_json import of_json
 
 from branchline.reading.datasets.data_file import DataFile
 from branchline.records.diagnosis.diagnosis import diagnosis as diagnosis_of_record
+from branchline.records.report import report_page
 from branchline.records.report.charts import nice_ticks, sorted_columns, stack
 from branchline.records.report.report_page import page_html as page_html_of_record
-from branchline.trains.running.missing import Failure, Missing, SetAside
+from branchline.trains.running.missing import Missing, SetAside, SubJobFailure
 from branchline.trains.subjobs.shares import Share
 
 diagnosis = of_json(diagnosis_of_record)
@@ -72,7 +73,7 @@ def test_a_phase_that_the_page_does_not_know_is_shown_by_its_name(job: dict[str,
 def test_every_section_is_there(job: dict[str, Any], tmp_path: Path) -> None:
     text = _text(page_html(job, tmp_path))
     for heading in (
-        "Throughput along the job",
+        "Throughput over time",
         "Wagons",
         "Branches by cost",
         "Files by time",
@@ -117,7 +118,7 @@ def test_a_partial_job_says_what_is_missing(job: dict[str, Any], tmp_path: Path)
 
 def test_a_missing_sub_job_stands_at_one_place(job: dict[str, Any], tmp_path: Path) -> None:
     share = Share((DataFile("/data/a.root", tree="t", entry_start=0, entry_stop=70),))
-    missing = Missing([share], {0: SetAside(Failure("its process was killed"))}, allow_missing=0.0)
+    missing = Missing([share], {0: SetAside(SubJobFailure("its process was killed"))}, allow_missing=0.0)
     error = missing.error()
     assert error is not None
     made = [vars(error.fault()), *map(asdict, missing.further_faults())]
@@ -154,7 +155,7 @@ def test_what_is_partial_is_marked_where_it_stands(job: dict[str, Any], tmp_path
 
 def test_a_job_that_never_ended_says_so(job: dict[str, Any], tmp_path: Path) -> None:
     job["status"] = "running"
-    assert "This job has not come to its end." in _text(page_html(job, tmp_path))
+    assert "This job has not finished." in _text(page_html(job, tmp_path))
 
 
 def test_shares_add_up_to_all_of_it(job: dict[str, Any], tmp_path: Path) -> None:
@@ -171,7 +172,7 @@ def test_what_was_read_beside_the_wanted_branches_is_explained(job: dict[str, An
     job["totals"]["compressed_bytes"] = 30_000_000
     text = _text(page_html(job, tmp_path))
     assert "76.8 MB, 39 % of it wanted" in text
-    assert "Of the 76.8 MB read, 30.0 MB are baskets of the 21 branches that were wanted" in text
+    assert "Of the 76.8 MB read, 30.0 MB are baskets of the 21 branches that were needed" in text
 
 
 def test_the_page_suits_dark_screens_and_prints_light(job: dict[str, Any], tmp_path: Path) -> None:
@@ -221,7 +222,20 @@ def test_the_page_loads_nothing(job: dict[str, Any], tmp_path: Path) -> None:
     assert sources == ["data:image/svg+xml;base64," + base64.b64encode(picture.encode()).decode()]
     assert "@import" not in html
     assert "url(" not in html
-    assert "1 more are in the folder pictures/" in _text(html)
+    assert "more are in the folder" not in _text(html), "a picture that is missing is not in the folder"
+
+
+def test_the_pictures_that_are_not_on_the_page_are_counted(
+    job: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_page, "INLINE_MAX", 1)
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "pt.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"/>')
+    row = {"wagon": "w", "key": "pt", "kind": "histogram", "format": "UHI JSON", "files": [], "root": [], "note": None}
+    job["results"] = [row | {"picture": f"pictures/{name}.svg"} for name in ("gone", "pt", "pt", "gone", "pt")]
+    html = page_html(job, tmp_path)
+    assert html.count("data:image/svg+xml") == 1
+    assert "2 more are in the folder pictures/" in _text(html)
 
 
 @pytest.mark.long

@@ -57,7 +57,7 @@ def test_the_height_of_a_bin_is_said_as_the_histogram_knows_it(histogram: Any, l
         (NEW.Reg(5, 0, 5).Double(), "no entries"),
         (NEW.Reg(5, 0, 5).Mean(), "no entries"),
         (NEW.Reg(5, 0, 5).Mean().fill([1], sample=[2]), ""),
-        (NEW.Reg(5, 0, 5).Double().fill([7, 8]), "all entries lie outside of the axes"),
+        (NEW.Reg(5, 0, 5).Double().fill([7, 8]), "all entries are outside the axes"),
         (NEW.Reg(5, 0, 5).Double().fill([1]), ""),
     ],
 )

@@ -189,7 +189,7 @@ def test_an_output_that_cannot_be_written_is_an_error_and_all_else_is_written(
 ) -> None:
     result = Result(job, {"odd": {"value": _CannotBeShown()}, "bare": _spectrum()})
     result.record.status = "finished"
-    with pytest.raises(WagonError, match=r"wagon odd: what it returned .* RuntimeError: no text for this"):
+    with pytest.raises(WagonError, match=r"wagon odd: its output .* RuntimeError: no text for this"):
         write_out(tmp_path, result)
     assert (tmp_path / "results" / "bare.json").exists()
     stored = json.loads((tmp_path / "job.json").read_text())

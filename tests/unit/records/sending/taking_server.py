@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,12 +19,13 @@ from branchline.records.sending.message import ReportBatch
 
 @dataclass
 class Reply:
-    """What is answered: nothing for so long, then this."""
+    """What is answered: nothing for so long, then this. ``is_closing``: the connection is closed instead."""
 
     status: int = 200
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     wait_s: float = 0.0
+    is_closing: bool = False
 
 
 @dataclass(eq=False)
@@ -40,12 +41,20 @@ class TakingServer:
     authorizations: list[str | None] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     requests: int = 0
+    connections: int = 0
+    _open: list[socket.socket] = field(default_factory=list)
 
     def __enter__(self) -> TakingServer:
         outer, lock, known = self, threading.Lock(), set[tuple[str, str, int]]()
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                with lock:
+                    outer.connections += 1
+                    outer._open.append(self.connection)
 
             def do_POST(self) -> None:
                 batch = ReportBatch.from_dict(
@@ -66,6 +75,9 @@ class TakingServer:
                             outer.batches.append(batch)
                     reply = Reply(body=json.dumps({"taken": is_new}).encode())
                 time.sleep(reply.wait_s)
+                if reply.is_closing:
+                    self.close_connection = True
+                    return
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
@@ -102,6 +114,12 @@ class TakingServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+    def close_connections(self) -> None:
+        """Close the connections that clients hold."""
+        for one in self._open:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     @property
     def url(self) -> str:

@@ -92,7 +92,7 @@ def test_a_server_that_was_away_gets_all_when_it_comes(identity: JobIdentity, sp
             until(lambda: len(paths(server)) == 4)
             assert one.end(JobRecord()) == []
     assert sorted(paths(server)) == [f"{number}.root" for number in range(4)]
-    assert said == [f"reports cannot be sent to {url} now: Connection refused; the job goes on"]
+    assert said == [f"reports cannot be sent to {url} now: Connection refused; the job continues"]
 
 
 def test_states_alone_do_not_fill_the_disk_while_the_server_is_away(identity: JobIdentity, spool: Spool) -> None:
@@ -171,7 +171,7 @@ def test_a_refused_report_is_said_once_and_holds_back_no_other(identity: JobIden
             until(lambda: len(spool.refused()) > number)  # noqa: B023
         sentences = one.end(JobRecord())
     assert sentences == [f"{server.url} refused 2 reports: no"]
-    assert said == [f"{server.url} refuses a report: no; the job goes on"]
+    assert said == [f"{server.url} rejects a report: no; the job continues"]
     assert server.batches[-1].record == JobRecord()
     assert spool.sources() == []
 
@@ -279,7 +279,7 @@ def test_a_fault_of_ours_ends_no_job_and_is_said(
     one = Reporter(identity, ReportTarget(server.url), spool)
     one.begin()
     [sentence] = one.end(JobRecord())
-    assert "a fault of Branchline, please report it: ZeroDivisionError: here" in sentence
+    assert "an internal error in Branchline, please report it: ZeroDivisionError: here" in sentence
 
 
 def test_many_jobs_at_once_send_each_report_once(spool: Spool, server: TakingServer) -> None:

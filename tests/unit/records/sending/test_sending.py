@@ -29,7 +29,7 @@ def body(identity: JobIdentity) -> bytes:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "REPORT_ANSWER_S", 0.3)
+    monkeypatch.setattr(client, "REPORT_ANSWER_S", 2.0)
 
 
 @contextmanager
@@ -168,10 +168,24 @@ def test_an_answer_without_end_is_not_read_to_its_end(body: bytes) -> None:
 def test_a_connection_that_the_server_closed_is_opened_again(server: TakingServer, body: bytes) -> None:
     sender = Sender(ReportTarget(server.url))
     assert sender.send(body).fate is Fate.TAKEN
-    assert sender._connection._socket is not None
-    sender._connection._socket.raw.shutdown(socket.SHUT_RDWR)
+    server.close_connections()
     assert sender.send(body).fate is Fate.TAKEN
+    assert server.connections == 2
     sender.close()
+
+
+def test_a_report_goes_again_if_the_server_closes_the_connection_while_it_is_sent(body: bytes) -> None:
+    with TakingServer(lambda number, _: Reply(is_closing=True) if number == 1 else None) as server:
+        sender = Sender(ReportTarget(server.url))
+        assert [sender.send(body).fate for _ in range(2)] == [Fate.TAKEN] * 2
+        assert (server.requests, server.connections) == (3, 2)
+        sender.close()
+
+
+def test_several_reports_go_over_one_connection(server: TakingServer, body: bytes) -> None:
+    with closing(Sender(ReportTarget(server.url))) as sender:
+        assert [sender.send(body).fate for _ in range(3)] == [Fate.TAKEN] * 3
+    assert server.connections == 1
 
 
 def test_no_wait_is_longer_than_the_end_that_was_set(body: bytes) -> None:
@@ -184,12 +198,31 @@ def test_no_wait_is_longer_than_the_end_that_was_set(body: bytes) -> None:
         sender.close()
 
 
+def test_a_wait_ends_when_its_end_comes_nearer(body: bytes) -> None:
+    with TakingServer(lambda *_: Reply(200, wait_s=60)) as server:
+        sender = Sender(ReportTarget(server.url))
+        begin_s = time.monotonic()
+        threading.Timer(0.2, lambda: sender.end_by(time.monotonic())).start()
+        assert sender.send(body).fate is Fate.LATER
+        assert time.monotonic() - begin_s < 20
+        sender.close()
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of this machine that signs itself, and its key, in one file."""
     path = tmp_path_factory.mktemp("certificates") / "own.pem"
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
-    words += ["-keyout", str(path), "-out", f"{path}.cert", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    words += [
+        "-keyout",
+        str(path),
+        "-out",
+        f"{path}.cert",
+        "-subj",
+        "/CN=x",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1,DNS:room.invalid",
+    ]
     subprocess.run(words, check=True, capture_output=True)
     path.write_text(path.read_text() + Path(f"{path}.cert").read_text())
     return path
@@ -252,19 +285,23 @@ def proxying(to_port: int) -> Iterator[tuple[int, list[str]]]:
 
 
 def test_a_proxy_of_the_environment_connects_and_gets_no_token(
-    server: TakingServer, body: bytes, monkeypatch: pytest.MonkeyPatch
+    certificate: Path, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with proxying(server.port) as (port, heads):
-        monkeypatch.setenv("http_proxy", f"http://me:pass%20word@127.0.0.1:{port}")
-        sender = Sender(ReportTarget("http://room.invalid", "abc"))
-        assert sender.send(body).fate is Fate.TAKEN
-        sender.close()
-        assert heads == ["room.invalid:80 Basic bWU6cGFzcyB3b3Jk None"]
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", f"{certificate}.cert")
+    with TakingServer(tls=tls) as server, proxying(server.port) as (port, heads):
+        monkeypatch.setenv("https_proxy", f"http://me:pass%20word@127.0.0.1:{port}")
+        assert sent(ReportTarget("https://room.invalid", "abc"), body).fate is Fate.TAKEN
+        assert heads == ["room.invalid:443 Basic bWU6cGFzcyB3b3Jk None"]
         assert server.authorizations == ["Bearer abc"]
-        outcome = sent(ReportTarget("http://refused.invalid", "abc"), body)
-        assert outcome.why == f"the proxy 127.0.0.1:{port} refuses to connect to it (status 403)"
+        outcome = sent(ReportTarget("https://refused.invalid", "abc"), body)
+        assert outcome.why == "the proxy refuses to connect to it (403 Forbidden)"
         monkeypatch.setenv("no_proxy", "room.invalid")
-        assert "its name is not known" in sent(ReportTarget("http://room.invalid"), body).why
+        assert "its host name cannot be resolved" in sent(ReportTarget("https://room.invalid"), body).why
+        monkeypatch.setenv("no_proxy", "fd00::/8")
+        unusable = sent(ReportTarget("https://room.invalid"), body)
+        assert (unusable.fate, unusable.why) == (Fate.LATER, "invalid proxy URL or no_proxy entry in the environment")
         # This machine needs none.
         assert sent(ReportTarget(server.url), body).fate is Fate.TAKEN
         assert len(heads) == 2

@@ -11,6 +11,8 @@ import pytest
 from tests.unit.trains.wagons.conftest import write_file
 
 from branchline import run
+from branchline.base.plain import from_plain, to_plain
+from branchline.reading.access import Access
 from branchline.records.sensors.record import SCHEMA_VERSION, AccessRecord, JobRecord, WagonFault, WagonRecord
 from branchline.records.sensors.schema import SCHEMA_FILE, STATUS_SCHEMA_FILE, job_schema, schema_text, status_schema
 
@@ -62,11 +64,11 @@ def test_settings_of_reading_of_version_1_are_read() -> None:
 @pytest.mark.parametrize(
     ("plain", "message"),
     [
-        ({"schema_version": SCHEMA_VERSION + 1}, "reads versions up to"),
+        ({"schema_version": SCHEMA_VERSION + 1}, "supports versions up to"),
         ({"schema_version": "1"}, "version '1'"),
-        ({"wagons": {"name": "w"}}, "in the place of a list"),
+        ({"wagons": {"name": "w"}}, "expected list, got"),
         ({"wagons": [{"seconds": 1.0}]}, "WagonRecord"),
-        ({"files": [7]}, "in the place of a Mapping"),
+        ({"files": [7]}, "expected Mapping, got"),
     ],
 )
 def test_what_is_no_record_is_refused(plain: dict[str, Any], message: str) -> None:
@@ -84,3 +86,11 @@ def test_job_json_is_as_its_schema_says(tmp_path: Path) -> None:
     [wagon] = plain["wagons"]
     assert len(wagon["code_sha256"]) == 64
     assert JobRecord.from_dict(plain) == result.record
+
+
+def test_a_record_from_before_local_files_were_read_by_threads_says_how_they_were_read() -> None:
+    before = JobRecord.from_dict({"schema_version": 2, "access": {"mode": "prefetch", "gap": 4096}})
+    assert before.access.access() == Access(mode="prefetch", gap=4096, local="advised")
+    for access in (Access(), Access(local="advised"), Access(local="threads", gap=1)):
+        assert from_plain(AccessRecord, to_plain(AccessRecord.of(access))).access() == access
+    assert AccessRecord.of(Access()).chosen() == []

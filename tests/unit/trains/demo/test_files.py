@@ -33,7 +33,7 @@ def path(tmp_path: Path, branches: dict[str, ak.Array]) -> Path:
 def test_made_files_are_kept_the_next_time_and_missing_ones_made(collisions: Path, tmp_path: Path) -> None:
     kept = tmp_path / "collisions-000.root"
     kept.write_bytes((collisions / kept.name).read_bytes())
-    steps: list[demo_files.Progress] = []
+    steps: list[demo_files.DemoProgress] = []
     paths = demo_files.make_data(tmp_path, files=2, events_per_file=20, seed=7, workers=1, progress=steps.append)
     assert [(step.path, step.kept, step.files_done, step.events_done) for step in steps] == [
         (paths[0], True, 1, 20),
@@ -43,7 +43,7 @@ def test_made_files_are_kept_the_next_time_and_missing_ones_made(collisions: Pat
 
 
 def test_an_interruption_keeps_what_is_made_and_begins_no_more(tmp_path: Path) -> None:
-    def interrupted(step: demo_files.Progress) -> None:
+    def interrupted(step: demo_files.DemoProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -67,7 +67,7 @@ def test_a_file_cut_short_is_not_kept(path: Path, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(None, "other collisions: 20 events with seed 7"), (b"mine", "no whole file of simulated collisions")],
+    [(None, "other collisions: 20 events with seed 7"), (b"mine", "not a complete file of simulated collisions")],
     ids=["other-events", "not-ours"],
 )
 def test_a_file_with_other_content_is_replaced_only_by_force(path: Path, content: bytes | None, reason: str) -> None:

@@ -157,9 +157,9 @@ def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) ->
 def test_wrong_pictures_are_refused(out: Path, tmp_path: Path) -> None:
     with pytest.raises(branchline.NoSuchKeyError, match="did you mean 'selected/4j2b'"):
         branchline.plot(out, "selected/4j2")
-    with pytest.raises(branchline.OptionError, match="no style 'cdf'"):
+    with pytest.raises(branchline.OptionError, match="unknown style 'cdf'"):
         branchline.plot(out, "selected/4j2b", style="cdf")
-    with pytest.raises(branchline.OptionError, match="no sample 'higgs'"):
+    with pytest.raises(branchline.OptionError, match="unknown sample 'higgs'"):
         branchline.plot(out, "selected/4j2b", signal=["higgs"])
 
 
@@ -169,4 +169,4 @@ def test_the_command_draws_all_histograms(out: Path, tmp_path: Path) -> None:
     assert sorted(one.name for one in tmp_path.iterdir()) == ["selected_4j1b.svg", "selected_4j2b.svg"]
     wrong = run_command(["plot", str(out), "--histogram", "selected/x"])
     assert wrong.exit_code == 1
-    assert "there are selected/4j1b, selected/4j2b" in wrong.stderr
+    assert "choose one of selected/4j1b, selected/4j2b" in wrong.stderr

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import hist
 import numpy as np
 import pytest
 import uproot
+from tests.branchline_command import run_branchline
 from tests.unit.trains.wagons.conftest import run_in_chunks
 
 import branchline
@@ -116,7 +115,7 @@ def test_a_part_of_a_file_counts_in_proportion_and_says_so(data: Path) -> None:
     result = run_in_chunks(Met(), samples(data), max_events=PER_FILE + PER_FILE // 4)
     record = {one.name: one for one in result.record.samples}["ttbar"]
     assert record.sum_of_weights == pytest.approx(SUMS[0] + SUMS[1] / 4)
-    assert "Sample ttbar: of 1 file only a part was read" in "\n".join(summary(result.record))
+    assert "Sample ttbar: 1 file only partly read" in "\n".join(summary(result.record))
 
 
 def test_what_is_missing_for_a_factor_is_said(data: Path, tmp_path: Path) -> None:
@@ -192,11 +191,11 @@ def test_means_by_sample_stay_as_they_are(data: Path, tmp_path: Path) -> None:
     [
         ({"kind": "sim"}, "one of data, background, signal"),
         ({"crosssection_pb": 1}, "did you mean cross_section_pb"),
-        ({"cross_section_pb": -1}, "not a number above 0"),
-        ({"cross_section_pb": "1"}, "not a number above 0"),
+        ({"cross_section_pb": -1}, "not a positive number"),
+        ({"cross_section_pb": "1"}, "not a positive number"),
         ({"sum_of_weights": "Runs"}, "not TREE:BRANCH"),
-        ({"kind": "data", "cross_section_pb": 1.0}, "data, which have no cross section"),
-        (["data"], "is no mapping"),
+        ({"kind": "data", "cross_section_pb": 1.0}, "data, which has neither a cross section"),
+        (["data"], "is not a mapping"),
     ],
 )
 def test_a_wrong_description_is_refused_with_a_sentence(data: Path, sample: Any, said: str) -> None:
@@ -264,7 +263,7 @@ def test_data_are_not_varied(data: Path, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_varied_is_refused() -> None:
-    with pytest.raises(WagonError, match="is no wagon"):
+    with pytest.raises(WagonError, match="is not a wagon"):
         branchline.varied(3)
     with pytest.raises(WagonError, match="two variations are called 'a'"):
         branchline.varied(momentum, weights={"a": len}, columns={"a": {}})
@@ -317,10 +316,11 @@ def test_a_run_prints_the_first_cutflows_and_says_how_many_more_there_are(tmp_pa
     lines += ["    return {f'region {number}': branchline.Cutflow.of(len(events)) for number in range(9)}"]
     (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     arguments = ["run", f"{tmp_path / 'wagon.py'}:flow", str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ended = run_branchline(tmp_path, [*arguments, "--pictures", "none", "--workers", "1"])
+    ended.check_returncode()
+    printed = ended.stdout
     assert re.findall("cutflow/flow/region (\\d)", printed) == list("012345")
-    assert f"3 more cutflows: the report shows them, and branchline.load('{tmp_path / 'out'}') has all" in printed
+    assert f"3 more cutflows: see the report or branchline.load('{tmp_path / 'out'}')" in printed
 
 
 def test_a_picture_of_a_sample_says_how_many_events_that_has(data: Path, tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_numbers_of_jets_are_drawn_by_sample(data: Path, tmp_path: Path) -> None
     figure = branchline.plot(tmp_path, "multiplicity/jets")
     assert figure.axes[0].get_ylabel() == "Events"
     assert figure.axes[0].get_xlim() == (0, 4)
-    with pytest.raises(NoSuchKeyError, match="no histogram 'multiplicity/kinds' of one axis"):
+    with pytest.raises(NoSuchKeyError, match="no one-dimensional histogram 'multiplicity/kinds'"):
         branchline.plot(tmp_path, "multiplicity/kinds")
 
 
@@ -359,8 +359,9 @@ def test_a_run_prints_cutflows_with_numbers_as_everything_else(tmp_path: Path) -
     lines += ["        return {'of': {'x': found}}"]
     (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     arguments = ["run", str(tmp_path / "wagon.py"), str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ended = run_branchline(tmp_path, [*arguments, "--pictures", "none", "--workers", "1"])
+    ended.check_returncode()
+    printed = ended.stdout
     assert "cutflow/flow/of/x: events, weights\n  all    12 345  12 345\n  large   2 345   2 345\n" in printed
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8").replace("\u202f", " ")
     section = page[page.index("<h2>Cutflows</h2>") :]
@@ -390,8 +391,9 @@ def test_cutflows_that_a_record_leaves_out_are_counted_in_record_report_and_term
     lines += ["        return {f'of{n}': branchline.Cutflow.of(len(events)) for n in range(23)}"]
     (tmp_path / "wagon.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
     arguments = ["run", str(tmp_path / "wagon.py"), str(tmp_path / "events.root"), "-o", str(tmp_path / "out")]
-    command = [sys.executable, "-m", "branchline", *arguments, "--no-pictures", "--workers", "1"]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    ended = run_branchline(tmp_path, [*arguments, "--pictures", "none", "--workers", "1"])
+    ended.check_returncode()
+    printed = ended.stdout
     sentence = "job.json and the report have 20 of the 23 cutflows of flow; its results have all of them"
     assert sentence in printed.replace("\n", " ")
     assert sentence in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

@@ -37,7 +37,7 @@ def test_a_directory_is_held_by_one_and_free_again_afterwards(tmp_path: Path) ->
         with pytest.raises(BranchlineError, match=f"another run .* process {os.getpid()} on {host()}"):
             claimed(out, force=True).__enter__()
     replace_record(out, "running")  # as by another process
-    with pytest.raises(BranchlineError, match=r"did not come to its end .*--force, force=True"):
+    with pytest.raises(BranchlineError, match=r"unfinished run .*--force, force=True"):
         claimed(out, force=False).__enter__()
     with claimed(out, force=True):
         pass
@@ -121,7 +121,7 @@ def test_what_cannot_be_a_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BranchlineError, match="this is a file"):
         claimed(tmp_path / "file", force=True).__enter__()
-    with pytest.raises(StorageError, match="cannot be written here"):
+    with pytest.raises(StorageError, match="cannot write results here"):
         claimed(tmp_path / "file" / "out", force=True).__enter__()
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uproot
-from tests.clusters.farm import run_branchline
+from tests.branchline_command import run_branchline
 
 from branchline.base.trust import VARIABLE
 from branchline.jobs.batch.task_steps import JobArray, Submitted
@@ -139,11 +139,11 @@ def test_another_user_sees_the_state_and_no_secrets(tmp_path: Path, marker: Path
     ("name", "content"),
     [
         ("train.json", b"{}"),
-        ("train.json", b'{"branchline": "train", "version": 6, "id": 1}'),
+        ("train.json", b'{"branchline": "train", "version": 7, "id": 1}'),
         ("train.json", b"[" * 100_000),
         ("jobs/0.json", b'{"number": "x"}'),
         ("jobs/0.json", b"[" * 100_000),
-        ("units/0.0", b'{"branchline": "result", "version": 6, "train": "a train", "events": "many"}\n'),
+        ("units/0.0", b'{"branchline": "result", "version": 7, "train": "a train", "events": "many"}\n'),
         ("units/0.0.failed", b'{"kind": 1}'),
         ("accounts/0.0.0.exit", b"x" * 1000),
     ],
@@ -154,7 +154,7 @@ def test_wrong_files_in_a_directory_are_no_internal_error(
     folder = submission_in(tmp_path / "out", marker)
     (folder.path / name).write_bytes(content)
     ended = run_branchline(tmp_path, ["status", "out"])
-    assert "a fault of Branchline" not in ended.stderr, ended.stderr
+    assert "internal error in Branchline" not in ended.stderr, ended.stderr
     assert "Traceback" not in ended.stderr
 
 

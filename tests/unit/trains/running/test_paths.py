@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uproot
-from tests.clusters.farm import run_branchline
+from tests.branchline_command import run_branchline
 from tests.local_dask import local_cluster
 
 import branchline

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import uproot
+from tests.branchline_command import Ended, run_branchline
 
 from branchline.records.sensors.record import DatasetFile, JobRecord
 from branchline.records.sensors.record_parts import CHANGED, COMMITTED, NOT_IN_GIT, SourceRecord
@@ -49,9 +49,8 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def branchline(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "branchline.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
+def branchline(folder: Path, *words: str) -> Ended:
+    return run_branchline(folder, words)
 
 
 def record_in(folder: Path) -> JobRecord:
@@ -61,8 +60,8 @@ def record_in(folder: Path) -> JobRecord:
 def test_an_undisturbed_train_has_the_same_results_bit_for_bit(folder: Path) -> None:
     ended = branchline(folder, "reproduce", "out", "-j", "1")
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("the same results, bit for bit: ")
-    assert "other than then" not in ended.stdout
+    assert ended.stdout.startswith("bitwise identical results: ")
+    assert "changed since then" not in ended.stdout
     assert record_in(folder / "out-again").events == 2000
     # It would replace these results only if it is told to.
     assert branchline(folder, "reproduce", "out").returncode == 1
@@ -75,10 +74,10 @@ def test_the_code_of_then_runs_though_the_files_changed(folder: Path) -> None:
     ended = branchline(folder, "reproduce", "out")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"the code of the first run is used, since {cuts} changed" in ended.stderr
-    assert "the same results, bit for bit" in ended.stdout
+    assert "bitwise identical results" in ended.stdout
     ended = branchline(folder, "reproduce", "out", "-o", "present", "--present-code")
     assert ended.returncode == 3, ended.stdout + ended.stderr
-    assert f"other than then: {cuts} is another one than then" in ended.stdout
+    assert f"changed since then: the source {cuts} differs" in ended.stdout
     assert "of 22 bins differ" in ended.stdout
 
 
@@ -90,7 +89,7 @@ def test_tables_at_another_place_are_the_same_results(folder: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     ended = branchline(folder, "reproduce", "table", "-j", "1")
     assert ended.returncode == 0, ended.stdout
-    assert "the same results, bit for bit: 2 files" in ended.stdout
+    assert "bitwise identical results: 2 files" in ended.stdout
 
 
 def test_the_record_says_where_the_code_comes_from(folder: Path) -> None:
@@ -109,7 +108,7 @@ def test_the_record_says_where_the_code_comes_from(folder: Path) -> None:
 def test_nothing_is_reproduced_where_no_train_is_kept(tmp_path: Path) -> None:
     ended = branchline(tmp_path, "reproduce", "nowhere")
     assert ended.returncode == 1
-    assert "there is no record of a run that can be read" in ended.stderr
+    assert "cannot read the record of a run" in ended.stderr
 
 
 def test_other_versions_variables_and_files_are_named() -> None:
@@ -120,7 +119,7 @@ def test_other_versions_variables_and_files_are_named() -> None:
         "Branchline was 0.1.0, and is 0.2.0 now",
         "hist was 1, and is 2 now",
         "the variable OMP_NUM_THREADS was 1, and is 4 now",
-        "/a.py is another one than then",
+        "the source /a.py differs",
     ]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import uproot
+from tests.branchline_command import Ended, run_branchline
 
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.ledger import LEDGER_NAME
@@ -69,17 +67,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("kept"))
 
 
-def branchline(folder: Path, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "branchline.cli", *words],
-        cwd=folder,
-        input=typed,
-        env={**os.environ, "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=280,  # It only ends what hangs, on a busy machine, too.
-        check=False,
-    )
+def branchline(folder: Path, *words: str, typed: str = "") -> Ended:
+    return run_branchline(folder, words, typed=typed)
 
 
 def test_a_sub_job_gives_the_kept_result_from_any_directory(
@@ -90,8 +79,8 @@ def test_a_sub_job_gives_the_kept_result_from_any_directory(
     ended = branchline(tmp_path_factory.mktemp("elsewhere"), "rerun", str(kept / "out"), "0")
     assert ended.returncode == 0, ended.stderr
     assert f"sub-job 0: {kept}/data/f0.root, 400 000 events" in ended.stdout
-    assert "sums: the same result as the kept one" in ended.stdout
-    assert "fails: the same result as the kept one" in ended.stdout
+    assert "sums: identical to the stored result" in ended.stdout
+    assert "fails: identical to the stored result" in ended.stdout
     assert ended.stderr == ""
     assert {one: one.read_bytes() for one in (kept / "out").iterdir() if one.is_file()} == before
 
@@ -101,7 +90,7 @@ def test_changed_code_is_run_and_not_compared_with_another_one(folder: Path) -> 
     ended = branchline(folder, "rerun", "out", "data/f0.root")
     assert ended.returncode == 0, ended.stderr
     assert "sums: succeeded" in ended.stdout
-    assert "fails: the same result" in ended.stdout
+    assert "fails: identical to the stored result" in ended.stdout
 
 
 def test_another_result_of_the_same_code_is_said(folder: Path) -> None:
@@ -111,7 +100,7 @@ def test_another_result_of_the_same_code_is_said(folder: Path) -> None:
     branchline(folder, "run", "wagons.py", "data", "-o", "out", "--pictures", "none", "-j", "1", "--force")
     ended = branchline(folder, "rerun", "out", "0")
     assert ended.returncode == 3
-    assert "sums: DIFFERENT from the kept result" in ended.stdout
+    assert "sums: DIFFERENT from the stored result" in ended.stdout
 
 
 def test_the_debugger_opens_where_the_wagon_raises(kept: Path) -> None:
@@ -119,12 +108,12 @@ def test_the_debugger_opens_where_the_wagon_raises(kept: Path) -> None:
     assert "(Pdb) 42" in ended.stdout
     assert ended.returncode == 3
     assert "fails: failed, ValueError: not in this file" in ended.stdout
-    assert "sums: the same result as the kept one" in ended.stdout
+    assert "sums: identical to the stored result" in ended.stdout
 
 
 @pytest.mark.parametrize(
     ("which", "says"),
-    [("3", "there is no sub-job 3"), ("data/f9.root", "no sub-job reads data/f9.root")],
+    [("3", "no sub-job has the number 3"), ("data/f9.root", "no sub-job reads data/f9.root")],
 )
 def test_a_sub_job_that_is_not_there_is_refused(kept: Path, which: str, says: str) -> None:
     ended = branchline(kept, "rerun", "out", which)
@@ -137,13 +126,13 @@ def test_the_status_of_a_run_here_is_shown(kept: Path) -> None:
     assert ended.returncode == 3
     assert "3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 200 000 events done" in ended.stdout
     assert "ValueError: not in this file" in ended.stdout
-    assert "partial; look at" in ended.stdout
+    assert "partial; see" in ended.stdout
 
 
 def test_a_directory_without_a_train_is_refused(tmp_path: Path) -> None:
     ended = branchline(tmp_path, "rerun", str(tmp_path), "0")
     assert ended.returncode == 1
-    assert "no train is kept here" in ended.stderr
+    assert "no train is stored in this directory" in ended.stderr
     assert not (tmp_path / LEDGER_NAME).exists()
 
 
@@ -155,8 +144,8 @@ def test_a_run_whose_directory_is_gone_is_looked_for_from_here_and_this_is_said(
     (folder / "began").rmdir()
     ended = branchline(folder, "rerun", "out", "0")
     assert ended.returncode == 0, ended.stderr
-    assert "sums: the same result as the kept one" in ended.stdout
-    assert f"cannot be entered (No such file or directory): {folder / 'began'}" in ended.stdout + ended.stderr
+    assert "sums: identical to the stored result" in ended.stdout
+    assert f"where the run started (No such file or directory): {folder / 'began'}" in ended.stdout + ended.stderr
 
 
 def test_a_kept_result_that_is_damaged_is_said(tmp_path: Path) -> None:
@@ -168,4 +157,4 @@ def test_a_kept_result_that_is_damaged_is_said(tmp_path: Path) -> None:
     batch.result(FoldNode(0, 0)).write_bytes(b"no result")
     assert earlier.kept_in_units(0) == {}
     assert len(earlier.notes) == 1
-    assert "the kept result cannot be read" in earlier.notes[0]
+    assert "the stored result cannot be read" in earlier.notes[0]

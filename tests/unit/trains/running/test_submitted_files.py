@@ -70,7 +70,7 @@ def test_another_kind_and_another_version_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError):
         read_framed(tmp_path / "none", "result", int)
     path.write_bytes(framed("result", 1))
-    with pytest.raises(BadFileError, match="holds a int, not a str"):
+    with pytest.raises(BadFileError, match="contains a int, not a str"):
         read_framed(path, "result", str)
 
 
@@ -217,7 +217,7 @@ def test_what_is_kept_of_sub_jobs_and_damaged_is_run_again(tmp_path: Path, capsy
     folder.kept_folder.mkdir(parents=True)
     (folder.kept_folder / "0").write_bytes(b"nothing that was written by a train")
     assert KeptForJobs(folder, Reuse.__new__(Reuse)).of(0, "key") is None
-    assert "what is kept of sub-jobs cannot be read, they run again" in capsys.readouterr().out
+    assert "cached results cannot be read, so their sub-jobs run again" in capsys.readouterr().out
 
 
 def test_a_node_is_bad_when_all_fails_there_and_not_elsewhere(tmp_path: Path) -> None:

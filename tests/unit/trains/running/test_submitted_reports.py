@@ -26,17 +26,17 @@ def _no_token_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("system", ["slurm", "htcondor"])
 def test_a_token_in_the_address_does_not_travel(system: str) -> None:
-    with pytest.raises(OptionError, match="does not travel with a submitted train") as caught:
+    with pytest.raises(OptionError, match="is not passed on to the jobs of a submitted train") as caught:
         check_token_travels(reports("http://room.example?token=secret"), system)
     assert "secret" not in str(caught.value)
     check_token_travels(reports("http://room.example"), system)
     check_token_travels(None, system)
 
 
-def test_the_environment_of_jobs_is_public_on_htcondor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_token_needs_a_system_that_passes_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BRANCHLINE_REPORT_TOKEN", "secret")
     check_token_travels(reports("http://room.example"), "slurm")
-    with pytest.raises(OptionError, match="HTCondor shows the environment of jobs to everybody"):
+    with pytest.raises(OptionError, match="htcondor does not pass the environment"):
         check_token_travels(reports("http://room.example"), "htcondor")
     file = tmp_path / "token"
     file.write_text("secret")

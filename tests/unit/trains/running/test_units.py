@@ -14,22 +14,28 @@ import numpy as np
 import pytest
 import uproot
 
+from branchline.base.exit_codes import EXIT_ERROR, EXIT_OK
 from branchline.jobs.batch.site_settings import Site
 from branchline.jobs.fold_tree import FoldNode
 from branchline.jobs.interruption import Interruption
+from branchline.jobs.package_versions import version_text
 from branchline.trains.out_folder.lock import claimed
-from branchline.trains.plan import LoadedWagons, TrainRequest, TrainSettings
+from branchline.trains.plan import LoadedWagons, TrainRequest
 from branchline.trains.reuse.stored_train import Learning, StoredSources
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.train_run import run_train
 from branchline.trains.subjobs.locality import MeasuresTold
 from branchline.trains.subjobs.share_result import PackedWagons
 from branchline.trains.subjobs.shares import ChunkSizes
+from branchline.trains.subjobs.used_inputs import PlannedCode
 from branchline.trains.submitted.finish import finish
 from branchline.trains.submitted.submission import StepRecord, Submission
 from branchline.trains.submitted.submission_folder import BatchFolder
 from branchline.trains.submitted.tasks.leases import Holder, Leases
+from branchline.trains.submitted.tasks.task import main
 from branchline.trains.submitted.tasks.task_work import UnitWorker
+from branchline.trains.submitted.units import has_result
 
 WAGON = "def total(events):\n    return {'events': len(events), 'sum': int(events.x.to_numpy().sum())}\n"
 FILES, EVENTS = 2, 3000
@@ -45,7 +51,7 @@ def request_of_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainRe
             for _ in range(2):
                 tree.extend({"x": np.random.default_rng(number).integers(0, 1 << 40, EVENTS // 2)})
     (tmp_path / "wagon.py").write_text(WAGON, encoding="utf-8")
-    settings = TrainSettings.of(workers=0, step_size=400, memory_limit="256 MiB")
+    settings = RunOptions(workers=0, step_size=400, memory_limit="256 MiB")
     return TrainRequest(f"{tmp_path}/wagon.py:total", f"{tmp_path}/f*.root", settings)
 
 
@@ -122,3 +128,100 @@ def test_parts_without_entries_need_no_worker_of_a_task(
         (one.path, one.entries, one.events) for one in here.record.files
     ]
     assert there.record.errors == []
+
+
+def test_the_record_has_the_code_and_the_parameters_of_wagons_and_the_options(
+    request_of_parts: TrainRequest, tmp_path: Path
+) -> None:
+    with (tmp_path / "wagon.py").open("a", encoding="utf-8") as file:
+        file.write("\n\ndef above(events, least: int = 5):\n    return int((events.x > least).to_numpy().sum())\n")
+    request = replace(request_of_parts, wagons=f"{tmp_path}/wagon.py:above")
+    here = run_train(request, Interruption()).record
+    folder = BatchFolder(tmp_path / "out")
+    submission = submitted(request, folder, unit_stage=0)
+    work(folder, submission, 0, list(submission.tree.nodes(0)))
+    there = finish(folder, submission).record
+    assert [one.value for one in there.wagons[0].parameters] == [5]
+    assert there.wagons[0].parameters == here.wagons[0].parameters
+    assert there.wagons[0].code_sha256 == here.wagons[0].code_sha256 is not None
+    assert there.options == here.options
+
+
+def test_a_task_with_other_packages_than_planned_folds_nothing(
+    request_of_parts: TrainRequest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = BatchFolder(tmp_path / "out")
+    submission = submitted(request_of_parts, folder, unit_stage=0)
+    units, node = list(submission.tree.nodes(0)), FoldNode(1, 0)
+    work(folder, submission, 0, units)
+    StepRecord("0.1", ((node,),)).write(folder)
+    StepRecord("0.2", ((),)).write(folder)
+
+    def planned_with(numpy: str) -> Submission:
+        changed = replace(submission, code=PlannedCode({"numpy": numpy}))
+        changed.write(folder)
+        return changed
+
+    other = planned_with("0.1")
+    assert main([str(folder.out), "0.1", "0"]) == EXIT_ERROR
+    assert f"numpy {version_text('numpy')} (planned: 0.1)" in capfd.readouterr().out
+    assert not has_result(folder, node, submission.id)
+
+    # The last task writes no sums either, says why, and leaves the results of sub-jobs where they are.
+    refused = finish(folder, other)
+    [error] = refused.record.errors
+    assert error.type == "OtherVersionsError"
+    assert dict(refused.outputs) == {"total": None}
+    assert all(has_result(folder, one, submission.id) for one in units)
+
+    right = planned_with(version_text("numpy"))
+    assert main([str(folder.out), "0.1", "0"]) == EXIT_OK
+    assert has_result(folder, node, submission.id)
+    result = finish(folder, right)
+    assert result.record.errors == []
+    assert result.outputs["total"]["events"] == FILES * EVENTS
+
+
+HARMFUL = """
+
+import os
+from pathlib import Path
+
+
+class Harmful:
+    name = "harmful"
+
+    def __init__(self):
+        self.state = "so that it is set"
+
+    def process(self, events):
+        return {}
+
+    def __setstate__(self, state):
+        with open(Path(__file__).with_name("unpickled"), "a") as file:
+            file.write(f"{os.getpid()}\\n")
+        if os.getpid() != TASK:
+            os._exit(7)
+
+
+wagons = [total, Harmful()]
+"""
+
+
+def test_a_wagon_that_ends_what_unpickles_it_is_unpickled_in_workers_alone(
+    request_of_parts: TrainRequest, tmp_path: Path
+) -> None:
+    with (tmp_path / "wagon.py").open("a", encoding="utf-8") as file:
+        file.write(HARMFUL.replace("TASK", str(os.getpid())))
+    request = replace(request_of_parts, wagons=f"{tmp_path}/wagon.py")
+    folder = BatchFolder(tmp_path / "out")
+    submission = submitted(request, folder, unit_stage=0)
+    work(folder, submission, 0, list(submission.tree.nodes(0)))
+    result = finish(folder, submission)
+    unpickled = set((tmp_path / "unpickled").read_text().split())
+    assert unpickled
+    assert str(os.getpid()) not in unpickled
+    assert result.outputs["total"]["events"] == FILES * EVENTS
+    [harmful] = [one for one in result.record.wagons if one.name == "harmful"]
+    assert harmful.error is not None
+    assert "exit code 7" in harmful.error.message

@@ -10,7 +10,7 @@ import pytest
 
 import branchline
 from branchline.errors import DatasetError, OptionError
-from branchline.trains.plan import TrainSettings
+from branchline.trains.run_options import TrainSettings
 
 run: Any = branchline.run
 
@@ -25,20 +25,20 @@ class Counts:
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("workers", "4", "a number of workers of '4' is impossible"),
-        ("workers", 1.5, "a number of workers of 1.5 is impossible"),
-        ("workers", -1, "a number of workers of -1 is impossible"),
+        ("workers", "4", "invalid number of workers: '4'"),
+        ("workers", 1.5, "invalid number of workers: 1.5"),
+        ("workers", -1, "invalid number of workers: -1"),
         ("branches", "px", r"branches cannot be 'px' \(give a list"),
         ("branches", 5, "branches cannot be 5"),
         ("branches", [5], r"branches cannot be \[5\]"),
         ("step_size", 1.5, "1.5 is not a size"),
         ("memory_limit", [], r"\[\] is not a size"),
-        ("worker_timeout", "x", "a worker_timeout of 'x' is impossible"),
-        ("worker_timeout", None, "a worker_timeout of None is impossible"),
-        ("worker_timeout", float("nan"), "a worker_timeout of nan is impossible"),
-        ("worker_timeout", float("inf"), "a worker_timeout of inf is impossible"),
-        ("allow_missing", "x", "allow_missing of 'x' is impossible"),
-        ("allow_missing", 2, "allow_missing of 2 is impossible"),
+        ("worker_timeout", "x", "invalid worker_timeout: 'x'"),
+        ("worker_timeout", None, "invalid worker_timeout: None"),
+        ("worker_timeout", float("nan"), "invalid worker_timeout: nan"),
+        ("worker_timeout", float("inf"), "invalid worker_timeout: inf"),
+        ("allow_missing", "x", "invalid allow_missing: 'x'"),
+        ("allow_missing", 2, "invalid allow_missing: 2"),
         ("tree", 5, "the tree of a dataset cannot be 5"),
         ("out", 5, "the directory of results cannot be 5"),
         ("pictures", "png", r"pictures cannot be 'png' \(give svg, both or none\)"),
@@ -63,7 +63,7 @@ def test_options_of_batch_systems_may_be_a_list() -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    settings = TrainSettings.of(workers=cast("Any", numpy.int64(2)), step_size=cast("Any", numpy.int32(100)))
+    settings = TrainSettings(workers=cast("Any", numpy.int64(2)), step_size=cast("Any", numpy.int32(100)))
     assert (settings.workers, settings.step_size) == (2, 100)
     assert branchline.BatchSettings(tasks=cast("Any", numpy.int64(3))).tasks == 3
 
@@ -75,7 +75,7 @@ def test_a_submitted_train_is_in_a_directory(out: Any) -> None:
 
 
 def test_a_forecast_is_for_a_number_of_workers(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="a number of workers of 'x' is impossible"):
+    with pytest.raises(OptionError, match="invalid number of workers: 'x'"):
         branchline.forecast([Counts()], str(tmp_path / "nowhere.root"), workers=cast("Any", "x"))
 
 

@@ -49,9 +49,9 @@ def test_records_are_branches_of_a_tree_and_stay_records_elsewhere() -> None:
         ({}, {}, "at least one column"),
         ([1, 2], {}, "arrays by name, not of list"),
         (ak.Array([1, 2]), {}, "an array without fields"),
-        ({"a.b": [1]}, {}, "cannot be called 'a.b'"),
-        ({"a": ak.Array([1, None])}, {}, "missing values, which a TTree cannot hold"),
-        ({"a": [1]}, {"format": "csv"}, "'csv' is no format"),
+        ({"a.b": [1]}, {}, "invalid column name 'a.b'"),
+        ({"a": ak.Array([1, None])}, {}, "missing values, which a TTree cannot store"),
+        ({"a": [1]}, {"format": "csv"}, "unknown table format 'csv'"),
         ({"mu": MUONS, "mu_pt": [1, 2]}, {}, "two columns are called 'mu_pt'"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,12 @@ from branchline.reading.sources import Source
 from branchline.reading.trees.stream import Chunk, ChunkStream
 from branchline.records.sensors.record import LinkRecord
 from branchline.records.sensors.storage_counts import links_chosen
-from branchline.trains.plan import TrainRequest, TrainSettings
+from branchline.trains.plan import TrainRequest
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.result import TrainResult
 from branchline.trains.running.train_run import run_train
 from branchline.trains.wagons.clock import PhaseClock
-from branchline.trains.wagons.events import Columns
+from branchline.trains.wagons.events import ChunkColumns
 
 FILES = 5
 EVENTS_PER_FILE = 1500
@@ -51,12 +51,12 @@ def near_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_in_chunks(wagons: Any, dataset: str, **settings: Any) -> TrainResult:
     """Runs wagons in chunks of 400 entries, in this process unless ``workers`` says otherwise."""
-    of_request = {one.name: settings.pop(one.name) for one in fields(TrainRequest) if one.name in settings}
+    is_traced = settings.pop("is_traced", False)
     names = ("progress", "ledger", "tables", "begin", "stopping")
     of_run = {name: settings.pop(name) for name in names if name in settings}
     interruption = settings.pop("interruption", None) or Interruption()
-    checked = TrainSettings.of(**{"workers": 0, "step_size": 400, "memory_limit": "256 MiB", **settings})
-    return run_train(TrainRequest(wagons, dataset, checked, **of_request), interruption, **of_run)
+    checked = RunOptions(**{"workers": 0, "step_size": 400, "memory_limit": "256 MiB", **settings})
+    return run_train(TrainRequest(wagons, dataset, checked, is_traced), interruption, **of_run)
 
 
 def write_file(path: Path, seed: int, tree: str = "events") -> None:
@@ -79,7 +79,7 @@ def small_subjobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("branchline.trains.subjobs.shares.SUBJOB_MIN_BYTES", largest_bytes)
 
 
-FirstChunk = Callable[..., AbstractContextManager[Columns]]
+FirstChunk = Callable[..., AbstractContextManager[ChunkColumns]]
 
 
 @pytest.fixture
@@ -87,11 +87,11 @@ def first_chunk() -> FirstChunk:
     """Gives the columns of the first 500 entries of a file."""
 
     @contextmanager
-    def opened(path: Path, branches: list[str], *, learning: bool = False) -> Iterator[Columns]:
+    def opened(path: Path, branches: list[str], *, learning: bool = False) -> Iterator[ChunkColumns]:
         stream = ChunkStream([Source(str(path), "events", 0, 500)], branches, step_size=500)
         try:
             chunk: Chunk = next(iter(stream))
-            columns = Columns(chunk, PhaseClock("other"), learning)
+            columns = ChunkColumns(chunk, PhaseClock("other"), learning)
             columns.wagon = "this"
             yield columns
         finally:

@@ -122,7 +122,7 @@ def test_an_output_that_does_not_add_leaves_the_sum_as_it_was() -> None:
     total = Total({"list": [1], "set": {1}, "table": pa.table({"a": [1]}), "n": 1})
     with pytest.raises(CannotAddError, match=r"at \['n'\]"):
         total.add({"list": [2], "set": {2}, "table": pa.table({"a": [2]}), "new": [3], "n": "x"})
-    with pytest.raises(CannotAddError, match=r"at \['table'\]: these two do not go"):
+    with pytest.raises(CannotAddError, match=r"at \['table'\]: cannot concatenate the two"):
         total.add({"list": [2], "table": pa.table({"b": ["x"]})})
     assert total.value == {"list": [1], "set": {1}, "table": pa.table({"a": [1]}), "n": 1}
     total.add({"list": [2], "table": pa.table({"a": [2]})})

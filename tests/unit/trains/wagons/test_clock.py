@@ -43,7 +43,7 @@ def test_the_cpu_time_of_the_wagons_is_without_that_of_phases_within_them() -> N
             while time.thread_time() < until_s:
                 pass
         clock.switch("wagons")
-    assert 0.05 <= clock.wagons_cpu_s() <= time.thread_time() - begin_s - 0.2
+    assert 0.05 <= clock.wagons_cpu_s <= time.thread_time() - begin_s - 0.2
 
 
 def test_reading_is_split_as_the_consumer_waited() -> None:
@@ -71,7 +71,7 @@ def test_waiting_for_a_core_counts_in_the_phase_of_the_wagons_only_and_is_a_part
         with clock.during("merge"):
             _compute(0.2)
         assert core_wait_s() > before_s
-        assert clock.wagons_core_wait_s() == 0.0
+        assert clock.wagons_core_wait_s == 0.0
         with clock.during("wagons"):
             _compute(0.1)
             with clock.during("reading"):
@@ -80,9 +80,9 @@ def test_waiting_for_a_core_counts_in_the_phase_of_the_wagons_only_and_is_a_part
         os.sched_setaffinity(0, cores)
         other.kill()
         other.wait()
-    assert clock.wagons_core_wait_s() > 0.0
+    assert clock.wagons_core_wait_s > 0.0
     # They are read within the phase; the system's clocks may run a little apart.
-    assert clock.wagons_cpu_s() + clock.wagons_core_wait_s() <= clock.spent("wagons") + 0.02
+    assert clock.wagons_cpu_s + clock.wagons_core_wait_s <= clock.spent("wagons") + 0.02
 
 
 def _compute(cpu_s: float) -> None:

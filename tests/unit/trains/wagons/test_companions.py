@@ -143,7 +143,7 @@ def test_a_companion_that_is_not_there_stops_the_job_or_skips_the_file(sets: Pat
 
 @pytest.mark.parametrize(
     ("name", "branch", "message"),
-    [("Kinematic", "pt", "there is Kinematics, header"), ("Kinematics", "ptt", "did you mean pt")],
+    [("Kinematic", "pt", "choose one of Kinematics, header"), ("Kinematics", "ptt", "did you mean pt")],
 )
 def test_an_error_about_a_wrong_name_lists_the_right_ones(sets: Path, name: str, branch: str, message: str) -> None:
     class Wrong:

@@ -55,7 +55,7 @@ def test_masks_that_do_not_say_of_each_event_whether_it_passes_are_refused(mask:
 
 def test_names_are_texts() -> None:
     name: Any = 3
-    with pytest.raises(WagonError, match="no text"):
+    with pytest.raises(WagonError, match="must be a string"):
         Cutflow.of(1).cut(name, [True])
 
 

@@ -46,7 +46,7 @@ def test_the_first_events_of_each_dataset_are_read(runs: str, two: dict[str, lis
     assert result.record.events == result.record.events_expected == 4000
     assert result.record.max_events == 2000
     assert result.exit_code == 0
-    assert "Read: the first 2 000 events of each dataset, as asked for." in summary(result.record)
+    assert "Read: the first 2 000 events of each dataset, as requested." in summary(result.record)
 
 
 def test_the_first_files_of_each_dataset_are_read(runs: str, two: dict[str, list[str]]) -> None:

@@ -181,7 +181,7 @@ def test_errors_of_other_objects_are_as_they_are(folder: Path) -> None:
 
 
 def test_what_is_no_wagon_is_refused(wagons_file: str) -> None:
-    with pytest.raises(WagonError, match=r"bad\(events, cut\) cannot be called with the events alone"):
+    with pytest.raises(WagonError, match=r"bad\(events, cut\) cannot be called with only the events"):
         load_wagons(f"{wagons_file}:bad")
     with pytest.raises(WagonError, match=r"no 'momentun' .*did you mean 'momentum'"):
         load_wagons(f"{wagons_file}:momentun")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.patience import HANG_S
 
 SCRIPT = """
 import sys, time
@@ -38,7 +39,7 @@ def interrupted(folder: Path, where: Path, out: str, workers: int, allow_partial
     command = [sys.executable, "script.py", str(folder), out, str(workers), allow_partial]
     process = subprocess.Popen(command, cwd=where, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        until_s = time.monotonic() + 60
+        until_s = time.monotonic() + HANG_S
         while not (where / "reached").exists() and process.poll() is None and time.monotonic() < until_s:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
@@ -82,4 +83,4 @@ def test_a_partial_result_is_returned_where_it_is_allowed(folder: Path, tmp_path
 def test_without_a_directory_it_says_that_nothing_is_kept(folder: Path, tmp_path: Path) -> None:
     code, _, stderr = interrupted(folder, tmp_path, "", 1, "")
     assert code in (130, -signal.SIGINT)
-    assert "it is not kept, since the train has no directory for results" in stderr
+    assert "finished results are lost, since the train has no output directory" in stderr

@@ -190,7 +190,7 @@ def test_what_is_found_by_a_finder_of_its_own_counts(folders: Folders, tmp_path:
 def test_two_files_that_workers_would_import_as_one_are_refused(folders: Folders) -> None:
     wagons = folders.wagons(body="import finder_wagons")
     (folders.other / "finder_wagons.py").write_text("")
-    with pytest.raises(WagonError, match="as one module"):
+    with pytest.raises(WagonError, match="as the same module"):
         shipped(wagons)
     assert stored(wagons) == {"branchline_wagons_finder_wagons", "finder_wagons"}
 
@@ -205,3 +205,21 @@ def test_folders_without_init_are_packages() -> None:
     found = module_finder.find_module("json.decoder")
     assert found is not None
     assert found.installed_version == "python"
+
+
+def test_a_name_that_several_files_import_is_looked_up_once(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("finder_first", "finder_second"):
+        (folders.own / f"{name}.py").write_text("import json\nimport finder_absent\nfrom finder_third import value\n")
+    (folders.own / "finder_third.py").write_text("import json\nvalue = 1\n")
+    looked_up: list[str] = []
+    find = module_finder.find_module
+
+    def counted(name: str) -> module_finder.FoundModule | None:
+        looked_up.append(name)
+        return find(name)
+
+    monkeypatch.setattr(module_finder, "find_module", counted)
+    found = stored(folders.wagons(body="import finder_first, finder_second"))
+    assert found >= {"finder_first", "finder_second", "finder_third"}
+    assert {"json", "finder_absent"} <= set(looked_up)
+    assert len(looked_up) == len(set(looked_up))

@@ -68,7 +68,7 @@ def test_an_experiment_on_reading_is_not_changed_and_says_so() -> None:
     found = obey([BOTH], JobMeasure(2, STAGE, "root://se.a"), access=Access(mode="plain"))
     assert found.access.mode == "plain"
     [record] = found.records
-    assert (record.files, record.refused) == (0, "access plain is there to be compared")
+    assert (record.files, record.refused) == (0, "access plain is only for comparisons")
 
 
 def test_avoided_replicas_are_read_after_all_others(folder: Path, tmp_path: Path) -> None:

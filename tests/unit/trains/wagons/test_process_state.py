@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -81,13 +82,11 @@ CHANGES: dict[str, Callable[[], object]] = {
 
 
 class Changes:
-    name = "changes"
-
     def __init__(self, what: str, *, raises: bool = False) -> None:
-        self.what, self.raises = what, raises
+        self.name, self.raises = what, raises
 
     def process(self, events: Any) -> int:
-        CHANGES[self.what]()
+        CHANGES[self.name]()
         if self.raises:
             raise ValueError("after the change")
         return len(events)
@@ -114,21 +113,24 @@ def kept() -> Any:
 @pytest.mark.usefixtures("small_subjobs")
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("what", sorted(CHANGES))
 def test_what_a_wagon_changes_does_not_reach_others(
-    folder: Path, what: str, workers: int, raises: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Path, workers: int, raises: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With relative paths of files, which are opened while wagons run."""
+    """With relative paths of files, which are opened while wagons run; a wagon looks behind each that changes."""
     monkeypatch.chdir(folder.parent)
     before = state()
-    wagons = [Looks("before"), Changes(what, raises=raises), Looks("behind")]
+    looks = [Looks("first"), *(Looks(f"behind {what}") for what in sorted(CHANGES))]
+    changes = [Changes(what, raises=raises) for what in sorted(CHANGES)]
+    wagons = [looks[0], *(one for pair in zip(changes, looks[1:], strict=True) for one in pair)]
     result = run_in_chunks(wagons, folder.name, workers=workers)
     assert state() == before
-    assert result.outputs["before"]["events"] == result.outputs["behind"]["events"] == EVENTS
+    states = result.outputs["first"]["states"]
     # Workers differ from each other in nothing that wagons see.
-    assert result.outputs["before"]["states"] == result.outputs["behind"]["states"]
-    assert len(result.outputs["before"]["states"]) == 1
-    assert [one.name for one in result.record.wagons if one.error] == (["changes"] if raises else [])
+    assert len(states) == 1
+    for one in looks:
+        assert result.outputs[one.name]["events"] == EVENTS
+        assert result.outputs[one.name]["states"] == states, one.name
+    assert [one.name for one in result.record.wagons if one.error] == (sorted(CHANGES) if raises else [])
     assert result.record.errors == []
     assert result.record.files[0].path == str(folder / "f0.root")
 
@@ -141,6 +143,120 @@ def test_what_a_module_sets_while_it_is_imported_stays(tmp_path: Path, monkeypat
     __import__("branchline_test_library")
     before.restore()
     assert os.environ.pop("BRANCHLINE_TEST_LIBRARY") == "1"
+
+
+@pytest.mark.parametrize("wagon_timer_s", [0, 5])
+def test_a_timer_of_the_caller_goes_on(wagon_timer_s: float) -> None:
+    of_pytest = signal.setitimer(signal.ITIMER_REAL, 10_000)
+    try:
+        state = ProcessState(StandardFiles())
+        signal.setitimer(signal.ITIMER_REAL, wagon_timer_s)
+        state.restore()
+        assert 9_000 < signal.getitimer(signal.ITIMER_REAL)[0] <= 10_000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+
+
+@pytest.mark.parametrize("wagon_timer", [(0.0, 0.0), (5.0, 0.0), (5.0, 5.0), (5.0, 1000.0)])
+def test_a_repeating_timer_of_the_caller_goes_on(wagon_timer: tuple[float, float]) -> None:
+    of_pytest = signal.setitimer(signal.ITIMER_REAL, 500, 1000)
+    try:
+        state = ProcessState(StandardFiles())
+        state.restore()
+        assert signal.getitimer(signal.ITIMER_REAL) == (pytest.approx(500, abs=100), 1000)
+        signal.setitimer(signal.ITIMER_REAL, *wagon_timer)
+        state.restore()
+        assert signal.getitimer(signal.ITIMER_REAL) == (pytest.approx(500, abs=100), 1000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+
+
+def test_a_repeating_timer_that_a_wagon_stops_goes_on_after_its_first_alarm() -> None:
+    alarms: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: alarms.append(number))
+    of_pytest = signal.setitimer(signal.ITIMER_REAL, 0.01, 0.02)
+    try:
+        state = ProcessState(StandardFiles())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        time.sleep(0.05)
+        state.restore()
+        assert signal.getitimer(signal.ITIMER_REAL)[1] == pytest.approx(0.02)
+        alarms.clear()
+        while not alarms:
+            time.sleep(0.01)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_timer_that_a_wagon_sets_while_it_imports_a_module_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, of_pytest = signal.getsignal(signal.SIGALRM), signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        state = ProcessState(StandardFiles())
+        with state.kept():
+            monkeypatch.setitem(sys.modules, "branchline_test_new", math)
+            signal.setitimer(signal.ITIMER_REAL, 1000)
+        assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_the_alarm_of_the_caller_keeps_its_handler_when_a_wagon_imports_a_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_caller(*_: object) -> None: ...
+
+    before, of_pytest = signal.signal(signal.SIGALRM, of_caller), signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        state = ProcessState(StandardFiles())
+        for name in ("branchline_test_one", "branchline_test_two"):
+            with state.kept():
+                monkeypatch.setitem(sys.modules, name, math)
+                use_alarm()
+            assert signal.getsignal(signal.SIGALRM) is of_caller
+            assert signal.getitimer(signal.ITIMER_REAL)[0] > 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_alarms_of_wagon_and_caller_meet_their_own_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that come while the state is restored."""
+    calls: list[str] = []
+    set_timer, set_handler = signal.setitimer, signal.signal
+
+    def noted_timer(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        calls.append("stop" if seconds == 0 else "start")
+        return set_timer(which, seconds, interval)
+
+    def noted_handler(number: int, handler: Any) -> Any:
+        calls.append("handler")
+        return set_handler(number, handler)
+
+    before, of_pytest = set_handler(signal.SIGALRM, lambda *_: None), set_timer(signal.ITIMER_REAL, 1000)
+    try:
+        state = ProcessState(StandardFiles())
+        use_alarm()
+        monkeypatch.setattr(signal, "setitimer", noted_timer)
+        monkeypatch.setattr(signal, "signal", noted_handler)
+        state.restore()
+        assert calls == ["stop", "handler", "start"]
+    finally:
+        set_timer(signal.ITIMER_REAL, *of_pytest)
+        set_handler(signal.SIGALRM, before)
+
+
+def test_a_timer_of_the_caller_that_ends_soon_goes_on() -> None:
+    before, of_pytest = signal.signal(signal.SIGALRM, lambda *_: None), signal.setitimer(signal.ITIMER_REAL, 0.09)
+    try:
+        state = ProcessState(StandardFiles())
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        state.restore()
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.09
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *of_pytest)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_folder_that_a_wagon_adds_is_searched_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,14 +279,12 @@ REPLACED: dict[str, Callable[[], object]] = {
 
 
 class Replaces:
-    name = "replaces"
-
     def __init__(self, what: str, *, raises: bool) -> None:
-        self.what, self.raises = what, raises
+        self.name, self.raises = what, raises
 
     def process(self, events: Any) -> int:
         if int(events.run[0]) == 1:
-            REPLACED[self.what]()
+            REPLACED[self.name]()
             if self.raises:
                 raise ValueError("behind it")
         return len(events)
@@ -190,17 +304,19 @@ class Uses:
 @pytest.mark.usefixtures("small_subjobs")
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("what", sorted(REPLACED))
-def test_a_wagon_that_replaces_what_others_use_is_stopped_and_named(
-    folder: Path, what: str, workers: int, raises: bool
-) -> None:
-    alone = run_in_chunks([Uses("before"), Uses("behind")], str(folder))
-    wagons = [Uses("before"), Replaces(what, raises=raises), Uses("behind")]
+def test_a_wagon_that_replaces_what_others_use_is_stopped_and_named(folder: Path, workers: int, raises: bool) -> None:
+    names = sorted(REPLACED)
+    uses = [Uses("first"), *(Uses(f"behind {name}") for name in names)]
+    alone = run_in_chunks(uses, str(folder))
+    replaces = [Replaces(name, raises=raises) for name in names]
+    wagons = [uses[0], *(one for pair in zip(replaces, uses[1:], strict=True) for one in pair)]
     result = run_in_chunks(wagons, str(folder), workers=workers)
     assert {name: result.outputs[name] for name in alone.outputs} == alone.outputs
-    assert result.outputs["replaces"] == EVENTS_PER_FILE
-    [error] = [one.error for one in result.record.wagons if one.error]
-    assert ("behind it" if raises else f"it replaced {what}") in error.message
+    errors = {one.name: one.error.message for one in result.record.wagons if one.error}
+    assert sorted(errors) == names
+    for name in names:
+        assert result.outputs[name] == EVENTS_PER_FILE
+        assert ("behind it" if raises else f"it replaced shared functions: {name}") in errors[name]
 
 
 def test_what_libraries_add_is_no_replacement() -> None:

@@ -13,7 +13,7 @@ from branchline.records.sensors.record import (
     WagonRecord,
 )
 from branchline.trains.running.job_record import _check_events
-from branchline.trains.subjobs.record_sums import RecordTable, storage_elements, storage_remarks, totals_of
+from branchline.trains.subjobs.share_records import RecordTable, storage_elements, storage_remarks, totals_of
 
 
 def test_a_remark_is_told_once_with_the_number_of_its_files() -> None:
@@ -52,5 +52,5 @@ def test_events_that_are_not_those_of_the_files_are_a_fault_with_what_to_do(unre
     _check_events(record)
     [fault] = record.errors
     assert fault.type == "InternalError"
-    assert ("a.root" if unread else "5 events where its files hold 7") in fault.message
-    assert "this is a fault of Branchline: run it again, and report it with job.json" in fault.message
+    assert ("a.root" if unread else "processed 5 events, but its files contain 7") in fault.message
+    assert "this is a bug in Branchline: run again, and if the error persists, report it with job.json" in fault.message

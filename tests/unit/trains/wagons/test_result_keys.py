@@ -104,6 +104,7 @@ FILES = {
 ALL = {"spectrum", "etas", "chosen", "rescaled", "follower"}
 DRIVER = """
 import json, os, sys
+import hist  # by all wagons, each in a process of its own
 from branchline.trains.reuse.result_keys import WagonKeys
 from branchline.trains.wagons.wagons import load_wagons
 for folder in sys.argv[1:]:
@@ -182,35 +183,35 @@ def test_keys_are_the_same_under_another_hash_seed_and_in_another_folder(tmp_pat
 
 
 UNKNOWN = {
-    "an open file": ("self.cut = cut", "self.cut = open('settings.json')", "whose content is not known"),
+    "an open file": ("self.cut = cut", "self.cut = open('settings.json')", "whose content is unknown"),
     "a lambda": ("self.cut = cut", "self.cut = lambda x: x", "is a lambda"),
-    "a generator": ("self.cut = cut", "self.cut = (one for one in 'ab')", "whose content is not known"),
-    "a file by an unknown name": ("log.info(", "open(events.name)\n        log.info(", "reads a file by open()"),
-    "an array by an unknown name": ("log.info(", "np.load(events.name)\n        log.info(", "reads a file by load()"),
+    "a generator": ("self.cut = cut", "self.cut = (one for one in 'ab')", "whose content is unknown"),
+    "a file by an unknown name": ("log.info(", "open(events.name)\n        log.info(", "reads a file with open()"),
+    "an array by an unknown name": ("log.info(", "np.load(events.name)\n        log.info(", "reads a file with load()"),
     "files by uproot": (
         "log.info(",
         "import uproot\n        uproot.concatenate(events.name)\n        log.info(",
-        "reads by concatenate() of uproot",
+        "calls concatenate() of uproot",
     ),
     "a function of uproot": (
         "log.info(",
         "from uproot import iterate as parts\n        list(parts(events.name))\n        log.info(",
-        "reads by parts() of uproot",
+        "calls parts() of uproot",
     ),
     "a file of PyROOT": (
         "log.info(",
         "import ROOT\n        ROOT.TFile.Open(events.name)\n        log.info(",
-        "reads a file by Open()",
+        "reads a file with Open()",
     ),
     "a table in many formats": (
         "log.info(",
         "import pandas as pd\n        pd.read_excel(events.name)\n        log.info(",
-        "reads by read_excel() of pandas",
+        "calls read_excel() of pandas",
     ),
     "an answer of a server": (
         "log.info(",
         "import requests\n        requests.get('https://server.example/sf')\n        log.info(",
-        "reads by get() of requests",
+        "calls get() of requests",
     ),
     "the names in a folder": ("log.info(", "import glob\n        glob.glob('*')\n        log.info(", "uses glob()"),
     "another program": (
@@ -225,7 +226,7 @@ UNKNOWN = {
         "self.cut = __import__('collections').deque([cut])",
         "is a collections.deque",
     ),
-    "a generator in C": ("self.cut = cut", "self.cut = __import__('random').Random(1)", "whose content is not known"),
+    "a generator in C": ("self.cut = cut", "self.cut = __import__('random').Random(1)", "whose content is unknown"),
     "an object of a circle": ("self.cut = cut", "self.cut = [self]", "refers to itself"),
 }
 
@@ -322,7 +323,7 @@ def test_a_class_of_an_interactive_session_is_unknown(tmp_path: Path) -> None:
         "print(WagonKeys(wagons_of([Here()])[0])['Here'])"
     )
     ended = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
-    assert "Here is written in an interactive session" in ended.stdout
+    assert "Here is defined in an interactive session" in ended.stdout
     (tmp_path / "script.py").write_text(script)
     ended = subprocess.run([sys.executable, "script.py"], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert "unknown=''" in ended.stdout

@@ -244,7 +244,7 @@ def test_the_same_object_returned_twice_does_not_count_double(run: Run) -> None:
 
     result = run(Keeps())
     assert result.exit_code == 3
-    assert "make a new one in process()" in result.errors[0]
+    assert "create a new object in process()" in result.errors[0]
 
 
 def test_outputs_that_do_not_add_name_the_wagon_and_the_key(run: Run) -> None:
@@ -382,7 +382,7 @@ def test_the_job_record_is_complete(run: Run) -> None:
     [
         ({"dataset": "nowhere*.root"}, DatasetError, "no file matches"),
         ({"dataset": "nowhere.root"}, MissingFileError, r"nowhere\.root"),
-        ({"workers": -1}, BranchlineError, "number of workers of -1"),
+        ({"workers": -1}, BranchlineError, "invalid number of workers: -1"),
         ({"step_size": "many", "branches": ["px"]}, BranchlineError, "'many' is not a size"),
         ({"step_size": 0, "branches": ["px"]}, BranchlineError, "step of 0 entries"),
         ({"memory_limit": "a lot"}, BranchlineError, "'a lot' is not a size"),

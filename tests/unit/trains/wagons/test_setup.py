@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.branchline_command import run_branchline
 from tests.local_dask import local_cluster
 from tests.unit.trains.wagons.conftest import EVENTS_PER_FILE, FILES, run_in_chunks
 
@@ -204,8 +204,7 @@ class Locked:
 
 def test_the_trial_of_a_wagon_that_cannot_be_pickled_names_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "w.py").write_text(WAGONS)
-    command = [sys.executable, "-m", "branchline", "test", "w.py", str(folder / "f0.root")]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "fault of Branchline" not in ended.stdout + ended.stderr
+    ended = run_branchline(tmp_path, ["test", "w.py", folder / "f0.root"])
+    assert "internal error in Branchline" not in ended.stdout + ended.stderr
     assert "Locked.lock is a _thread.lock" in ended.stdout + ended.stderr
     assert "Good" in ended.stdout

@@ -221,15 +221,32 @@ READ = ReadSizes(
 )
 
 
+def merged_parts(read: ReadSizes, step_size: int | str | None, memory_limit_bytes: int = 2**30) -> list[Share]:
+    shares = cut([DataFile("/data/f.root", size_bytes=read.file_bytes)], step_size)
+    return merge_parts(shares, chunk_sizes(read, step_size, memory_limit_bytes))
+
+
 def parts_of(step_size: int | str | None, memory_limit_bytes: int = 2**30) -> list[Share]:
-    shares = cut([DataFile("/data/f.root", size_bytes=READ.file_bytes)], step_size)
-    return merge_parts(shares, chunk_sizes(READ, step_size, memory_limit_bytes))
+    return merged_parts(READ, step_size, memory_limit_bytes)
 
 
 def test_parts_follow_the_size_of_the_branches_that_are_read() -> None:
     assert len(cut([DataFile("/data/f.root", size_bytes=READ.file_bytes)])) == 300
-    # Of 24 MB that are read a part has about 8 MB.
-    assert len(parts_of(None)) == 4
+    # 24 MB are read, less than two parts have.
+    assert len(parts_of(None)) == 1
+    # Of 240 MB a part has 32 MB, about 53 000 entries.
+    many = replace(READ, compressed_bytes=10 * READ.compressed_bytes)
+    assert len(merged_parts(many, None)) == 8
+    # A chunk has fewer entries: its values take 100 MB.
+    assert len(merged_parts(replace(many, plain_bytes=40 * READ.plain_bytes), None, 2**31)) == 20
+
+
+def test_a_part_has_the_events_of_one_chunk_of_coffea_where_few_branches_are_read() -> None:
+    """Of a published file of the AGC: 1.2 million events of 2.2 kB, of which 110 bytes are read."""
+    events = 1_160_000
+    read = ReadSizes(events, events * 2200, events * 110, events * 180)
+    assert chunk_sizes(read, None, 2**30).part_min_bytes == 250_000 * 2200
+    assert len(merged_parts(read, None)) == 5
 
 
 def test_a_step_makes_parts_larger_as_well_as_smaller() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.conftest import REPOSITORY
 from tests.unit.trains.wagons.conftest import run_in_chunks
 
 from branchline.jobs.ledger import LEDGER_NAME
-from branchline.jobs.package_versions import INTERPRETER, MISSING, VersionCheck, version_text
+from branchline.jobs.package_versions import INTERPRETER, MISSING, VersionCheck, is_new_to_process, version_text
 from branchline.reading.datasets.identity import content_identity
 from branchline.trains.running.result import TrainResult
 from branchline.trains.subjobs.used_inputs import identities_of, unchanged
@@ -78,8 +79,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         for name in ("helperofthistest", "packageofthistest"):
             sys.modules.pop(name, None)
         package_versions.version_of.cache_clear()
-        package_versions._packages.cache_clear()
-        module_finder._resolved.cache_clear()
+        module_finder._real_path.cache_clear()
 
     def run(**settings: Any) -> TrainResult:
         forget()
@@ -152,7 +152,7 @@ def test_results_of_a_process_in_which_a_package_was_upgraded_are_not_kept(
     )
     result = train(workers=0)
     [note] = result.record.reuse_notes
-    assert "packageofthistest is 2 there, and 1 where the train was planned" in note
+    assert "packageofthistest is 2 there, but 1 where the train was planned" in note
     install(packages, 1)
     assert train(workers=0).record.subjobs_reused == 0
 
@@ -320,6 +320,23 @@ def test_versions_that_differ_at_any_check_count(tmp_path: Path, monkeypatch: py
     }
 
 
+def test_installed_packages_are_searched_again_only_after_a_folder_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = []
+    monkeypatch.setattr("importlib.metadata.packages_distributions", lambda: searches.append(1) or {})
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for _ in range(3):
+        assert VersionCheck({"moduleofthistest": MISSING}).differences() == {}
+    assert len(searches) == 1
+    (tmp_path / "new").mkdir()
+    VersionCheck({"moduleofthistest": MISSING}).differences()
+    assert len(searches) == 2
+    # Modules of Python itself are of no package.
+    assert not is_new_to_process("json")
+    assert len(searches) == 2
+
+
 def test_a_package_that_was_upgraded_after_its_import_has_no_known_version(tmp_path: Path) -> None:
     install(tmp_path, 1)
     script = (
@@ -337,3 +354,20 @@ def test_a_package_that_was_upgraded_after_its_import_has_no_known_version(tmp_p
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True, cwd=REPOSITORY
     )
     assert ended.stdout.splitlines() == ["False", "False False", "1 2 True"]
+
+
+def test_the_files_of_all_installed_packages_are_not_listed_for_modules_of_python(
+    train: Callable[..., TrainResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[None] = []
+    all_packages = importlib.metadata.packages_distributions
+
+    def counted() -> Mapping[str, list[str]]:
+        listed.append(None)
+        return all_packages()
+
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", counted)
+    (tmp_path / "wagons.py").write_text(f"import json\nfrom pathlib import Path\n{WAGON}")
+    assert train(workers=0).record.reuse_notes == []
+    assert train(workers=0).record.subjobs_reused == 2
+    assert listed == []

@@ -92,8 +92,8 @@ def test_several_columns_are_varied_one_after_the_other(files: dict[str, Path]) 
         ({"MET_ptt": lambda events: events.MET_pt}, 'no branch "MET_ptt" (did you mean MET_pt'),
         ({"Jet.ptt": lambda events: events.Jet.pt}, "no group 'Jet' with a member 'ptt'"),
         ({"Jett.pt": lambda events: events.Jet.pt}, 'no branch "Jett.pt"'),
-        ({"MET_pt": lambda events: events.MET_pt[:2]}, "'MET_pt' has 2 entries, and there are 3 events"),
-        ({"MET_pt": lambda _: 3.0}, "'MET_pt' has 0 entries, and there are 3 events"),
+        ({"MET_pt": lambda events: events.MET_pt[:2]}, "'MET_pt' has 2 entries, but there are 3 events"),
+        ({"MET_pt": lambda _: 3.0}, "'MET_pt' has 0 entries, but there are 3 events"),
     ],
 )
 def test_what_is_no_column_of_these_events_is_said(
@@ -104,7 +104,7 @@ def test_what_is_no_column_of_these_events_is_said(
 
 def test_weights_of_other_events_are_refused(files: dict[str, Path]) -> None:
     found = varied(files["tree"], len, {}, weight=lambda events: events.MET_pt[:2])
-    assert "'weight' has 2 entries, and there are 3 events" in found
+    assert "'weight' has 2 entries, but there are 3 events" in found
 
 
 def test_a_weight_may_be_one_number(files: dict[str, Path]) -> None:
@@ -148,7 +148,7 @@ def test_one_histogram_for_all_is_refused(folder: Path, of: str) -> None:
     given: dict[str, Any] = {"weights": {"up": lambda _: 2.0}} if of == "weights" else {"columns": {"up": same}}
     (wagon,) = run_in_chunks(branchline.varied(Keeping(), **given), f"{folder}/f0.root").record.wagons
     assert wagon.error is not None
-    assert "make a new one in process()" in wagon.error.message
+    assert "create a new object in process()" in wagon.error.message
 
 
 DECORATED = """

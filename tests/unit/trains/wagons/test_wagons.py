@@ -53,15 +53,15 @@ def test_a_wagon_stands_behind_those_it_requires_and_otherwise_where_it_was() ->
 @pytest.mark.parametrize(
     ("wagons", "message"),
     [
-        ([Named("a", ("b",)), Named("b", ("c",)), Named("c", ("a",))], "in a circle: .* requires .* requires"),
-        ([Named("a", ("a",))], "in a circle: a requires a"),
+        ([Named("a", ("b",)), Named("b", ("c",)), Named("c", ("a",))], "in a cycle: .* requires .* requires"),
+        ([Named("a", ("a",))], "in a cycle: a requires a"),
         ([Named("jets", ("trakcs",)), Named("tracks")], "requires 'trakcs', .*did you mean 'tracks'"),
-        ([Named("jets", ("xyz",))], "requires 'xyz', which is not in the train; there are jets"),
+        ([Named("jets", ("xyz",))], "requires 'xyz', which is not in the train; choose one of jets"),
         ([Named("a"), Named("a")], "two wagons are named 'a'"),
         ([Named("a", branches="px")], "branches of wagon 'a' is 'px', not a list of names"),
         ([Named("a", branches=[1])], "not a list of names"),
         ([object()], r"no method process\(events\)"),
-        ([Named], "cannot be made without arguments"),
+        ([Named], "cannot be created without arguments"),
         ([], "at least one wagon"),
     ],
 )
@@ -104,17 +104,17 @@ wagons = [C(), B]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1", "holds no wagon"),
+        ("x = 1", "contains no wagon"),
         ("import nosuchmodule", "cannot be loaded: ModuleNotFoundError"),
         ("def broken(", "cannot be loaded: SyntaxError"),
-        ("class A:\n    def __init__(self, cut): pass\n    def process(self, e): pass", "A cannot be made without"),
+        ("class A:\n    def __init__(self, cut): pass\n    def process(self, e): pass", "A cannot be created without"),
         ("wagons = [3]", "no method process"),
     ],
 )
 def test_a_file_that_gives_no_wagon_says_why(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(WagonError, match=message):
         load(tmp_path, text)
-    with pytest.raises(WagonError, match=r"nowhere\.py: there is no such file"):
+    with pytest.raises(WagonError, match=r"nowhere\.py: no such file of wagons"):
         load_wagons(str(tmp_path / "nowhere.py"))
 
 

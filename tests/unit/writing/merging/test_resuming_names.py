@@ -59,7 +59,7 @@ def test_names_that_some_outputs_have_already_are_taken_back(tmp_path: Path, inp
     assert count == 3 or not output.exists()
     made = merge(inputs, output, max_size=SIZE_BYTES, resume=True, verify=True)
     assert len(made.paths) == 3
-    assert made.notes[0] == "resumed behind 6 of 6 files, which were on the disk already"
+    assert made.notes[0] == "resumed after 6 of 6 files, which had been written already"
     assert sorted(path.name for path in folder.iterdir()) == ["all.root", "all_1.root", "all_2.root"]
     (tmp_path / "whole").mkdir()
     whole = merge(inputs, tmp_path / "whole" / "all.root", max_size=SIZE_BYTES)
@@ -74,7 +74,7 @@ def test_a_file_of_somebody_else_is_no_output_of_a_merge_that_was_killed(tmp_pat
     killed_at_name(2, output, inputs)
     (folder / "all_2.root").unlink()
     (folder / "all_2.root").write_text("precious")
-    with pytest.raises(StorageError, match=r"all_2\.root: there is a file of this name already"):
+    with pytest.raises(StorageError, match=r"all_2\.root: the file already exists"):
         merge(inputs, output, max_size=SIZE_BYTES, resume=True)
     assert (folder / "all_2.root").read_text() == "precious"
     assert not output.exists()

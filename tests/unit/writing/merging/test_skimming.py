@@ -132,7 +132,7 @@ MESSAGES = {
     "cancelled": "CancelledError: the server went away",
     "no_text": "NoText: NoText, whose __str__ failed with TypeError",
     "exits": "SystemExit: 5",
-    "forks": "a process that it forked returned from it",
+    "forks": "a forked child process returned from the wagon",
 }
 
 
@@ -143,7 +143,7 @@ def test_a_wagon_that_fails_in_an_unusual_way_is_named(tmp_path: Path, name: str
     wagon = f"{tmp_path / 'unusual.py'}:{name}"
     done = run_command(["skim", tmp_path / "in.root", "--tree", "Events", "-o", tmp_path / "o.root", "--wagon", wagon])
     assert done.exit_code == 1
-    assert f"wagon '{name}' fails: {MESSAGES[name]}" in done.output
+    assert f"wagon '{name}' failed: {MESSAGES[name]}" in done.output
     assert not (tmp_path / "o.root").exists()
 
 
@@ -181,7 +181,7 @@ def test_a_selection_by_floats_is_refused_as_nan_would_be_kept(tmp_path: Path) -
     with uproot.recreate(path) as file:
         file["events"] = {"pt": np.array([1.0, 0.0]), "mass": np.array([0.0, 0.0]), "n": np.array([3, 0])}
     for where in ("pt", lambda events: events.pt * 0 + np.nan):
-        with pytest.raises(ExpressionError, match=r"in\.root.* gives float64 for each entry.*compare it"):
+        with pytest.raises(ExpressionError, match=r"in\.root.* returns float64 instead of a truth value.*compare it"):
             skim(path, output, where=where)
     assert not output.exists()
     assert skim(path, output, where="n").entries == 1
@@ -198,8 +198,8 @@ def test_a_skim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
         assert file["Runs/genEventSumw"].array().tolist() == [100.0, 200.0]
         assert file["Runs/run"].array().tolist() == [1, 2]
         assert file["counts"].values().sum() == 2 * EVENTS
-    assert f"tree Events: {count(expected)} of {count(2 * EVENTS)} entries are kept" in done.stderr
-    assert "kept whole: tree Runs and 1 other object" in done.stderr
+    assert f"tree Events: kept {count(expected)} of {count(2 * EVENTS)} entries" in done.stderr
+    assert "kept completely: tree Runs and 1 other object" in done.stderr
 
 
 @pytest.mark.parametrize("codec", [None, "zstd:3"])
@@ -259,7 +259,7 @@ def test_a_slim_keeps_all_other_trees_whole_and_says_so(tmp_path: Path) -> None:
         assert file["Events"].keys() == ["MET_pt"]
         assert file["Runs"].keys() == ["run", "genEventSumw"]
         assert "counts" in file
-    assert "kept whole: tree Runs and 1 other object" in done.stderr
+    assert "kept completely: tree Runs and 1 other object" in done.stderr
 
 
 def test_of_several_trees_that_fit_one_has_to_be_named(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_what_differs_is_named(tmp_path: Path, inputs: list[str]) -> None:
     merge(inputs, output)
     found = verify(output, inputs[:2])
     assert not found.is_same
-    assert "it has 300 entries, the inputs 200" in found.trees[0].differences
+    assert "it has 300 entries, but the inputs have 200" in found.trees[0].differences
     assert any("counts is not the sum" in difference for difference in found.differences)
     content = bytearray(output.read_bytes())
     seek = int(uproot.open(output)["events/x"].member("fBasketSeek")[4])
@@ -66,11 +66,11 @@ def test_what_differs_is_named(tmp_path: Path, inputs: list[str]) -> None:
     content[seek + size - 1] ^= 1
     output.write_bytes(content)
     found = verify(output, inputs)
-    assert [difference.split(":")[0] for difference in found.trees[0].differences] == ["branch x has other values"]
-    assert "basket 4, from entry 200 on, has other bytes" in found.trees[0].differences[0]
+    assert [difference.split(":")[0] for difference in found.trees[0].differences] == ["branch x has different values"]
+    assert "basket 4, starting at entry 200, has different bytes" in found.trees[0].differences[0]
     done = run_command(["verify", str(output), *inputs])
     assert done.exit_code == 1
-    assert "branch x has other values" in done.stderr
+    assert "branch x has different values" in done.stderr
 
 
 def test_the_command_says_that_all_is_the_same(tmp_path: Path, inputs: list[str]) -> None:
@@ -78,7 +78,7 @@ def test_the_command_says_that_all_is_the_same(tmp_path: Path, inputs: list[str]
     done = run_command(["verify", str(tmp_path / "all.root"), *inputs])
     assert done.exit_code == 0, done.output
     assert "events: 300 entries, 18 baskets; 3 branches with the same baskets" in done.output
-    assert "the same: 1 tree and 1 other object" in done.output
+    assert "identical: 1 tree and 1 other object" in done.output
 
 
 @pytest.fixture
@@ -102,9 +102,10 @@ def test_merged_rntuples_are_the_same_page_by_page_or_value_by_value(tmp_path: P
         assert set(found.trees[0].equal) == {"x", "_collection0"}
     skim(ntuples, output, where="x < 100", force=True, verify=True)
     found = verify(output, ntuples)
-    assert "it has 200 entries, the inputs 300" in found.trees[0].differences
+    assert "it has 200 entries, but the inputs have 300" in found.trees[0].differences
     assert any(
-        "field x has other values" in one or "branch x has other values" in one for one in found.trees[0].differences
+        "field x has different values" in one or "branch x has different values" in one
+        for one in found.trees[0].differences
     )
 
 
@@ -127,7 +128,7 @@ def test_an_rntuple_that_is_not_what_was_copied_gets_no_name(tmp_path: Path, ntu
                 part.seek(500)
                 part.write(bytes([byte ^ 0x55]))
 
-    with pytest.raises(StorageError, match="RNTuple events has other pages of field"):
+    with pytest.raises(StorageError, match="RNTuple events has different pages of field"):
         merge(ntuples, tmp_path / "all.root", verify=True, access=Access(throttle="requests=5/s"), progress=harm)
     assert harmed
     assert not (tmp_path / "all.root").exists()
@@ -148,7 +149,7 @@ def test_an_rntuple_of_arrays_with_one_counter_has_all_branches_of_the_tree(tmp_
     # The counter has another type in an RNTuple, and its numbers.
     assert sorted(compared.equal) == ["jet_eta", "jet_pt", "njet", "x"]
     (other,) = verify(made, [str(tmp_path / "other.root")], tree="events").trees
-    assert other.differences == ("branch jet_pt has other values: it is a field now",)
+    assert other.differences == ("branch jet_pt has different values: it is a field now",)
 
 
 def test_an_rntuple_without_a_branch_is_not_the_same(tmp_path: Path, inputs: list[str]) -> None:

@@ -69,7 +69,7 @@ def test_it_becomes_an_rntuple_and_a_parquet_file(tmp_path: Path, to: Any) -> No
 @pytest.mark.parametrize("name", MISSING)
 def test_what_is_really_missing_is_named_and_an_rntuple_holds_it(tmp_path: Path, name: str) -> None:
     path = saved(pa.table({"x": [1, 2, 3], name: MISSING[name]}), tmp_path)
-    with pytest.raises(UnsupportedBranchError, match=f"{name}: no branch of a TTree can hold values that may be miss"):
+    with pytest.raises(UnsupportedBranchError, match=f"{name}: a TTree branch cannot store values that may be miss"):
         convert(path, tmp_path / "out.root")
     assert [one.name for one in tmp_path.iterdir()] == ["in.parquet"]
     convert(path, tmp_path / "out.root", to="rntuple")
@@ -80,7 +80,7 @@ def test_what_is_missing_behind_the_first_chunk_is_named(tmp_path: Path) -> None
     full, other = pa.table({"x": [[1.0], []]}), pa.table({"x": pa.array([[1.0], None], pa.list_(pa.float64()))})
     pq.write_table(full, tmp_path / "a.parquet")
     pq.write_table(other, tmp_path / "b.parquet")
-    with pytest.raises(UnsupportedBranchError, match="x: values are missing, which no branch of a TTree") as refused:
+    with pytest.raises(UnsupportedBranchError, match="x: values are missing, which a TTree cannot store") as refused:
         convert([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path / "out.root")
     assert "rntuple" in str(refused.value)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.parquet", "b.parquet"]
@@ -90,9 +90,7 @@ def test_what_is_missing_behind_the_first_chunk_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize("to", ["rntuple", "ttree"])
 def test_values_of_no_type_are_named_and_the_rest_is_converted(tmp_path: Path, name: str, to: Any) -> None:
     path = saved(pa.table({"x": [1, 2], name: UNKNOWN[name]}), tmp_path)
-    with pytest.raises(
-        UnsupportedBranchError, match=rf"{name}\S*: .*(type that is not known|may be missing)"
-    ) as refused:
+    with pytest.raises(UnsupportedBranchError, match=rf"{name}\S*: .*(unknown type|may be missing)") as refused:
         convert(path, tmp_path / "out.root", to=to)
     assert f"--drop '{name}'" in str(refused.value)
     convert(path, tmp_path / "out.root", to=to, drop=[name])
@@ -135,15 +133,15 @@ def test_tables_of_pyarrow_are_written(tmp_path: Path, form: str) -> None:
 def test_what_is_missing_in_a_table_is_named(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "out.root") as file:
         file.mktree("tree", TABLE.select(["x"]))
-        with pytest.raises(OptionError, match="x: values are missing, which no branch of a TTree"):
+        with pytest.raises(OptionError, match="x: values are missing, which a TTree cannot store"):
             file["tree"].extend(pa.table({"x": [1.0, None]}))
         for name, values in MISSING.items():
-            with pytest.raises(UnsupportedBranchError, match=f"{name}: no branch of a TTree can hold values that may"):
+            with pytest.raises(UnsupportedBranchError, match=f"{name}: a TTree branch cannot store values that may"):
                 file.mktree(name, pa.table({name: values}))
-        with pytest.raises(UnsupportedBranchError, match="the type of empty is not known"):
+        with pytest.raises(UnsupportedBranchError, match="the type of empty is unknown"):
             file.mktree("unknown", pa.table({"empty": UNKNOWN["empty"]}))
         with pytest.raises(UnsupportedBranchError, match="may be missing"):
             file.mktree("typed", {"x": "?float32"})
-        with pytest.raises(OptionError, match="price: there are no arrays of decimal"):
+        with pytest.raises(OptionError, match="price: decimal"):
             file.mktree("decimals", pa.table({"price": pa.array([1, 2], pa.decimal128(5))}))
     assert branchline.open(tmp_path / "out.root")["tree"].num_entries == 3

@@ -41,7 +41,7 @@ def test_a_file_url_names_a_local_file(tmp_path: Path, scheme: str, name: str) -
 
 
 def test_a_file_url_of_another_machine_is_refused() -> None:
-    with pytest.raises(branchline.OptionError, match="a file of this machine"):
+    with pytest.raises(branchline.OptionError, match="full path of a local file"):
         branchline.recreate("file://elsewhere/data/a.root")
 
 

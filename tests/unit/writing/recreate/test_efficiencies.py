@@ -20,13 +20,13 @@ WEIGHTED = hist.Hist.new.Var(BINS).Weight()
 @pytest.mark.parametrize(
     ("passed", "total", "options", "reason"),
     [
-        (TOTAL, PASSED, {}, r"more passed than there were, in bin \(1,\)"),
-        (PASSED, (np.array([2, 4]), BINS + 1), {}, "other bins"),
-        (PASSED, (np.array([[2, 4]]), [0, 1], BINS), {}, "other bins"),
+        (TOTAL, PASSED, {}, r"more entries passed than in total, in bin \(1,\)"),
+        (PASSED, (np.array([2, 4]), BINS + 1), {}, "different bins"),
+        (PASSED, (np.array([[2, 4]]), [0, 1], BINS), {}, "different bins"),
         (WEIGHTED, TOTAL, {}, "one histogram of an efficiency has weights"),
-        (WEIGHTED, WEIGHTED, {"statistics": "Wilson"}, "no Wilson intervals of weighted"),
-        (PASSED, TOTAL, {"statistics": "exact"}, "no intervals of TEfficiency"),
-        (PASSED, TOTAL, {"confidence_level": 68}, "confidence level of 68"),
+        (WEIGHTED, WEIGHTED, {"statistics": "Wilson"}, "not support Wilson intervals for weighted"),
+        (PASSED, TOTAL, {"statistics": "exact"}, "unknown statistics 'exact'"),
+        (PASSED, TOTAL, {"confidence_level": 68}, "invalid confidence level 68"),
         (PASSED, TOTAL, {"statistics": "Bayesian", "prior": (0, 1)}, "prior"),
         ((np.array([np.nan, 1.0]), BINS), TOTAL, {}, "NaN"),
         (hist.Hist.new.Var(BINS).Mean(), hist.Hist.new.Var(BINS).Mean(), {}, "counts over one to three axes"),
@@ -40,17 +40,17 @@ def test_histograms_that_do_not_belong_together_are_refused(
 
 
 def test_what_is_no_histogram_is_refused() -> None:
-    with pytest.raises(UnsupportedBranchError, match="a list is no histogram"):
+    with pytest.raises(UnsupportedBranchError, match="a list is not a histogram"):
         branchline.as_TEfficiency([1], [2])
     categories = hist.Hist.new.StrCat(["a", "b"]).Var(BINS).Double()
-    with pytest.raises(UnsupportedBranchError, match="categories"):
+    with pytest.raises(UnsupportedBranchError, match="both category and numeric axes"):
         branchline.as_TEfficiency(categories, categories)
 
 
 def test_profiles_over_four_axes_are_refused(tmp_path: Path) -> None:
     profile = hist.Hist(*[hist.axis.Regular(2, 0, 1) for _ in range(4)], storage=hist.storage.Mean())
     with (
-        pytest.raises(UnsupportedBranchError, match="4 axes, ROOT's histograms have up to 3"),
+        pytest.raises(UnsupportedBranchError, match="4 axes; ROOT's histograms have up to 3"),
         branchline.recreate(tmp_path / "p.root") as file,
     ):
         file["p"] = profile

@@ -116,7 +116,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(tmp_path: Path, call: 
         tree = file["dir/t"]
         with pytest.raises(OptionError, match="missing"):
             tree.extend({"x": [1.0]})
-        with pytest.raises(OptionError, match="has 3 entries, and y has 2 values"):
+        with pytest.raises(OptionError, match="has 3 entries, but y has 2 values"):
             tree.add_branches({"y": [1, 2]})
         with pytest.raises(OptionError, match="x already exists"):
             tree.add_fields({"x": "int8"})
@@ -143,7 +143,7 @@ def test_members_are_added_to_records(tmp_path: Path) -> None:
         for name in ("l.b", "v.b", "p.pt.b"):
             with pytest.raises(OptionError, match=r"type .* and is not a record"):
                 tree.add_fields({name: "int8"})
-        with pytest.raises(OptionError, match="not found"):
+        with pytest.raises(OptionError, match="no record q found"):
             tree.add_fields({"q.b": "int8"})
         tree.extend(ak.Array([{"v": [2], "l": [], "p": {"eta": 3.0, "pt": 2.0, "track": {"m": 7, "n": 2}}}]))
     p = uproot.open(path)["t"].arrays()["p"]
@@ -172,7 +172,7 @@ def test_trees_of_vectors_are_refused(tmp_path: Path) -> None:
         file["u"] = ak.Array({"v": ak.Array([1, "text"])})
     with branchline.update(path) as file:
         for name in ("t", "u"):
-            with pytest.raises(UnsupportedBranchError, match="is only read"):
+            with pytest.raises(UnsupportedBranchError, match=r"writing its (branch|field) .* is not supported"):
                 file[name].extend({"v": [["c"]]})
     assert branchline.open(path)["t/v"].array().tolist() == [["a", "b"], []]
 
@@ -205,7 +205,7 @@ def test_branches_have_codecs_of_their_own(tmp_path: Path) -> None:
             tree["a"].compression = "zlib"
         with pytest.raises(branchline.NoSuchKeyError):
             tree["e"]
-        with pytest.raises(OptionError, match="one codec"):
+        with pytest.raises(OptionError, match="the same codec"):
             file.mkrntuple("n", {"a": "int8", "b": "int8"}).compression = {"a": "zlib"}
     found = uproot.open(path)["t"]
     assert [str(found[name].compression) for name in "abcd"] == ["LZ4(4)", "None", "ZLIB(9)", "ZSTD(5)"]

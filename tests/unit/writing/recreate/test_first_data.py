@@ -122,7 +122,7 @@ def test_lists_of_records_alone_become_branches_of_their_members(tmp_path: Path)
     lists = ak.Array([[{"x": 1, "y": 1.5}, {"x": 2, "y": 2.5}], []])
     with branchline.recreate(tmp_path / "out.root") as file:
         file.mktree("t", lists).extend(lists)
-        with pytest.raises(branchline.OptionError, match="without a name"):
+        with pytest.raises(branchline.OptionError, match="needs a column name"):
             file.mkrntuple("n", lists)
     found = uproot.open(tmp_path / "out.root")["t"].arrays()
     assert found.n.tolist() == [2, 0] * 2

@@ -146,6 +146,21 @@ def test_series_of_texts_are_columns(tmp_path: Path) -> None:
         assert written(tmp_path, {"s": series}, "mktree")["s"].tolist() == ["x", "y"]
 
 
+@pytest.mark.parametrize("values", [["2020-01-01"], ["2020-01-01", None], []])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("is_index", [False, True])
+def test_times_of_pandas_are_refused_by_their_type(
+    tmp_path: Path, zone: str | None, values: list[str | None], is_index: bool
+) -> None:
+    times = pd.Series(pd.to_datetime(values)).dt.tz_localize(zone)
+    frame = pd.DataFrame({"a": range(len(values))}, index=times) if is_index else pd.DataFrame({"a": times})
+    with (
+        branchline.recreate(tmp_path / "out.root") as file,
+        pytest.raises(branchline.UnsupportedBranchError, match=r"type datetime64\[\w+\] cannot be converted"),
+    ):
+        file["t"] = frame
+
+
 def test_nullable_integers_of_pandas_are_refused_where_some_are_missing(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": pd.Series([2**60 + 1, None], dtype="Int64")})
     with pytest.raises(branchline.UnsupportedBranchError, match="may be missing"):

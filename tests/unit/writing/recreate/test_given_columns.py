@@ -49,7 +49,7 @@ def test_a_counter_that_counts_something_else_is_refused_with_its_row(tmp_path: 
     with branchline.recreate(tmp_path / "a.root") as file:
         with pytest.raises(OptionError, match="nx is 5 in row 2, where x has 2 elements") as error:
             file.mktree("t", {"nx": [1, 0, 5], "x": X})
-        assert "leave nx out" in str(error.value)
+        assert "omit nx" in str(error.value)
         with pytest.raises(OptionError, match="two branches nx"):
             file.mktree("u", {"nx": ["a", "b", "c"], "x": X})
         with pytest.raises(OptionError, match="different lengths: nx has 2, x has 3"):
@@ -58,7 +58,7 @@ def test_a_counter_that_counts_something_else_is_refused_with_its_row(tmp_path: 
         assert file.keys() == []
         tree = file.mktree("w", {"x": "var * float32"})
         for odd in ([[1], [2, 3], []], [[1, 1]] * 3, ak.Array([{"a": 1}] * 3), [1.0, 0.0, 2.0], ["a", "b", "c"]):
-            with pytest.raises(OptionError, match="nx has no whole number for each entry, as the counter of x"):
+            with pytest.raises(OptionError, match="nx must be an integer for each entry, as the counter of x"):
                 tree.extend({"nx": odd, "x": X})
         assert tree.num_entries == 0
 
@@ -88,20 +88,26 @@ def test_whole_numbers_up_to_those_of_uint64_are_kept_to_the_last_digit(tmp_path
 
 @pytest.mark.parametrize("values", [[2**70], [2**63 + 1, -1], [2**63 + 1, 0.5], [[2**63 + 1], [1]], [2**63 + 1, "a"]])
 def test_whole_numbers_that_no_branch_can_hold_are_refused(tmp_path: Path, values: list[Any]) -> None:
-    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .*64 bits"):
+    with (
+        branchline.recreate(tmp_path / "a.root") as file,
+        pytest.raises(OptionError, match="branch x: some integers do not fit into int64"),
+    ):
         file.mktree("t", {"x": values})
 
 
 def test_a_frame_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None:
     frame = pandas.DataFrame([[1, 2]], columns=["a", "a"])
-    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match="several columns 'a'"):
+    with (
+        branchline.recreate(tmp_path / "a.root") as file,
+        pytest.raises(OptionError, match="several columns are named 'a'"),
+    ):
         file.mktree("t", frame)
 
 
 def test_arrays_of_no_elements_have_no_branch(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         for name, make in (("t", file.mktree), ("u", file.mkrntuple)):
-            with pytest.raises(UnsupportedBranchError, match="x: arrays of 0 elements"):
+            with pytest.raises(UnsupportedBranchError, match="x: cannot store arrays with 0 elements"):
                 make(name, {"x": np.zeros((3, 0))})
         file["note"] = "written"
     assert branchline.open(tmp_path / "a.root").keys(cycle=False) == ["note"]
@@ -133,7 +139,7 @@ def test_types_of_python_and_numpy_are_types_of_branches(tmp_path: Path, kind: t
 
 
 @pytest.mark.parametrize(
-    ("values", "what"), [({"x": None}, "None is no type"), ({"a\0b": "f4"}, "is no name of a branch")]
+    ("values", "what"), [({"x": None}, "invalid type None"), ({"a\0b": "f4"}, "invalid branch name")]
 )
 def test_what_is_no_type_or_name_is_refused(tmp_path: Path, values: dict[str, Any], what: str) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=what):
@@ -162,11 +168,13 @@ def test_lists_of_records_that_are_missing_are_refused(tmp_path: Path, kind: str
 def test_what_is_no_array_is_said_in_one_line(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError) as error:
         file["t"] = {"x": 5}
-    assert str(error.value).startswith("branch x: a value of the type int is no array")
+    assert str(error.value).startswith("branch x: a value of type int cannot be converted to an array")
     assert "\n" not in str(error.value)
 
 
 def test_create_names_what_replaces_a_file_in_python(tmp_path: Path) -> None:
     (tmp_path / "a.root").write_bytes(b"")
-    with pytest.raises(branchline.errors.StorageError, match=r"already \(branchline.recreate replaces it\)"):
+    with pytest.raises(
+        branchline.errors.StorageError, match=r"already exists \(use branchline.recreate to replace it\)"
+    ):
         branchline.create(tmp_path / "a.root")

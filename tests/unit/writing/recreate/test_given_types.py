@@ -56,7 +56,7 @@ def test_the_compression_of_an_empty_tree_can_be_set(tmp_path: Path, kind: str) 
 def test_fields_with_different_codecs_are_refused(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         tree = file.mkrntuple("t", {"a": "i4", "b": "i4"})
-        with pytest.raises(branchline.OptionError, match="have one codec"):
+        with pytest.raises(branchline.OptionError, match="have the same codec"):
             tree.compression = {"a": "zlib", "b": None}
         tree.extend({"a": [1], "b": [2]})
     assert branchline.open(tmp_path / "a.root")["t"].num_entries == 1

@@ -97,6 +97,6 @@ def test_an_object_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(buffer, "OBJECT_BYTES_MAX", 10_000)
     with branchline.recreate(tmp_path / "h.root") as file:
         file["small"] = np.ones(100), np.arange(101.0)
-        with pytest.raises(UnsupportedBranchError, match="larger than one object in a ROOT file may be"):
+        with pytest.raises(UnsupportedBranchError, match="exceeds the maximum size of an object in a ROOT file"):
             file["large"] = np.ones(2000), np.arange(2001.0)
     assert branchline.open(tmp_path / "h.root").keys() == ["small;1"]

@@ -104,5 +104,5 @@ with branchline.recreate({str(tmp_path / "a.root")!r}, compression=None) as file
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=280)
     assert ended.stdout == "refused\n"
-    assert "tree events has only 0 entries: adding more failed" in ended.stderr
+    assert "tree events has only 0 entries: adding more entries failed" in ended.stderr
     assert branchline.open(tmp_path / "a.root")["events"].num_entries == 0

@@ -91,7 +91,7 @@ def test_an_error_keeps_what_was_written_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["mktree", "mkrntuple"])
 @pytest.mark.parametrize("step", [1, 1000, 300_000])
 def test_a_tree_that_grows_is_published_and_the_file_stays_small(tmp_path: Path, kind: str, step: int) -> None:
-    path, count = tmp_path / "a.root", 40 if step > 1000 else 300
+    path, count = tmp_path / "a.root", 12 if step > 1000 else 300
     values = np.arange(count * step, dtype="i8")
     with branchline.recreate(path) as file:
         tree = getattr(file, kind)("t", {"x": "i8"})

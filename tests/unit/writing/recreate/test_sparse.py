@@ -21,8 +21,8 @@ EDGES = [np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0])]
         ([[0.5, 1.0]], [1.0], EDGES, "type float64"),
         ([[4, 1]], [1.0], EDGES, "outside"),
         ([[-1, 1]], [1.0], EDGES, "outside"),
-        ([[1, 1], [1, 1]], [1.0, 2.0], EDGES, "same cell"),
-        ([[1]], [1.0], [np.array([0.0, 0.0])], "do not rise"),
+        ([[1, 1], [1, 1]], [1.0, 2.0], EDGES, "a cell has several values"),
+        ([[1]], [1.0], [np.array([0.0, 0.0])], "do not increase"),
         ([], [], [], "0 axes"),
     ],
 )
@@ -38,8 +38,8 @@ def test_what_does_not_belong_together_is_refused(coordinates: Any, values: Any,
         ("int32", [2.0**31], "int32 cannot hold"),
         ("int32", [float("nan")], "int32 cannot hold"),
         ("float32", [1e300], "float32 cannot hold"),
-        ("int64", [1], "cells of 'int64' are not written"),
-        ("nothing", [1], "cells of 'nothing' are not written"),
+        ("int64", [1], "unsupported dtype 'int64'"),
+        ("nothing", [1], "unsupported dtype 'nothing'"),
     ],
 )
 def test_cells_that_cannot_hold_their_values_are_refused(dtype: str, values: list[float], match: str) -> None:

@@ -176,8 +176,8 @@ def test_histograms_of_python_are_read_back(tmp_path: Path) -> None:
         ({"x": [1.0]}, "missing y"),
         ({"x": [1.0], "y": [1], "z": [1]}, "z is not in this tree"),
         ({"x": [1.0], "y": [1, 2]}, "different lengths: x has 1, y has 2"),
-        ({"x": [1.0], "y": [1.5]}, "branch y holds int32, and is given float64"),
-        ("text", "a str is no table"),
+        ({"x": [1.0], "y": [1.5]}, "branch y has the type int32, but is given float64"),
+        ("text", "a str is not a table"),
     ],
 )
 def test_entries_that_do_not_fit_are_refused(tmp_path: Path, values: object, text: str) -> None:
@@ -203,16 +203,16 @@ ROWS = {
 @pytest.mark.parametrize(
     ("name", "values", "text"),
     [
-        ("x", [1, 2**40, -(2**40)], r"branch x holds int32, which cannot be 1099511627776 as in row 1"),
-        ("x", np.array([1, 2, 2**63], "u8"), r"int32, which cannot be 9223372036854775808 as in row 2"),
-        ("jagged", [[1, 2], [], [3, -129]], r"branch jagged holds int8, which cannot be -129 as in row 2"),
+        ("x", [1, 2**40, -(2**40)], r"branch x has the type int32, which cannot store 1099511627776 in row 1"),
+        ("x", np.array([1, 2, 2**63], "u8"), r"int32, which cannot store 9223372036854775808 in row 2"),
+        ("jagged", [[1, 2], [], [3, -129]], r"branch jagged has the type int8, which cannot store -129 in row 2"),
         (
             "deep",
             [[], [{"f": [1.0]}, {"f": [2.0, 1e39]}], []],
-            r"deep.f holds float32, which cannot be 1e\+39 as in row 1",
+            r"deep.f has the type float32, which cannot store 1e\+39 in row 1",
         ),
-        ("fixed", np.array([[0, 1], [70000, 3], [4, 5]], "u4"), r"uint16, which cannot be 70000 as in row 1"),
-        ("f", [np.inf, np.nan, -1e300], r"branch f holds float32, which cannot be -1e\+300 as in row 2"),
+        ("fixed", np.array([[0, 1], [70000, 3], [4, 5]], "u4"), r"uint16, which cannot store 70000 in row 1"),
+        ("f", [np.inf, np.nan, -1e300], r"branch f has the type float32, which cannot store -1e\+300 in row 2"),
     ],
 )
 def test_numbers_that_a_branch_cannot_hold_are_refused(
@@ -231,11 +231,11 @@ def test_numbers_that_a_branch_cannot_hold_are_refused(
 @pytest.mark.parametrize(
     ("kind", "values", "text"),
     [
-        ("?int32", [1, None, 2**40], r"branch x holds int32, which cannot be 1099511627776 as in row 2"),
-        ("?int32", [1, 2**40], r"branch x holds int32, which cannot be 1099511627776 as in row 1"),
-        ("?int32", [None, 1.5], r"branch x holds int32, and is given float64"),
-        ("?float32", [None, None, 1e300], r"branch x holds float32, which cannot be 1e\+300 as in row 2"),
-        ("var * ?int8", [[1, None], [], [None, 300]], r"branch x holds int8, which cannot be 300 as in row 2"),
+        ("?int32", [1, None, 2**40], r"branch x has the type int32, which cannot store 1099511627776 in row 2"),
+        ("?int32", [1, 2**40], r"branch x has the type int32, which cannot store 1099511627776 in row 1"),
+        ("?int32", [None, 1.5], r"branch x has the type int32, but is given float64"),
+        ("?float32", [None, None, 1e300], r"branch x has the type float32, which cannot store 1e\+300 in row 2"),
+        ("var * ?int8", [[1, None], [], [None, 300]], r"branch x has the type int8, which cannot store 300 in row 2"),
     ],
 )
 def test_numbers_that_a_field_whose_values_may_miss_cannot_hold_are_refused(
@@ -267,7 +267,7 @@ def test_numbers_that_may_miss_become_those_of_the_field(tmp_path: Path, kind: s
 
 @pytest.mark.parametrize("kind", ["floatt", "var *", "3 * var * nothing", float | None])
 def test_what_is_no_type_of_a_branch_is_said(tmp_path: Path, kind: object) -> None:
-    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: .* is no type"):
+    with branchline.recreate(tmp_path / "a.root") as file, pytest.raises(OptionError, match=r"branch x: invalid type"):
         file.mktree("t", {"x": kind})
 
 
@@ -275,8 +275,8 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
     with branchline.recreate(tmp_path / "a.root") as file:
         for value, text in (
             (object(), "an object of the type object cannot be written"),
-            ({"x": ak.Array([[], []])}, "type of x is not known"),
-            ((np.arange(3), np.arange(3)), "no histogram"),
+            ({"x": ak.Array([[], []])}, "type of x is unknown"),
+            ((np.arange(3), np.arange(3)), "do not form a histogram"),
         ):
             with pytest.raises(UnsupportedBranchError, match=text):
                 file["a"] = value
@@ -289,7 +289,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
             file.mktree("a", {"x": ak.Array([1, None])})
         with pytest.raises(NoSuchKeyError):
             file["nothing"]
-        with pytest.raises(OptionError, match="no compression"):
+        with pytest.raises(OptionError, match="invalid compression"):
             file.mktree("t", {"x": "i4"}, compression=1.5)
         tree = file.mktree("t", {"x": "i4"})
     with pytest.raises(StorageError, match="closed"):
@@ -309,7 +309,7 @@ def test_the_compression_of_a_file_is_that_of_the_next_trees(tmp_path: Path) -> 
         file.mktree("second", values)
         file.compression = uproot.LZ4(4)
         file.mktree("third", values)
-        with pytest.raises(OptionError, match="is no compression"):
+        with pytest.raises(OptionError, match="invalid compression"):
             file.compression = 1.5
     trees = uproot.open(path)
     assert [trees[name]["x"].compression for name in ("first", "second", "third")] == [

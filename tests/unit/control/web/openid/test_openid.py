@@ -106,7 +106,7 @@ def test_who_is_in_no_group_with_a_role_stays_out(both: Joined) -> None:
     with both.browser() as browser:
         page = both.log_in(browser, "eve")
         assert page.status_code == 401
-        assert "You are known to the institute as eve, and in no group that may use this control room" in page.text
+        assert "You are logged in to the institute as eve, but in no group that may use this control room" in page.text
         assert browser.get(f"{both.server.base}/jobs").url.path == "/login"
     assert "eve" not in people_listed(both.server.folder)
 
@@ -165,7 +165,7 @@ def test_a_log_in_belongs_to_one_browser_and_is_taken_once(both: Joined) -> None
         back = answer.headers["location"]
         assert back.startswith(f"{both.server.base}/login/openid/back?")
         stolen = mine.get(back)
-        assert (stolen.status_code, "begun in another browser" in stolen.text) == (401, True)
+        assert (stolen.status_code, "started in another browser" in stolen.text) == (401, True)
         changed = re.sub(r"state=(.)", lambda found: "state=" + ("a" if found[1] == "_" else "_"), back)
         assert changed != back
         assert theirs.get(changed).status_code == 401
@@ -174,7 +174,7 @@ def test_a_log_in_belongs_to_one_browser_and_is_taken_once(both: Joined) -> None
         with both.browser() as again:
             again.cookies.update({name: value for name, value in kept.items() if name.startswith("branchline")})
             used = again.get(back)
-            assert (used.status_code, "did not take the code" in used.text) == (401, True)
+            assert (used.status_code, "rejected the code" in used.text) == (401, True)
 
 
 def test_a_cookie_of_a_log_in_is_for_this_server_alone(both: Joined) -> None:
@@ -194,11 +194,20 @@ def test_what_the_provider_refuses_is_said(both: Joined) -> None:
     cookie = begun.headers["set-cookie"].partition(";")[0]
     state = httpx.URL(begun.headers["location"]).params["state"]
     refused = both.server.page(f"/login/openid/back?state={state}&error=access_denied", cookie)
-    assert (refused.status, "The provider did not let you in: access_denied" in refused.text) == (401, True)
+    assert (refused.status, "The provider rejected the login: access_denied" in refused.text) == (401, True)
     strange = both.server.page(f"/login/openid/back?state={state}&error=%3Cscript%3E", cookie)
     assert (strange.status, "<script>" in strange.text) == (401, False)
     other = both.server.page(f"/login/openid/back?state={state}&code=x&iss=https://evil.example", cookie)
     assert (other.status, "another provider" in other.text) == (401, True)
+
+
+@pytest.mark.parametrize("changed", ["-{}", "{}x", "{}.", "."])
+def test_another_state_does_not_end_a_login_in_progress(both: Joined, changed: str) -> None:
+    begun = both.server.page("/login/openid")
+    cookie = begun.headers["set-cookie"].partition(";")[0]
+    state = httpx.URL(begun.headers["location"]).params["state"]
+    rejected = both.server.page(f"/login/openid/back?state={changed.format(state)}&code=x", cookie)
+    assert (rejected.status, "set-cookie" in rejected.headers) == (401, False)
 
 
 def test_groups_are_asked_for_where_the_token_has_none(tmp_path: Path) -> None:
@@ -225,7 +234,7 @@ def test_a_provider_that_is_gone_is_told_on_the_page_and_in_the_log(tmp_path: Pa
             assert "The provider cannot be reached at localhost" in page.text
             assert 'name="password"' in page.text
         code, said = both.server.end(signal.SIGTERM)
-        assert (code, said.count("log-in by http://localhost")) == (0, 1)
+        assert (code, said.count("login through http://localhost")) == (0, 1)
 
 
 @pytest.mark.long

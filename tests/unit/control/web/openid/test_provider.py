@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from joserfc import jwt
-from joserfc.jwk import RSAKey
+from joserfc.jwk import OctKey, RSAKey
 from tests.unit.control.web.test_disk_troubles import serving_here
 
 from branchline.control.accounts import Outsider
@@ -23,6 +24,7 @@ from branchline.control.web.openid import provider as module
 from branchline.control.web.openid.provider import Flow, Provider
 from branchline.control.web.openid.tokens import ProviderError, RejectedError
 from branchline.control.web.openid_settings import OpenIdSettings
+from branchline.errors import BranchlineError
 
 KEYS = {name: RSAKey.generate_key(2048, {"kid": name}, private=True) for name in ("one", "two")}
 FLOW = Flow("state", "nonce", "verifier", "/")
@@ -130,14 +132,14 @@ def test_the_secret_is_sent_as_the_provider_wants_it(hostile: Hostile) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"issuer": "https://evil.example"}, "calls itself 'https://evil.example'"),
-        ({"issuer": None}, "calls itself None"),
-        ({"token_endpoint": None}, "token_endpoint is no address"),
-        ({"jwks_uri": "file:///etc/passwd"}, "jwks_uri is no address"),
-        ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint is no address"),
+        ({"issuer": "https://evil.example"}, "issuer of the provider is 'https://evil.example'"),
+        ({"issuer": None}, "issuer of the provider is None"),
+        ({"token_endpoint": None}, "token_endpoint is not an https URL"),
+        ({"jwks_uri": "file:///etc/passwd"}, "jwks_uri is not an https URL"),
+        ({"authorization_endpoint": "javascript:alert(1)"}, "authorization_endpoint is not an https URL"),
         (
             {"token_endpoint_auth_methods_supported": 3, "userinfo_endpoint": "ftp://x"},
-            "userinfo_endpoint is no address",
+            "userinfo_endpoint is not an https URL",
         ),
     ],
 )
@@ -176,7 +178,7 @@ def _elsewhere(handler: BaseHTTPRequestHandler) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (_endless, "more than 1048576 bytes"),
+        (_endless, "longer than 1048576 bytes"),
         (_dripping, "did not answer at 127.0.0.1 within 0.5 s"),
         (_elsewhere, "status 307"),
         (lambda handler: _send(handler, 200, b"[1]"), "no JSON object"),
@@ -200,10 +202,10 @@ def test_an_answer_that_is_none(
 
 def test_what_a_refusal_of_the_code_means_is_said(hostile: Hostile) -> None:
     hostile.json("/token", {"error": "invalid_grant", "error_description": "too old"}, 400)
-    with pytest.raises(RejectedError, match="did not take the code of this log-in: too old"):
+    with pytest.raises(RejectedError, match="rejected the code of this login: too old"):
         person(hostile)
     hostile.json("/token", {"error": "invalid_client"}, 401)
-    with pytest.raises(ProviderError, match=r"refuses this server: 'invalid_client'.*client_id, its secret"):
+    with pytest.raises(ProviderError, match=r"rejects this server: 'invalid_client'.*client_id, its secret"):
         person(hostile)
     hostile.json("/token", {"access_token": "x"})
     with pytest.raises(ProviderError, match="sent no ID token"):
@@ -214,10 +216,46 @@ def test_userinfo_of_another_person_lets_nobody_in(hostile: Hostile) -> None:
     hostile.discovery(userinfo_endpoint=f"{hostile.issuer}/userinfo")
     hostile.token(groups=None)
     hostile.json("/userinfo", {"sub": "8", "groups": ["admins"]})
-    with pytest.raises(ProviderError, match="another person"):
+    with pytest.raises(ProviderError, match="another user"):
         person(hostile)
     hostile.json("/userinfo", {"sub": "7", "groups": ["admins"]})
     assert person(hostile).groups == ("admins",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "said"),
+    [
+        ({"nonce": "another"}, RejectedError, "belongs to another login"),
+        ({"aud": "other"}, ProviderError, "for another application"),
+        ({"aud": "other", "azp": "branchline"}, ProviderError, "for another application"),
+        ({"iss": "https://evil.example"}, ProviderError, "issuer of the ID token is 'https://evil.example'"),
+        ({"iat": 1_000_000_000, "exp": 1_000_000_300}, ProviderError, "has expired"),
+    ],
+)
+def test_a_signed_token_with_a_wrong_claim_is_rejected(
+    hostile: Hostile, changed: dict[str, object], error: type[BranchlineError], said: str
+) -> None:
+    hostile.token(**changed)
+    with pytest.raises(error, match=said):
+        person(hostile)
+
+
+def test_the_provider_cannot_add_signature_algorithms(hostile: Hostile) -> None:
+    """The algorithms in the discovery document do not extend the accepted ones."""
+    hostile.discovery(id_token_signing_alg_values_supported=["RS256", "HS256", "none"])
+    secret = OctKey.generate_key(256, {"kid": "shared"})
+    hostile.json("/keys", {"keys": [KEYS["one"].as_dict(private=False), secret.as_dict(private=True)]})
+    now_s = int(time.time())
+    claims = {"iss": hostile.issuer, "aud": "branchline", "sub": "7", "nonce": FLOW.nonce}
+    claims |= {"iat": now_s, "exp": now_s + 300}
+    header, body = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+        for part in ({"alg": "none", "kid": "one"}, claims)
+    )
+    for token in (jwt.encode({"alg": "HS256", "kid": "shared"}, claims, secret), f"{header}.{body}."):
+        hostile.json("/token", {"id_token": token, "access_token": "a"})
+        with pytest.raises(ProviderError, match="signature of the provider's ID token is invalid"):
+            person(hostile)
 
 
 def test_new_keys_are_fetched_and_made_up_ones_are_not_asked_for_again_and_again(hostile: Hostile) -> None:
@@ -229,7 +267,7 @@ def test_new_keys_are_fetched_and_made_up_ones_are_not_asked_for_again_and_again
         hostile.keys("one", "two")
         hostile.token("two")
         for _ in range(3):
-            with pytest.raises(ProviderError, match="none of the provider's keys fits"):
+            with pytest.raises(ProviderError, match="none of the provider's keys matches"):
                 await provider.person(FLOW, "code")
         assert hostile.asked.count("/keys") == 1
         moment_s[0] += 61

@@ -43,21 +43,21 @@ def test_the_secret_is_read_from_its_file_and_shown_nowhere(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x", "it is no TOML"),
-        (GOOD.replace("https", "http"), "issuer must be an address like https://login.example.org"),
-        (GOOD.replace("https://", "https://user:secret@"), "issuer must be an address"),
-        (GOOD.replace('"branchline"', "3"), "client_id must be a text"),
-        (GOOD.replace('client_id = "branchline"', ""), "client_id must be a text"),
-        (GOOD.replace("physicist", "boss"), "there is no role 'boss'"),
-        (GOOD.replace('["*"]', "[]"), "nobody could log in"),
-        (GOOD.replace('["*"]', '"*"'), "roles.physicist must be a list of texts"),
-        (f'client_secret = "x"\n{GOOD}', "'client_secret' is no setting"),
+        ("x", "it is not valid TOML"),
+        (GOOD.replace("https", "http"), "issuer must be a URL like https://login.example.org"),
+        (GOOD.replace("https://", "https://user:secret@"), "issuer must be a URL"),
+        (GOOD.replace('"branchline"', "3"), "client_id must be a non-empty string"),
+        (GOOD.replace('client_id = "branchline"', ""), "client_id must be a non-empty string"),
+        (GOOD.replace("physicist", "boss"), "unknown role 'boss'"),
+        (GOOD.replace('["*"]', "[]"), "no user could log in"),
+        (GOOD.replace('["*"]', '"*"'), "roles.physicist must be a list of strings"),
+        (f'client_secret = "x"\n{GOOD}', "unknown setting 'client_secret'"),
         (f'client_secret_file = "gone"\n{GOOD}', "No such file"),
         (f'{GOOD}[groups]\n"a b" = ["x"]\n', "the name of a group cannot be 'a b'"),
-        (f"groups = 3\n{GOOD}", "groups must be a section"),
-        (f"scopes = [3]\n{GOOD}", "scopes must be a list of texts"),
-        (f'url = "http://control.example.org"\n{GOOD}', "url must be an address"),
-        ("#" * 70_000, "have up to 65536 bytes"),
+        (f"groups = 3\n{GOOD}", "groups must be a table"),
+        (f"scopes = [3]\n{GOOD}", "scopes must be a list of strings"),
+        (f'url = "http://control.example.org"\n{GOOD}', "url must be a URL"),
+        ("#" * 70_000, "is longer than 65536 bytes"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     (tmp_path / "secret").chmod(0o644)
-    with pytest.raises(OptionError, match="others can use the secret"):
+    with pytest.raises(OptionError, match="other users can access the secret"):
         load_openid(written(tmp_path, f'client_secret_file = "secret"\n{GOOD}'))
 
 
@@ -92,4 +92,4 @@ def test_a_secret_where_code_of_others_reads_is_refused(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "branchline", "serve", str(tmp_path / "room"), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode != 0
-    assert f"code of others could read {secret.resolve()}" in done.stderr
+    assert f"user code could read {secret.resolve()}" in done.stderr

@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from branchline.control.web.openid.provider import name_from
 from branchline.control.web.openid.tokens import (
-    Expected,
+    ExpectedClaims,
     ProviderError,
     RejectedError,
     claims_of,
@@ -27,7 +27,7 @@ from branchline.control.web.openid.tokens import (
 from branchline.errors import BranchlineError
 
 NOW_S = 1_800_000_000.0
-EXPECTED = Expected("https://login.example.org", "branchline", "a nonce")
+EXPECTED = ExpectedClaims("https://login.example.org", "branchline", "a nonce")
 KEY = RSAKey.generate_key(2048, {"kid": "one", "use": "sig"}, private=True)
 PUBLIC = public_keys({"keys": [KEY.as_dict(private=False)]})
 GOOD = {
@@ -67,31 +67,31 @@ def test_keys_of_elliptic_curves_are_taken() -> None:
 @pytest.mark.parametrize(
     ("changed", "error", "said"),
     [
-        ({"iss": "https://evil.example"}, ProviderError, "and not of https://login.example.org"),
+        ({"iss": "https://evil.example"}, ProviderError, "expected https://login.example.org"),
         ({"aud": "other"}, ProviderError, "for another application"),
         ({"aud": ["other", "branchline"]}, ProviderError, "for another application"),
         ({"aud": ["branchline"], "azp": "other"}, ProviderError, "for another application"),
         ({"aud": None}, ProviderError, "for another application"),
-        ({"exp": NOW_S - 61}, ProviderError, "clocks differ"),
-        ({"iat": NOW_S + 3600}, ProviderError, "clocks differ by 3600 s"),
-        ({"exp": "never"}, ProviderError, "no exp"),
-        ({"exp": float("nan")}, ProviderError, "no exp"),
-        ({"exp": float("inf")}, ProviderError, "no exp"),
-        ({"exp": 10**400}, ProviderError, "no exp"),
-        ({"iat": float("nan")}, ProviderError, "no iat"),
-        ({"iat": -1}, ProviderError, "no iat"),
+        ({"exp": NOW_S - 61}, ProviderError, "has expired"),
+        ({"iat": NOW_S + 3600}, ProviderError, "clock by 3600 s"),
+        ({"exp": "never"}, ProviderError, "no valid exp"),
+        ({"exp": float("nan")}, ProviderError, "no valid exp"),
+        ({"exp": float("inf")}, ProviderError, "no valid exp"),
+        ({"exp": 10**400}, ProviderError, "no valid exp"),
+        ({"iat": float("nan")}, ProviderError, "no valid iat"),
+        ({"iat": -1}, ProviderError, "no valid iat"),
         ({"aud": ["branchline", "other"], "azp": "other"}, ProviderError, "for another application"),
         ({"aud": ["branchline", "other"]}, ProviderError, "for another application"),
         ({"aud": {"branchline": 1}}, ProviderError, "for another application"),
-        ({"iss": "https://login.example.org/"}, ProviderError, "and not of https://login.example.org"),
-        ({"nonce": ["n-1"]}, RejectedError, "another log-in"),
-        ({"exp": True}, ProviderError, "no exp"),
-        ({"iat": None}, ProviderError, "no iat"),
-        ({"nonce": "another"}, RejectedError, "another log-in"),
-        ({"nonce": None}, RejectedError, "another log-in"),
-        ({"sub": ""}, ProviderError, "no sub"),
-        ({"sub": 4711}, ProviderError, "no sub"),
-        ({"sub": "x" * 256}, ProviderError, "no sub"),
+        ({"iss": "https://login.example.org/"}, ProviderError, "expected https://login.example.org"),
+        ({"nonce": ["n-1"]}, RejectedError, "another login"),
+        ({"exp": True}, ProviderError, "no valid exp"),
+        ({"iat": None}, ProviderError, "no valid iat"),
+        ({"nonce": "another"}, RejectedError, "another login"),
+        ({"nonce": None}, RejectedError, "another login"),
+        ({"sub": ""}, ProviderError, "no valid sub"),
+        ({"sub": 4711}, ProviderError, "no valid sub"),
+        ({"sub": "x" * 256}, ProviderError, "no valid sub"),
     ],
 )
 def test_a_token_with_a_wrong_claim_lets_nobody_in(
@@ -126,13 +126,13 @@ def wrongly_signed() -> dict[str, str]:
 
 @pytest.mark.parametrize("how", wrongly_signed())
 def test_a_token_that_the_provider_did_not_sign_lets_nobody_in(how: str) -> None:
-    with pytest.raises(ProviderError, match="signature of the provider's ID token is not good"):
+    with pytest.raises(ProviderError, match="signature of the provider's ID token is invalid"):
         claims_of(wrongly_signed()[how], PUBLIC, EXPECTED, NOW_S)
 
 
 @pytest.mark.parametrize("token", ["", "x", "a.b", "a.b.c", "\xe9.\xe9.\xe9", "." * 10_000, "e30.e30.e30.e30.e30"])
 def test_what_is_no_token_is_said(token: str) -> None:
-    with pytest.raises(ProviderError, match="no ID token that can be read"):
+    with pytest.raises(ProviderError, match="an invalid ID token"):
         key_id(token)
 
 
@@ -152,7 +152,7 @@ def test_groups_are_found_as_providers_write_them() -> None:
     assert groups_at({"groups": []}, "groups") == frozenset()
     assert groups_at({"groups": 3}, "groups") == frozenset()
     assert groups_at({}, "a.b.c") is None
-    with pytest.raises(ProviderError, match="left out the groups"):
+    with pytest.raises(ProviderError, match="omitted the groups"):
         groups_at({"_claim_names": {"groups": "src1"}}, "groups")
     with pytest.raises(ProviderError, match="more than"):
         groups_at({"groups": ["a"] * 10_001}, "groups")

@@ -1,0 +1,201 @@
+"""Enumerations in pairs and maps: ROOT stores them with another size, or not at all, depending on what holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import branchline
+
+# The underlying type and a number that only fits into it.
+TYPES = {
+    "i8": ("signed char", -5),
+    "u16": ("unsigned short", 60000),
+    "u32": ("unsigned int", 4000000000),
+    "i64": ("long", -5000000000),
+}
+ENTRIES = 4
+NOT_STORED = "PairE_i64, which the file does not describe"
+CODE = """
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+#include <TFile.h>
+#include <TTree.h>
+#include <TVirtualStreamerInfo.h>
+enum PairE_{name} : {underlying} {{ PairA_{name} = 1, PairB_{name} = {big} }};
+struct Pairs_{name} {{
+  std::pair<PairE_{name}, int> first;
+  std::pair<int, PairE_{name}> second;
+  std::pair<PairE_{name}, PairE_{name}> both;
+  std::pair<int, std::pair<PairE_{name}, int>> nested;
+  std::vector<std::pair<PairE_{name}, int>> pairs;
+  std::map<PairE_{name}, int> keys;
+  std::map<int, PairE_{name}> values;
+  std::map<PairE_{name}, std::vector<int>> lists;
+  std::map<int, std::pair<int, PairE_{name}>> inner;
+  int z;
+}};
+void fill_pairs_{name}(int split, bool memberwise) {{
+  TVirtualStreamerInfo::SetStreamMemberWise(memberwise);
+  TTree tree("t_{name}", "");
+  Pairs_{name} o;
+  std::vector<Pairs_{name}> many;
+  auto* pairs = &o.pairs;
+  auto* keys = &o.keys;
+  auto* values = &o.values;
+  auto* inner = &o.inner;
+  tree.Branch("o.", &o, 32000, split);
+  tree.Branch("many", &many, 32000, split);
+  tree.Branch("first", "pair<PairE_{name},int>", &o.first, 32000, split);
+  tree.Branch("pairs", "vector<pair<PairE_{name},int>>", &pairs, 32000, split);
+  tree.Branch("keys", "map<PairE_{name},int>", &keys, 32000, split);
+  tree.Branch("values", "map<int,PairE_{name}>", &values, 32000, split);
+  tree.Branch("inner", "map<int,pair<int,PairE_{name}>>", &inner, 32000, split);
+  auto one = [](int number) {{ return number % 2 ? PairA_{name} : PairB_{name}; }};
+  for (int i = 0; i < {entries}; i++) {{
+    o = Pairs_{name}();
+    o.first = {{one(i), i}};
+    o.second = {{i, one(i)}};
+    o.both = {{one(i), one(i + 1)}};
+    o.nested = {{i, {{one(i), 9}}}};
+    for (int j = 0; j < i; j++) {{
+      o.pairs.push_back({{one(j), j}});
+      o.keys[one(j)] = j;
+      o.values[j] = one(j);
+      o.lists[one(j)] = {{j, 5}};
+      o.inner[j] = {{3, one(j)}};
+    }}
+    o.z = i;
+    many.assign(2, o);
+    tree.Fill();
+  }}
+  tree.Write();
+  TVirtualStreamerInfo::SetStreamMemberWise(true);
+}}
+#ifdef __CLING__
+#pragma link C++ class std::pair<PairE_{name},int>+;
+#pragma link C++ class std::pair<int,PairE_{name}>+;
+#pragma link C++ class std::vector<std::pair<PairE_{name},int>>+;
+#pragma link C++ class std::map<PairE_{name},int>+;
+#pragma link C++ class std::map<int,PairE_{name}>+;
+#pragma link C++ class std::map<int,std::pair<int,PairE_{name}>>+;
+#pragma link C++ class std::vector<Pairs_{name}>+;
+#endif
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pairs")
+    code = "".join(
+        CODE.format(name=name, underlying=underlying, big=f"{big}u" if name == "u32" else big, entries=ENTRIES)
+        for name, (underlying, big) in TYPES.items()
+    )
+    (folder / "pairs.h").write_text(code)
+    # The code runs for milliseconds, and takes the compiler twice as long with its optimizations.
+    optimizations = str(root.gSystem.GetFlagsOpt())
+    root.gSystem.SetFlagsOpt("-O0")
+    root.gROOT.ProcessLine(f".L {folder}/pairs.h+")
+    root.gSystem.SetFlagsOpt(optimizations)
+    for split in (0, 99):
+        for memberwise in (False, True):
+            file = root.TFile(str(folder / f"{split}-{memberwise}.root"), "RECREATE")
+            for name in TYPES:
+                getattr(root, f"fill_pairs_{name}")(split, memberwise)
+            file.Close()
+    return folder
+
+
+def expected(name: str) -> list[dict[str, Any]]:
+    """The members of each entry. ROOT describes members of pairs as ints, and leaves out those of 64 bits."""
+    big = TYPES[name][1]
+    in_pair = big - 2**32 if name == "u32" else big
+    is_stored = name != "i64"
+
+    def one(number: int, big: int = big) -> int:
+        return 1 if number % 2 else big
+
+    def pair(**members: int) -> dict[str, int]:
+        return members
+
+    def pair_of(number: int, second: int) -> dict[str, int]:
+        return pair(first=one(number, in_pair), second=second) if is_stored else pair(second=second)
+
+    def entry(i: int) -> dict[str, Any]:
+        numbers = sorted({one(j): j for j in range(i)}.items())
+        behind = {"second": one(i, in_pair)} if is_stored else {}
+        return {
+            "first": pair_of(i, i),
+            "second": {"first": i} | behind,
+            "both": {"first": one(i, in_pair), "second": one(i + 1, in_pair)} if is_stored else {},
+            "nested": {"first": i, "second": pair_of(i, 9)},
+            "pairs": [pair_of(j, j) for j in range(i)],
+            "keys": numbers,
+            "values": [(j, one(j)) for j in range(i)],
+            "lists": [(number, [j, 5]) for number, j in numbers],
+            "inner": [(j, {"first": 3} | ({"second": one(j, in_pair)} if is_stored else {})) for j in range(i)],
+            "z": i,
+        }
+
+    return [entry(i) for i in range(ENTRIES)]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("memberwise", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_whole_objects_and_containers(folder: Path, name: str, memberwise: bool) -> None:
+    tree = branchline.open(folder / f"0-{memberwise}.root")[f"t_{name}"]
+    wanted = expected(name)
+    for branch in ("first", "pairs", "inner"):
+        assert tree[branch].array().to_list() == [entry[branch] for entry in wanted], branch
+    if name == "i64" and memberwise:
+        # Neither keys nor values are in the file.
+        for branch in ("o.", "many", "keys", "values"):
+            with pytest.raises(branchline.UnsupportedBranchError, match=NOT_STORED):
+                tree[branch].array()
+        return
+    for branch in ("keys", "values"):
+        assert tree[branch].array().to_list() == [entry[branch] for entry in wanted], branch
+    assert tree["o."].array().to_list() == wanted
+    assert tree["many"].array().to_list() == [[entry, entry] for entry in wanted]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("memberwise", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_split_objects_and_containers(folder: Path, name: str, memberwise: bool) -> None:
+    tree = branchline.open(folder / f"99-{memberwise}.root")[f"t_{name}"]
+    wanted = expected(name)
+    stored = [("second", "first"), ("pairs", "second"), ("values", "first")]
+    if name != "i64":
+        stored += [("first", "first"), ("second", "second"), ("both", "second"), ("pairs", "first")]
+        stored += [("keys", "first"), ("values", "second")]
+    big = TYPES[name][1]
+    # Split off, the keys and values of a map are members of pairs.
+    wrapped = {big: big - 2**32} if name == "u32" else {}
+    for member, part in stored:
+        values = [_part(entry[member], part) for entry in wanted]
+        values = [[wrapped.get(one, one) for one in value] if isinstance(value, list) else value for value in values]
+        assert tree[f"o./o.{member}/o.{member}.{part}"].array().to_list() == values, (member, part)
+    assert tree["o./o.z"].array().to_list() == [entry["z"] for entry in wanted]
+    for member in ("pairs", "inner", "lists"):
+        found = tree[f"many/many.{member}"].array().to_list()
+        assert found == [[entry[member]] * 2 for entry in wanted], member
+    for member in ("keys", "values"):
+        branch = tree[f"many/many.{member}"]
+        if name == "i64" and memberwise:
+            with pytest.raises(branchline.UnsupportedBranchError, match=NOT_STORED):
+                branch.array()
+        else:
+            assert branch.array().to_list() == [[entry[member]] * 2 for entry in wanted], member
+
+
+def _part(value: Any, part: str) -> Any:
+    """The first or second member of a pair, or of each pair of a list."""
+    if isinstance(value, list):
+        return [_part(one, part) for one in value]
+    return value[part] if isinstance(value, dict) else value[part == "second"]
