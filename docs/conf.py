@@ -1,4 +1,4 @@
-"""How Sphinx builds the site. `make docs` writes the generated pages first and then calls it."""
+"""Configuration of Sphinx. `make docs` generates pages with `docs.generate` before it runs Sphinx."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["_build", "explanation/generated/charts.md"]
 myst_enable_extensions = ["colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 4
-# Strict: a link that leads nowhere is a warning, and `make docs` turns warnings into errors.
+# A broken link is a warning, and `make docs` turns warnings into errors.
 nitpicky = False
 suppress_warnings: list[str] = []
-# Docstrings write names of the code in single or double backticks alike.
+# Single backticks mark code in docstrings, like double backticks.
 default_role = "code"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_preserve_defaults = True
 
 html_theme = "furo"
 html_title = "Branchline"
@@ -31,9 +30,9 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
-# Nothing comes from another host: fonts are those of the reader's system, and there is no script of others.
+# The site must not load fonts or scripts from other hosts.
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
-# Two hyphens are an option, not a dash.
+# Keep the two hyphens of options, which smart quotes would turn into a dash.
 smartquotes = False
 highlight_language = "text"
 pygments_style = "tango"
@@ -41,7 +40,7 @@ pygments_dark_style = "monokai"
 
 
 def setup(app: Sphinx) -> None:
-    """Connects what is done to docstrings before they are read."""
+    """Add markup to docstrings before autodoc renders them."""
 
     def process(_app: object, _what: str, _name: str, _of: object, _options: object, lines: list[str]) -> None:
         lines[:] = with_markup(lines)

@@ -1,1 +1,1 @@
-"""Writes the pages of the site that follow from the code: commands, Python, the record of a job, measurements."""
+"""Generates pages of the site from the code: commands, the Python API, the record of a job, and measurements."""

@@ -1,4 +1,4 @@
-"""The reference of all commands, from what the parser knows of them."""
+"""Generates the reference of all commands from the command-line parser."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 
 from docs.generate.tables import code, table
 
+from branchline.base import exit_codes
 from branchline.cli.reference import CommandHelp, ParameterHelp, reference
 
-HEAD = """# Commands
+HEAD = f"""# Commands
 
-Written from the code of Branchline. `branchline COMMAND --help` shows the same in a terminal.
+Generated from the source code. `branchline COMMAND --help` shows the same text in a terminal.
 
-Exit codes of all commands: 0 all is well; 1 an error; 2 wrong usage; 3 finished, but a wagon failed or files were
-skipped; 130 interrupted, what was finished is kept.
+Exit codes of all commands: {exit_codes.described()}
 
 """
 
 
 def names() -> list[str]:
-    """The names of all commands, those of groups with the group: `trace show`."""
+    """Return the names of all commands, including their group, such as `trace show`."""
     return [one.name for one in reference()]
 
 

@@ -1,4 +1,4 @@
-"""Docstrings as Sphinx reads them: indented blocks are examples in Python, lines such as `name: text` are a list."""
+"""Adds reStructuredText markup to docstrings, for indented Python examples and for lists of `name: text`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PARAMETER = re.compile(r"^(\w+): (?=\S)")
 
 
 def with_markup(lines: list[str]) -> list[str]:
-    """The lines of a docstring, with the markup for its examples and its lists of parameters."""
+    """Return the lines of a docstring with markup for its examples and parameter lists."""
     found: list[str] = []
     last, is_in_example = "", False
     for paragraph in _paragraphs(lines):
@@ -32,7 +32,7 @@ def with_markup(lines: list[str]) -> list[str]:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[list[str]]:
-    """Lines without a blank line between them."""
+    """Yield blocks of lines separated by blank lines."""
     for is_text, group in groupby(lines, key=lambda line: bool(line.strip())):
         if is_text:
             yield list(group)

@@ -1,4 +1,4 @@
-"""Boxes and arrows as SVG that can be read in the light and in the dark."""
+"""Diagrams of boxes and arrows as SVG, with colours for light and dark mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Point = tuple[float, float]
 
 @dataclass
 class Box:
-    """A box with lines of text in its middle; the first line is a title."""
+    """A box with centred lines of text. The first line is a title."""
 
     x: float
     y: float
@@ -73,7 +73,7 @@ class Box:
 
 @dataclass
 class Picture:
-    """Boxes, arrows and labels in the order in which they are drawn."""
+    """A diagram. ``parts`` are its SVG elements in drawing order."""
 
     width: float
     height: float
@@ -81,7 +81,7 @@ class Picture:
     parts: list[str] = field(default_factory=list)
 
     def lane(self, y: float, height: float, name: str) -> None:
-        """A band from the left edge to the right one, with its name."""
+        """Draw a labelled band across the whole width."""
         self.parts.append(f'<rect class="lane" x="10" y="{y}" width="{self.width - 20}" height="{height}" rx="6"/>')
         self.label(20, y + 20, name)
 
@@ -94,7 +94,7 @@ class Picture:
         return box
 
     def arrow(self, *points: Point, dashed: bool = False) -> None:
-        """A line through the points, with a head at the last one."""
+        """Draw a line through the points, with an arrowhead at the last one."""
         path = "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
         dash = " dashed" if dashed else ""
         self.parts.append(f'<path class="arrow{dash}" d="{path}" marker-end="url(#head)"/>')

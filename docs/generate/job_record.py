@@ -1,4 +1,4 @@
-"""The reference of a job's record: what `job.json` and `sensors.parquet` hold."""
+"""Generates the reference of a job's record: the fields of `job.json` and the sensors in `sensors.parquet`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from branchline.records.sensors.sensor_list import SENSORS
 
 HEAD = """# The record of a job
 
-Every job leaves `job.json`, its whole record, and `sensors.parquet`, the measurements of it as a table with the columns
-`scope`, `name`, `sensor`, `value` and `unit`. Times are wall seconds unless a name says `cpu`; sizes are bytes.
+Every job writes its complete record to `job.json`, and its measurements to `sensors.parquet`, a table with the columns
+`scope`, `name`, `sensor`, `value` and `unit`. Times are wall-clock seconds, or CPU seconds if the name contains `cpu`.
+Sizes are bytes.
 
-The form of `job.json` has a version, the field `schema_version`, and a JSON Schema: `job.schema.json` in
-`branchline.records.sensors`. A later version of Branchline may add fields. The number grows when a field changes its
-meaning or goes.
+The JSON Schema of `job.json` is `job.schema.json` in `branchline.records.sensors`. A later version of Branchline may
+add fields. The field `schema_version` increases if a field is removed or its meaning changes.
 
 """
 SENSORS_HEAD = """## Sensors
 
-What is measured. A sensor exists for the job as a whole and for the units named under "measured for".
+The quantities that a job measures. "Measured for" lists the units that have a value of the sensor.
 
 """
 
@@ -61,7 +61,7 @@ def _type(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     if schema.get("type") == "object":
-        return f"names with {_type(schema['additionalProperties'])}"
-    return {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}.get(
+        return f"mapping of names to {_type(schema['additionalProperties'])}"
+    return {"integer": "integer", "number": "number", "string": "string", "boolean": "boolean"}.get(
         schema.get("type", ""), schema.get("type", "any value")
     )

@@ -1,4 +1,4 @@
-"""The reference of the public Python API: every name in `branchline.__all__`, described by its docstring."""
+"""Generates the reference of the public Python API: every name in `branchline.__all__` with its docstring."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import branchline
 
 HEAD = """# Python
 
-Every public name of `branchline`, with its docstring. Names that are not on this page are not public: they may change
-in any version.
+All public names of `branchline`. Names that are not on this page are not public: they may change in any version.
 
 """
 
@@ -25,11 +24,12 @@ def page() -> str:
     text += "## Functions\n\n" + _blocks("autofunction", sorted(functions))
     options = ":members:\n:special-members: __getitem__, __len__, __iter__, __call__\n"
     text += "## Classes\n\n" + _blocks("autoclass", sorted(classes - errors), options)
-    text += "## Events, as a wagon gets them\n\n" + _blocks("autoclass", ["trains.wagons.events.Events"], ":members:\n")
+    text += "## The events argument of a wagon\n\n"
+    text += _blocks("autoclass", ["trains.wagons.events.Events"], ":members:\n")
     text += "## Errors and warnings\n\n" + _blocks("autoexception", sorted(errors - aliases))
-    text += "`branchline.exceptions` is the module of all errors and warnings, under the name that uproot gives it.\n\n"
+    text += "`branchline.exceptions` is the module of all errors and warnings, named as in uproot.\n\n"
     for name in sorted(aliases):
-        text += f"`branchline.{name}` is another name of `branchline.{public[name].__name__}`.\n\n"
+        text += f"`branchline.{name}` is an alias of `branchline.{public[name].__name__}`.\n\n"
     return text
 
 

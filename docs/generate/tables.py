@@ -1,4 +1,4 @@
-"""Tables in Markdown."""
+"""Renders tables in Markdown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def code(text: str) -> str:
-    """Text in the type of code, also where it has a vertical bar in it."""
+    """Return the text as inline code, with vertical bars escaped."""
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
