@@ -1,1 +1,1 @@
-"""Benchmarks: Branchline, uproot and ROOT in one run, interleaved. `python -m benches --help` says how."""
+"""Benchmarks of Branchline, uproot and ROOT in interleaved rounds. See `python -m benches --help`."""

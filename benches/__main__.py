@@ -1,4 +1,4 @@
-"""`python -m benches`: makes the data, runs the comparisons, prints the tables and writes them to benches/results/."""
+"""`python -m benches`: creates the data, runs the benchmarks, prints the tables and writes them to benches/results."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from benches.split_objects import split_object_pages
 from benches.worker import REPOSITORY
 
 BENCHES = (
-    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "storages", "merging", "histograms",
-    "layouts",
+    "readers", "sensors", "split-objects", "objects", "open", "ntuple", "queries", "agc", "storages", "merging",
+    "histograms", "layouts",
     "access", "links", "local-disk", "tracing", "reporting", "esd", "planning", "simulated", "dispatch",
     "cluster-peers", "serving", "control-room", "lab", "lab-storages", "writing",
     "forecasts", "simulation", "advice",
@@ -38,7 +38,7 @@ BENCHES = (
 
 @dataclass(frozen=True)
 class Size:
-    """How much is read and how often."""
+    """Amounts of data and numbers of rounds."""
 
     files: int
     events: int
@@ -49,6 +49,7 @@ class Size:
     object_entries: int
     ntuple_events: int
     query_events: int
+    agc_events: int
     storage_megabytes: int
     storage_repeats: int
     storages: int
@@ -86,6 +87,7 @@ FULL = Size(
     object_entries=40_000,
     ntuple_events=100_000,
     query_events=10_000_000,
+    agc_events=200_000,
     storage_megabytes=200,
     storage_repeats=5,
     storages=5,
@@ -112,7 +114,7 @@ FULL = Size(
     room_jobs=100_000,
     room_rows=10_000_000,
 )
-# So small that the tests can run every line of the benchmarks.
+# Small enough for tests to run every line of the benchmarks.
 QUICK = Size(
     files=2,
     events=20,
@@ -123,6 +125,7 @@ QUICK = Size(
     object_entries=200,
     ntuple_events=500,
     query_events=3000,
+    agc_events=400,
     storage_megabytes=2,
     storage_repeats=1,
     storages=3,
@@ -156,7 +159,7 @@ def say(text: str) -> None:
 
 
 def write_results(folder: Path, name: str, page: str, cases: list[Case], samples: list[Sample]) -> None:
-    """The page for people and the file of all raw samples."""
+    """Write the page, and a JSON file with all raw samples."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.md").write_text(page)
     raw = {"cases": [{**asdict(c), "files": len(c.files)} for c in cases], "samples": as_json(samples)}
@@ -165,7 +168,7 @@ def write_results(folder: Path, name: str, page: str, cases: list[Case], samples
 
 
 def cases_of(size: Size, codecs: list[str], cache: Path) -> list[Case]:
-    """All branches and three branches of the collisions, in each codec, and the three of cold files."""
+    """Return three cases for each codec: all branches, three branches, and three branches of cold files."""
     sources = data.collisions(cache, size.files, size.events, say)
     files = {codec: data.rewritten(sources, codec, cache, say) for codec in codecs}
     selections = ((None, False), (data.SOME_BRANCHES, False), (data.SOME_BRANCHES, True))
@@ -173,26 +176,24 @@ def cases_of(size: Size, codecs: list[str], cache: Path) -> list[Case]:
 
 
 def setup_for(cases: list[Case], cache: Path) -> dict[str, object]:
-    """What the workers need to compile ROOT's loops: the columns of every selection."""
+    """Return the setup of the workers: the columns of every selection, needed to compile ROOT's loops."""
     columns = {selection_name(c.branches): columns_of(c.files[0], c.tree, c.branches) for c in cases}
     return {"cache": str(cache), "columns": {name: [asdict(c) for c in many] for name, many in columns.items()}}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches", description=__doc__)
-    parser.add_argument("benches", nargs="*", help=f"which of {', '.join(BENCHES)} (all)")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that everything runs")
+    parser.add_argument("benches", nargs="*", help=f"benchmarks to run, of {', '.join(BENCHES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to check that everything runs")
     parser.add_argument("--repeats", type=int, help="measured rounds")
-    parser.add_argument(
-        "--seed", type=int, default=1, help="what happens in simulated trains and studies (%(default)s)"
-    )
-    parser.add_argument("--codecs", default=",".join(data.CODECS), help="which codecs (%(default)s)")
-    parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "benches", help="where data are kept")
-    parser.add_argument("--results", type=Path, help="where tables go (benches/results; with --quick the cache)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of simulated trains and studies (%(default)s)")
+    parser.add_argument("--codecs", default=",".join(data.CODECS), help="comma-separated codecs (%(default)s)")
+    parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "benches", help="folder for cached data")
+    parser.add_argument("--results", type=Path, help="folder for results (benches/results; with --quick in the cache)")
     arguments = parser.parse_args()
     unknown = set(arguments.benches) - set(BENCHES)
     if unknown:
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}; choose from {', '.join(BENCHES)}")
     chosen = arguments.benches or BENCHES
     size = QUICK if arguments.quick else FULL
     repeats = arguments.repeats or size.repeats
@@ -243,17 +244,21 @@ def main() -> None:
 
 
 def run_events(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int) -> None:
-    """RNTuples, histograms, and queries of events."""
+    """Run the benchmarks of RNTuples, histograms and queries."""
     if "ntuple" in chosen:
         write_rows(results, {"ntuple": ntuple_page(cache, size.ntuple_events, repeats, say)})
     if "histograms" in chosen:
         write_rows(results, {"histograms": histograms_page(cache, size.histograms, repeats, say)})
     if "queries" in chosen:
         write_rows(results, {"queries": queries_page(cache, size.query_events, repeats, say)})
+    if "agc" in chosen:
+        from benches.agc import agc_page
+
+        write_rows(results, {"agc": agc_page(cache, size.agc_events, repeats, say)})
 
 
 def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> None:
-    """The page of the reads of ESD-like files, and its pictures, in a folder."""
+    """Write the page about reads of ESD-like files, and its pictures, to a folder."""
     if "esd" not in chosen:
         return
     from benches.esd import esd_page
@@ -264,7 +269,7 @@ def run_esd(chosen: Sequence[str], size: Size, cache: Path, folder: Path) -> Non
 
 
 def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, repeats: int | None) -> None:
-    """The benchmarks over a real server, whose rows are of their own kind."""
+    """Run the benchmarks with a real server. Each has its own format of rows."""
     pages = {}
     if "access" in chosen:
         from benches.access import access_page
@@ -295,7 +300,7 @@ def run_links(chosen: Sequence[str], size: Size, cache: Path, results: Path, rep
 
 
 def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, seed: int, repeats: int | None) -> None:
-    """The benchmarks of trains on many machines."""
+    """Run the benchmarks of trains on many machines."""
     pages = {}
     if "planning" in chosen:
         pages["planning"] = planning_page(cache, size.planned_files, repeats or size.split_repeats, say)
@@ -348,7 +353,7 @@ def run_clusters(chosen: Sequence[str], size: Size, cache: Path, results: Path, 
 
 
 def write_rows(results: Path, pages: Mapping[str, tuple[str, Any]]) -> None:
-    """Pages whose rows are of their own kind."""
+    """Write pages that each have their own format of rows."""
     for name, (page, rows) in pages.items():
         write_results(results, name, page, [], [])
         (results / f"{name}.json").write_text(json.dumps({"rows": rows}, indent=1) + "\n")

@@ -1,5 +1,5 @@
-"""`python -m benches access`: read calls and bytes of every way of reading, of Branchline and of ROOT, from a local
-disk and from an XRootD server; and what a client buffer of a fixed size moves.
+"""`python -m benches access`: read calls and bytes of each access mode of Branchline and ROOT, from a local disk and an
+XRootD server, and the effect of client buffers of fixed size.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def ways_rows(workload: Workload, bases: dict[str, str], progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Every way of reading from every place."""
+    """Measure every access mode at every place."""
     rows = []
     for place, base in bases.items():
         for way, asked in WAYS.items():
@@ -46,7 +46,7 @@ def ways_rows(workload: Workload, bases: dict[str, str], progress: Callable[[str
 
 
 def buffer_rows(workload: Workload, base: str, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """A plain reader behind client buffers of all sizes, and without one."""
+    """Measure plain reads through client buffers of all sizes, and without a buffer."""
     rows = []
     for size in (None, *BUFFERS):
         progress(f"{workload.name}: a buffer of {size}")
@@ -69,7 +69,7 @@ def figures(row: dict[str, Any]) -> list[str]:
 
 
 def draw_buffers(rows: list[dict[str, Any]], path: Path) -> None:
-    """Time and bytes moved against the size of the buffer."""
+    """Draw time and transferred bytes against the buffer size."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 3.2), layout="constrained")
@@ -89,7 +89,7 @@ def draw_buffers(rows: list[dict[str, Any]], path: Path) -> None:
 def access_page(
     cache: Path, count: int, results: Path, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, draws, and gives the page with its rows."""
+    """Measure, draw the picture, and return the page and its rows."""
     files = small_files(cache, count, progress)
     few = some_branches(next(iter(files.values())), SMALL_TREE, BRANCHES)
     names = tuple(files)
@@ -103,17 +103,17 @@ def access_page(
         buffers = [row for one in buffered for row in buffer_rows(one, place.url, progress)]
     results.mkdir(parents=True, exist_ok=True)
     draw_buffers(buffers, results / "access-buffers")
-    lines = opening("Ways of reading, and what they ask a storage for", 1)
+    lines = opening("Requests of each access mode", 1)
     lines += [
-        f"{count} files of 100 events with 484 branches of split objects, each pass in a new process, from the local",
-        "disk and from an XRootD server on the loopback. Calls and bytes are those that each reader counts of its own",
-        "file; Branchline's with the metadata and without the opening, which is one request more at a server. ROOT's",
-        "cache knows its branches beforehand, or learns them from the first entries, of which it reads all branches as",
-        "that of Branchline does.",
+        f"{count} files of 100 events with 484 branches of split objects, from the local disk and from an XRootD",
+        "server on the loopback interface. Each pass is a new process. Each reader counts its own calls and bytes.",
+        "Branchline's include metadata but not the opening, which is one more request to a server. ROOT's cache is",
+        "either given its branches, or learns them from the first entries, for which it reads all branches.",
+        "Branchline's cache learns them in the same way.",
     ]
     for name in (everything.name, some.name):
         lines += ["", f"## {name}", "", ways_table([row for row in ways if row["read"] == name])]
-    lines += ["", "## Client buffers of a fixed size, as RFIO's, before a plain reader over root://", ""]
+    lines += ["", "## Plain reads over root:// through a client buffer of fixed size, as in RFIO", ""]
     head = ["read", "buffer", "calls per file", "MB per file", "seconds"]
     shown = lambda row: "none" if row["buffer"] is None else size_text(row["buffer"])  # noqa: E731
     lines += [table(head, [[row["read"], shown(row), *figures(row)] for row in buffers])]

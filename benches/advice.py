@@ -1,4 +1,7 @@
-"""Is the flaw the first advice, is nothing said where nothing is wrong, and is the gain as it was forecast?"""
+"""Checks advice on data sets and jobs with one known flaw, and on data sets and jobs without flaws.
+
+The flaw must be the first advice, and the forecast gain is compared with a measurement.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from branchline.lab.forecast.subject import Subject
 from branchline.records.diagnosis.advice import Advice
 from branchline.records.diagnosis.job_advice import advise_job, advise_jobs
 
-#: Seconds for each paired study.
+#: Duration of each paired study.
 PROOF_S = 25.0
-#: Gains that differ by less than this part of the time are as forecast.
+#: Forecast and measured gain agree if they differ by at most this fraction of the time.
 CLOSE = 0.15
 
 CASES: tuple[DataCase | JobCase, ...] = (*DATA_CASES, *JOB_CASES, *GOOD_CASES)
@@ -29,7 +32,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Found:
-    """A case: what was said first, how many pieces there were, and the measured part of the time that is saved."""
+    """The result of a case: the first advice, the number of pieces of advice, and the measured relative gain."""
 
     flaw: str
     wanted: tuple[str, ...]
@@ -41,8 +44,8 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Whether the flaw is the first advice; whether nothing is said where there is none, or only that an RNTuple
-        would be read faster, which says itself that it is no flaw.
+        """Whether the flaw is the first advice. A case without a flaw may have no advice, except for the hint that an
+        RNTuple would be faster, which states that it is not a flaw.
         """
         return (
             self.first is None or (self.pieces == 1 and self.first.what.startswith("no flaw:"))
@@ -52,14 +55,14 @@ class Found:
 
     @property
     def is_close(self) -> bool | None:
-        """Whether the gain is as forecast: within a part of the time now; None if it was not measured."""
+        """Whether the measured gain agrees with the forecast; None if it was not measured."""
         if self.measured is None or self.first is None:
             return None
         return abs(self.first.gain.value - self.measured) <= CLOSE
 
 
 def found_of(case: DataCase | JobCase, folder: Path, *, is_proved: bool) -> Found:
-    """The advice for a case."""
+    """Return the advice for a case."""
     if isinstance(case, JobCase):
         records = case.records()
         for job in records:
@@ -84,11 +87,11 @@ def _proved(case: DataCase, subject: Subject, advised: list[Advised]) -> Found:
 
 
 def all_found(folder: Path, progress: Progress, *, is_proved: bool = True) -> Iterator[Found]:
-    """All cases, one after the other, each in a process of its own as a command is: links are measured anew."""
+    """Run the cases one by one, each in a new process like a command, so that links are measured again."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1) as processes:
         for number, case in enumerate(CASES):
             progress(f"advice: {case.flaw}")
-            # What making its files measures of the disk is no measurement of a far storage: it ends with its process.
+            # Rates measured while the files are written do not apply to the throttled storage: use another process.
             processes.submit(_made, number, folder).result()
             yield processes.submit(_numbered, number, folder, is_proved).result()
 
@@ -104,18 +107,18 @@ def _numbered(number: int, folder: Path, is_proved: bool) -> Found:
 
 
 def advice_page(cache: Path, progress: Progress, *, is_proved: bool) -> tuple[str, list[dict[str, Any]]]:
-    """The table, with how often the flaw was found and the gain as forecast; and its rows."""
+    """Return the page with a table of all cases and a summary, and the rows."""
     found = list(all_found(cache / "advice", progress, is_proved=is_proved))
     flaws, good = [one for one in found if one.wanted], [one for one in found if not one.wanted]
     proved = [one for one in flaws if one.is_close is not None]
     lines = [
-        "# Advice on data sets and jobs with one flaw, put in on purpose",
+        "# Advice on data sets and jobs with one known flaw",
         "",
         *machine_lines(1),
         "",
-        "Gains are parts of the time that reading takes now, the forecast one with its 90 % interval, the measured one",
-        "with the 95 % interval of its pairs. Data sets are real files, far storage is `--throttle`. Jobs are records,",
-        "as they leave them, and their gain is not measured.",
+        "Gains are fractions of the current reading time: the forecast gain with its 90 % interval, the measured gain",
+        "with the 95 % interval of its pairs. Data sets are real files; distant storage is emulated by throttling.",
+        "Jobs are job records, and their gain is not measured.",
         "",
         "| flaw | first advice | forecast gain | measured gain | pieces |",
         "|---|---|---|---|---|",
@@ -123,9 +126,10 @@ def advice_page(cache: Path, progress: Progress, *, is_proved: bool) -> tuple[st
     lines += [_row(one) for one in found]
     lines += [
         "",
-        f"The flaw is the first advice in {sum(one.is_right for one in flaws)} of {len(flaws)} cases; nothing is said "
-        f"in {sum(one.is_right for one in good)} of {len(good)} cases without a flaw. Of {len(proved)} measured gains "
-        f"{sum(bool(one.is_close) for one in proved)} are within {CLOSE:.0%} of the time of what was forecast.",
+        f"The flaw is the first advice in {sum(one.is_right for one in flaws)} of {len(flaws)} cases. "
+        f"No advice is given in {sum(one.is_right for one in good)} of {len(good)} cases without a flaw. "
+        f"{sum(bool(one.is_close) for one in proved)} of {len(proved)} measured gains differ from the forecast by at "
+        f"most {CLOSE:.0%} of the time.",
         "",
     ]
     return "\n".join(lines), [asdict(one) for one in found]
@@ -135,7 +139,7 @@ def _row(one: Found) -> str:
     said, gain = ("-", "-") if one.first is None else (f"`{one.first.id}`: {one.first.change}", _gain(one.first))
     said = said.replace("|", "\\|")
     for word in said.split():
-        # Folders of the machine say nothing.
+        # Folders of this machine are irrelevant.
         if "/" in word and "." in word:
             said = said.replace(word, Path(word.strip("'")).name)
     measured = "-" if one.measured is None else f"{100 * one.measured:.0f} %"

@@ -1,7 +1,7 @@
-"""Data sets and jobs with one known flaw each, put in on purpose, and some without any.
+"""Data sets and jobs with one known flaw each, and some without flaws.
 
-Data sets are real files; what far storage does is done by `--throttle`. Jobs are records, as a job leaves them, with
-the numbers that the flaw makes.
+Data sets are real files; distant storage is emulated by throttling. Jobs are job records with the numbers that the flaw
+would cause.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from branchline.writing.merging.merge import merge
 
 TREE = "events"
 ENTRIES, COLUMNS = 2_000_000, 8
-#: Entries of each of the small files.
+#: Entries per small file, and number of small files.
 SMALL_ENTRIES, SMALL_FILES = 400, 1500
-#: Columns of a wide file, of which one is read.
+#: Columns of a wide file. Cases read one of them.
 WIDE = 40
 RECORDS = REPOSITORY / "tests" / "unit" / "report" / "records"
 
@@ -35,8 +35,8 @@ Locations = Sequence[Path]
 
 @dataclass(frozen=True)
 class DataCase:
-    """Files, and how they are read. ``wanted`` are beginnings of the identifiers of advice that names the flaw; none
-    for a case without a flaw.
+    """Files and how they are read. ``wanted`` has prefixes of the identifiers of the expected advice; it is empty for a
+    case without a flaw.
     """
 
     flaw: str
@@ -46,14 +46,14 @@ class DataCase:
     access: Access = field(default_factory=Access)
 
     def subject(self, folder: Path) -> Subject:
-        """The reading of the files, with measured rates."""
+        """Return the read to forecast, with measured rates."""
         paths = [f"{path}:{TREE}" for path in self.make(folder)]
         return subject_of(paths, self.branches, self.access)
 
 
 @dataclass(frozen=True)
 class JobCase:
-    """Records of jobs."""
+    """Records of one or more jobs."""
 
     flaw: str
     wanted: tuple[str, ...]
@@ -61,7 +61,7 @@ class JobCase:
 
 
 def far(mode: str = "planned", milliseconds: int = 20, bandwidth: str = "50MB/s", **others: Any) -> Access:
-    """Reading over a long way."""
+    """Return access to a distant storage."""
     return Access(mode=mode, throttle=f"latency={milliseconds}ms,bandwidth={bandwidth}", **others)
 
 
@@ -69,7 +69,7 @@ def far(mode: str = "planned", milliseconds: int = 20, bandwidth: str = "50MB/s"
 
 
 def _kept(path: Path, write: Callable[[Path], object]) -> Path:
-    """A file that is made once."""
+    """Write a file unless it exists."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f"part-{path.name}")
@@ -93,12 +93,12 @@ def _write(path: Path, entries: int, columns: int, seed: int = 1, steps: int = 2
 
 
 def good(folder: Path) -> Locations:
-    """One file of zstd with large baskets, in the order of entries."""
+    """One zstd file with large baskets in the order of entries."""
     return [_kept(folder / "good.root", lambda path: _write(path, ENTRIES, COLUMNS))]
 
 
 def four_good(folder: Path) -> Locations:
-    """Four such files, each large enough."""
+    """Four files of this kind, each large enough to read efficiently."""
 
     def write(number: int) -> Path:
         return _kept(folder / f"four-{number}.root", lambda path: _write(path, ENTRIES, COLUMNS, number, 10))
@@ -107,7 +107,7 @@ def four_good(folder: Path) -> Locations:
 
 
 def good_ntuple(folder: Path) -> Locations:
-    """The same as an RNTuple."""
+    """The same data as an RNTuple."""
     return [_kept(folder / "ntuple.root", lambda path: convert(_places(good(folder)), path, to="rntuple"))]
 
 
@@ -116,7 +116,7 @@ def _places(paths: Locations) -> list[str]:
 
 
 def wide(folder: Path) -> Locations:
-    """A file of many branches."""
+    """A file with many branches."""
     return [_kept(folder / "wide.root", lambda path: _write(path, ENTRIES // 8, WIDE))]
 
 
@@ -129,7 +129,7 @@ def small_files(folder: Path) -> Locations:
 
 
 def rewritten(name: str, **options: Any) -> Callable[[Path], Locations]:
-    """The good file, written in another way."""
+    """Return a maker that rewrites the good file with the given options."""
 
     def make(folder: Path) -> Locations:
         source = good(folder)[0]
@@ -139,13 +139,13 @@ def rewritten(name: str, **options: Any) -> Callable[[Path], Locations]:
 
 
 def by_branch(folder: Path) -> Locations:
-    """Small baskets that lie branch after branch: a reader of entries turns back for each."""
+    """Small baskets sorted by branch: reading by entry seeks backwards for each branch."""
     source = rewritten("baskets-16k", basket_size="16 kB")(folder)[0]
     return [_kept(folder / "unordered.root", lambda path: merge([str(source)], path, order="branch", sync=False))]
 
 
 def one_huge_basket(folder: Path) -> Locations:
-    """One branch of numbers that do not compress, all in one basket."""
+    """One branch of incompressible numbers in a single basket."""
 
     def write(path: Path) -> None:
         values = np.random.default_rng(3).integers(0, 2**20, 12_000_000).astype(np.int64)
@@ -157,13 +157,13 @@ def one_huge_basket(folder: Path) -> Locations:
 
 
 def tiny_clusters(folder: Path) -> Locations:
-    """An RNTuple of clusters of a hundred entries."""
+    """An RNTuple with clusters of a hundred entries."""
     source = _places(good(folder))
     return [_kept(folder / "tiny.root", lambda path: convert(source, path, to="rntuple", cluster_entries=100))]
 
 
 def one_cluster(folder: Path) -> Locations:
-    """Eight branches, each in one basket of 15 MB: memory has no room for all of them at once."""
+    """Eight branches, each with one basket of 15 MB: not all of them fit into memory at once."""
     return [_kept(folder / "one-cluster.root", lambda path: _write(path, 4 * ENTRIES, COLUMNS, steps=1))]
 
 
@@ -171,14 +171,14 @@ def one_cluster(folder: Path) -> Locations:
 
 
 def real(name: str) -> Callable[[], list[JobRecord]]:
-    """The record of a real run that the tests keep."""
+    """Return a record of a real run from the test data."""
     return lambda: [JobRecord.from_dict(json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8")))]
 
 
 def made(
     phases: dict[str, float], change: Callable[[dict[str, Any]], None] | None = None, jobs: int = 1
 ) -> Callable[[], list[JobRecord]]:
-    """Records with consistent numbers, in which the time went into some phases."""
+    """Return consistent records with the time divided among the given phases."""
 
     def records() -> list[JobRecord]:
         from tests.unit.records.report.conftest import make_job
@@ -230,7 +230,7 @@ def _learns(job: dict[str, Any]) -> None:
 
 
 def _threads_left_over(job: dict[str, Any]) -> None:
-    """Five sub-jobs for five workers on eight cores: each has one thread, and three cores have nothing to do."""
+    """Five sub-jobs for five workers on eight cores: each has one thread, and three cores are idle."""
     rows = [dict(job["worker_phases"][0]) for _ in range(5)]
     job.update(workers=5, threads=1, subjobs=5, cpu_count=8, machine_cpu_count=8, worker_phases=rows)
 
@@ -240,7 +240,9 @@ def _one_worker(job: dict[str, Any]) -> None:
 
 
 def _unshared(job: dict[str, Any]) -> None:
-    """One file in sixteen parts, that has one cluster: one worker had all of it, and unpacked it for each chunk."""
+    """A file with one cluster in sixteen parts: one worker reads all parts, and decompresses the cluster for each
+    chunk.
+    """
     own = dict(job["files"][0])
     own |= {"subjobs": 16, "size_bytes": 125_000_000, "compressed_bytes": 625_000_000, "wall_s": 0.9 * job["wall_s"]}
     first = {**job["worker_phases"][0], "idle": 0.0, "decompress": 0.8 * job["wall_s"]}
@@ -257,7 +259,7 @@ UNPACKING = {"decompress": 0.6, "decode": 0.35, "wagons": 0.05}
 MOSTLY_READING = {"wait": 0.5, "decompress": 0.4, "wagons": 0.1}
 THIN, BUFFERED = far(bandwidth="8MB/s"), far("plain", 5, "20MB/s", read_ahead=2**24)
 
-#: The flaws of files, of reading and of jobs.
+#: Cases with a flaw in the files, the read or the job.
 DATA_CASES = (
     DataCase("many small files", ("merge",), small_files),
     DataCase("baskets of half a kilobyte", ("layout-baskets",), rewritten("tiny-baskets", basket_size="500 B")),
@@ -276,17 +278,17 @@ DATA_CASES = (
     DataCase("a client buffer of 4 kB from far away", ("access",), wide, ONE, far("plain", 5, read_ahead=4096)),
 )  # fmt: skip
 JOB_CASES = (
-    JobCase("one worker where eight cores are free", ("workers",), made({"wagons": 0.95, "decode": 0.05}, _one_worker)),
-    JobCase("threads left over beside five workers", ("workers-threads",), made(UNPACKING, _threads_left_over)),
-    JobCase("a far replica read, though one is near", ("replicas",), made({"wait": 0.8, "wagons": 0.2}, _replica)),
-    JobCase("far files read anew in each run", ("near",), made({"wait": 0.8, "wagons": 0.2}, _far_again)),
-    JobCase("branches that nobody reads between the others", ("slim",), made({"wait": 0.8, "wagons": 0.2}, _wide_copy)),
+    JobCase("one worker on eight free cores", ("workers",), made({"wagons": 0.95, "decode": 0.05}, _one_worker)),
+    JobCase("three idle cores with five workers", ("workers-threads",), made(UNPACKING, _threads_left_over)),
+    JobCase("a distant replica read although one is near", ("replicas",), made({"wait": 0.8, "wagons": 0.2}, _replica)),
+    JobCase("distant files read again in each run", ("near",), made({"wait": 0.8, "wagons": 0.2}, _far_again)),
+    JobCase("unused branches between the used ones", ("slim",), made({"wait": 0.8, "wagons": 0.2}, _wide_copy)),
     JobCase("three wagons run one by one", ("train-joined",), made(MOSTLY_READING, jobs=3)),
     JobCase("one heavy wagon in a train", ("train-split",), made({"wagons": 0.9, "decode": 0.1}, _heavy)),
     JobCase("a file of one cluster for four workers", ("layout-clusters",), made(UNSHARED, _unshared)),
     JobCase("branches learned while other workers wait", ("branches",), made({"idle": 0.5, "wagons": 0.5}, _learns)),
 )  # fmt: skip
-#: Nothing is wrong with these.
+#: Cases without a flaw.
 GOOD_CASES = (
     DataCase("a good TTree", (), good),
     DataCase("a good RNTuple", (), good_ntuple),

@@ -1,10 +1,10 @@
-"""What is compared: every arm is one reader in one setting on a given number of cores."""
+"""The arms of the comparisons. An arm is a reader with its settings on a given number of cores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# The arms of a family are settings of the same reader; tables quote the family's fastest one.
+# A family contains the arms of the same reader; tables show its fastest arm.
 BRANCHLINE = "Branchline"
 UPROOT = "uproot"
 GET_ENTRY = "GetEntry"
@@ -15,7 +15,7 @@ PEERS = (UPROOT, GET_ENTRY, DATA_FRAME)
 
 @dataclass(frozen=True)
 class Arm:
-    """One reader in one setting: `reader` names its maker in readers.py, which gets the `options`."""
+    """A reader with its settings. `reader` names the factory in readers.py that gets the `options`."""
 
     name: str
     family: str
@@ -30,7 +30,7 @@ class Arm:
 
 
 def one_core_arms() -> list[Arm]:
-    """Each reader on one core, in the settings that have a chance to be its best."""
+    """Return each reader on one core, with the settings that could be its fastest."""
     return [
         Arm("Branchline", BRANCHLINE, "branchline"),
         Arm("limit: decompression alone", LIMIT, "limit"),
@@ -43,7 +43,7 @@ def one_core_arms() -> list[Arm]:
 
 
 def two_core_arms() -> list[Arm]:
-    """Each reader on two cores. uproot and GetEntry also with the files split between processes or threads."""
+    """Return each reader on two cores. uproot and GetEntry also divide the files among processes or threads."""
     return [
         Arm("Branchline", BRANCHLINE, "branchline", 2),
         Arm("limit: decompression alone", LIMIT, "limit", 2),
@@ -57,7 +57,7 @@ def two_core_arms() -> list[Arm]:
 
 
 def sensor_arms() -> list[Arm]:
-    """Branchline with its sensors and without."""
+    """Return Branchline with and without its sensors."""
     off = {"BRANCHLINE_SENSORS": "off"}
     return [
         Arm("sensors on", BRANCHLINE, "branchline"),
@@ -68,7 +68,7 @@ def sensor_arms() -> list[Arm]:
 
 
 def split_object_arms() -> list[Arm]:
-    """The readers of trees of split objects with hundreds of branches."""
+    """Return the readers of trees with hundreds of branches of split objects."""
     return [
         Arm("Branchline", BRANCHLINE, "branchline_split"),
         Arm("uproot, library ak", UPROOT, "uproot_split", options={"library": "ak"}),
@@ -80,13 +80,13 @@ def split_object_arms() -> list[Arm]:
 
 
 def arms_of_objects() -> list[Arm]:
-    """The readers of objects and containers, on one core."""
+    """Return the readers of objects and containers, on one core."""
     limit = Arm("limit: decompression alone", LIMIT, "limit")
     return [*(arm for arm in split_object_arms() if arm.cores == 1), limit]
 
 
 def arms_of_opening() -> list[Arm]:
-    """Those who open files, in processes that have opened none before and in one that has."""
+    """Return the readers that open files, for the first and for later files of a process."""
     return [
         Arm(f"{family}, {when}", family, f"{family.lower()}_open", options={"is_first": is_first})
         for family in (BRANCHLINE, UPROOT)

@@ -1,7 +1,7 @@
-"""`python -m benches.chunk_sizes`: CPU of one analysis of 15 of 947 branches, by the size of chunks, in pairs.
+"""`python -m benches.chunk_sizes`: CPU time of an analysis of 15 of 947 branches, by chunk size, in pairs.
 
-Each sample is a process of its own on one core, from start to end, with imports: its CPU time counts, since other
-programs may use the machine. Histograms are compared in each round.
+Each sample is a separate process on one core. Its CPU time is measured, since other programs may use the machine. The
+histograms of each round are compared.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ ARMS = ("branchline", "branchline 200000", *(f"coffea {one}" for one in COFFEA_C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and write the results."""
+    """Run all rounds and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cache", type=Path, default=REPOSITORY / "target" / "bench-data")
-    parser.add_argument("--events", type=int, default=200_000, help="in each file")
+    parser.add_argument("--events", type=int, default=200_000, help="events per file")
     parser.add_argument("--files", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--arm", choices=ARMS, help="run one sample in this process")
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.arm:
         print(json.dumps(_sample(given.arm, given.paths)))
         return 0
-    # Files are copies: what is in them does not matter here, and making one takes minutes.
+    # The other files are copies: their content does not matter, and generating a file takes minutes.
     (first,) = nano_data.make(given.cache, 1, given.events, lambda text: print(text, file=sys.stderr))
     paths = [str(first), *(str(_copied(first, number)) for number in range(1, given.files))]
     rounds = [_round(paths, number) for number in range(given.rounds)]
@@ -73,13 +73,13 @@ def _round(paths: list[str], seed: int) -> dict[str, Any]:
 
 
 def _compare(bins: dict[str, dict[str, list[float]]]) -> None:
-    """Raises UnequalWorkError. Single precision moves entries that lie on the edge of a bin or of a selection."""
+    """Raise UnequalWorkError if histograms differ by more than the effect of single precision on entries at an edge."""
     expected = bins["branchline"]
     for arm, own in bins.items():
         for name, values in expected.items():
             moved = sum(abs(one - other) for one, other in zip(values, own[name], strict=True)) / 2
             if moved > 0.002 * sum(map(abs, values)):
-                raise UnequalWorkError(f"{arm} has another histogram {name}: {moved:.0f} entries are elsewhere")
+                raise UnequalWorkError(f"histogram {name} of {arm} differs in {moved:.0f} entries")
 
 
 def _sample(arm: str, paths: list[str]) -> dict[str, Any]:
@@ -154,10 +154,10 @@ def _page(rounds: list[dict[str, Any]], files: int, events: int, size_bytes: int
             "",
             f"An analysis like the AGC's (top quarks with one lepton) of 15 of 947 branches: {files} files of {events} "
             f"events, {size_bytes / 1e6:.0f} MB each, from the page cache, with the branches of a published NanoAOD "
-            "file. The number behind a name is `step_size` or `chunksize`. Each sample is a process on one core; its "
-            f"CPU time counts, since other programs used the machine. Medians of {len(rounds)} rounds in random "
-            "order; the last column is the ratio within a round, with its range. RDataFrame compiles its expressions "
-            "in the time that is measured.",
+            "file. The number after a name is `step_size` or `chunksize`. Each sample is a process on one core. Its "
+            f"CPU time is shown, since other programs used the machine. Values are medians of {len(rounds)} rounds in "
+            "random order; the last column is the ratio within a round, with its range. The CPU time of RDataFrame "
+            "includes the compilation of its expressions.",
             "",
             *machine_lines(len(rounds)),
             "",

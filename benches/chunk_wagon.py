@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: For RDataFrame: the same selection in C++.
+#: The same selection in C++ for RDataFrame.
 DECLARATIONS = """
 using ROOT::RVecF;
 double mass_of_three(const RVecF &pt, const RVecF &eta, const RVecF &phi, const RVecF &m, const RVecF &b)
@@ -30,7 +30,7 @@ JET = ("pt", "eta", "phi", "mass", "btagCSVV2")
 
 
 class Top:
-    """Histograms of HT, of the mass of three jets, and of missing momentum."""
+    """Fills histograms of HT, of the mass of three jets, and of missing momentum."""
 
     def process(self, events: Any) -> dict[str, Any]:
         import awkward as ak
@@ -62,12 +62,12 @@ class Top:
         }
 
     def postprocess(self, total: Any) -> Any:
-        """Return the sums as they are; coffea asks for this."""
+        """Return the sums unchanged; coffea requires this method."""
         return total
 
 
 def with_root(paths: list[str]) -> dict[str, list[float]]:
-    """The same by RDataFrame: bins of each histogram."""
+    """Run the same analysis with RDataFrame and return the bin contents of each histogram."""
     import ROOT
 
     ROOT.gInterpreter.Declare(DECLARATIONS)

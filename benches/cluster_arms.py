@@ -1,4 +1,4 @@
-"""One way to run an analysis on a Dask cluster of its own: a process that runs it whenever a line asks for it.
+"""Runs an analysis with one package on a separate Dask cluster. The process runs it once for each line of input.
 
 The cluster is started, and everything is imported and compiled, before the process answers "ready".
 """
@@ -19,7 +19,7 @@ import psutil
 TREE = "Events"
 WORKERS = 2
 BINS, HIGH_GEV = 100, 200.0
-#: The pair of the first two muons, in double precision everywhere, so that no bin differs by a rounding.
+#: The pair of the first two muons, in double precision in all packages, so that bins do not differ by rounding.
 MASS = (
     "std::sqrt(2 * double(Muon_pt[0]) * double(Muon_pt[1]) * (std::cosh(double(Muon_eta[0]) - double(Muon_eta[1]))"
     " - std::cos(double(Muon_phi[0]) - double(Muon_phi[1]))))"
@@ -29,7 +29,7 @@ PAIR = (
     " && std::abs(Muon_eta[0]) < 2.4f && std::abs(Muon_eta[1]) < 2.4f"
 )
 
-# What a run gives: the entries of both histograms with those below and above, and the number of events.
+# The bin contents of both histograms, including underflow and overflow, and the number of events.
 Counts = dict[str, list[float]]
 
 
@@ -39,7 +39,7 @@ def counts_of(outputs: Any) -> Counts:
 
 
 class Pairs:
-    """The wagon of Branchline and the processor of coffea: one class, with the calls of both."""
+    """The wagon of Branchline and the processor of coffea."""
 
     def process(self, events: Any) -> dict[str, Any]:
         import awkward as ak
@@ -70,7 +70,7 @@ class Pairs:
 def branchline_run(client: Any, files: Sequence[str], _setting: int) -> Callable[[], Counts]:
     import branchline
 
-    # By its module, which workers import: of this program they know nothing.
+    # Import the class from its module, since workers cannot import this program.
     from benches.cluster_arms import Pairs as Wagon
 
     def run() -> Counts:
@@ -86,14 +86,14 @@ def coffea_run(client: Any, files: Sequence[str], chunk: int, *, metrics: bool =
     from coffea.nanoevents import BaseSchema
     from coffea.processor import DaskExecutor, ProcessorABC, Runner
 
-    # By its module, which workers import.
+    # Import the class from its module, since workers cannot import this program.
     from benches.cluster_arms import Pairs as Steps
 
     class Processor(Steps, ProcessorABC):
         pass
 
     executor = DaskExecutor(client=client, status=False, compression=None)
-    # The same runner for all runs: it keeps what it found out about the files.
+    # Use the same runner for all runs, since it caches metadata of the files.
     runner = Runner(executor=executor, schema=BaseSchema, chunksize=chunk, savemetrics=metrics)
 
     def run() -> Counts:
@@ -123,7 +123,7 @@ def rdataframe_run(client: Any, files: Sequence[str], partitions: int) -> Callab
     return run
 
 
-#: By name: how a run is made, and the settings to choose the fastest from.
+#: For each package, a function that prepares a run, and the candidates for its setting.
 ARMS: dict[str, tuple[Callable[[Any, Sequence[str], int], Callable[[], Counts]], tuple[int, ...]]] = {
     "Branchline": (branchline_run, (0,)),
     "coffea": (coffea_run, (100_000, 10_000, 5_000)),
@@ -133,7 +133,7 @@ ARMS: dict[str, tuple[Callable[[Any, Sequence[str], int], Callable[[], Counts]],
 
 
 def tree_cpu_s() -> float:
-    """Of this process and all that it started, with those that have ended."""
+    """Return the CPU time of this process and all its descendants, including ended ones."""
     own = psutil.Process()
     total = 0.0
     for one in [own, *own.children(recursive=True)]:
@@ -152,14 +152,14 @@ def measured(run: Callable[[], Counts]) -> dict[str, Any]:
 
 
 def serve() -> None:
-    """Starts the cluster, finds the fastest setting, and runs with it for every line that comes."""
+    """Start the cluster, find the fastest setting, and run with it once for each line of input."""
     from distributed import Client, LocalCluster
 
     name, files = sys.argv[1], json.loads(sys.stdin.readline())
     make, settings = ARMS[name]
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     with (
-        # ROOT shows the progress of Dask there.
+        # ROOT prints the progress of Dask to standard output.
         Path(os.devnull).open("w") as nowhere,
         redirect_stdout(nowhere),
         LocalCluster(WORKERS, threads_per_worker=1, dashboard_address=None) as cluster,
@@ -168,7 +168,7 @@ def serve() -> None:
         client.wait_for_workers(WORKERS)
         runs = {setting: make(client, files, setting) for setting in settings}
         for run in runs.values():
-            run()  # Imports, compilation, what is kept of the files.
+            run()  # Warm up imports, compilation and metadata caches.
         tried = {setting: measured(run)["wall_s"] for setting, run in runs.items()}
         best = min(tried, key=lambda one: tried[one])
         print(json.dumps({"setting": best, "tried": tried}), file=answers)

@@ -1,4 +1,4 @@
-"""Branchline, coffea and distributed RDataFrame on Dask: the same files, the same analysis, equal results."""
+"""Compares Branchline, coffea and distributed RDataFrame on Dask, with the same files, analysis and results."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from benches.worker import REPOSITORY
 
 EVENTS_PER_FILE = 25_000
 SETTINGS = {
-    "Branchline": "`branchline.run([Pairs()], files, on=client)`: its own cut, branches learned on the first file",
+    "Branchline": "`branchline.run([Pairs()], files, on=client)`: default sub-jobs, branches learned from the first "
+    "file",
     "coffea": "`Runner(DaskExecutor(client, compression=None), BaseSchema, chunksize)`, one runner for all rounds, "
-    "which keeps what it found out about the files",
-    "coffea, savemetrics": "the same with `savemetrics=True`, which counts what was read, as Branchline always does",
-    "RDataFrame": "`ROOT.RDataFrame(tree, files, executor=client, npartitions)`, columns as strings, which ROOT "
-    "compiles",
+    "which caches the metadata of the files",
+    "coffea, savemetrics": "the same with `savemetrics=True`, which records read statistics, as Branchline always does",
+    "RDataFrame": "`ROOT.RDataFrame(tree, files, executor=client, npartitions)`, columns as strings compiled by ROOT",
 }
 
 
 def made(cache: Path, count: int, events: int, progress: Callable[[str], None]) -> list[Path]:
-    """Files of muons and jets as NanoAOD names them, about 3 MB each, made once."""
+    """Create files of muons and jets with names as in NanoAOD, about 3 MB each, unless they exist."""
     import awkward as ak
     import numpy as np
     import uproot
@@ -64,7 +64,7 @@ def made(cache: Path, count: int, events: int, progress: Callable[[str], None]) 
 
 
 class PeerProcess:
-    """The parent's handle of the process of an arm."""
+    """The parent's handle to the process of an arm."""
 
     def __init__(self, name: str, files: list[str]) -> None:
         self.name = name
@@ -101,13 +101,13 @@ class PeerProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self.name} ended with {self._process.wait()}; the lines above may say why")
+            raise RuntimeError(f"{self.name} ended with {self._process.wait()}; see the output above")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
 
 def check_equal(rows: list[dict[str, Any]]) -> None:
-    """Raises UnequalWorkError unless all runs filled the same bins with the same numbers."""
+    """Raise UnequalWorkError unless all runs have the same bin contents."""
     first = rows[0]
     for row in rows:
         for name, counts in row["counts"].items():
@@ -120,7 +120,7 @@ def check_equal(rows: list[dict[str, Any]]) -> None:
 def cluster_peers_page(
     cache: Path, count: int, events: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Rounds in which each arm runs once, each round beginning with another arm."""
+    """Run each arm once per round, in rotating order, and return the page and its rows."""
     files = made(cache, count, events, progress)
     peers: list[PeerProcess] = []
     rows: list[dict[str, Any]] = []
@@ -152,26 +152,26 @@ def _page(
         cells.append([name, spread(walls), spread(cpus), f"{rate:.0f}", spread(Spread.of(ratios))])
     size_mb = sum(one.stat().st_size for one in files) / 1e6
     return "\n".join([
-        "# One analysis on Dask, by three packages",
+        "# One analysis on Dask with three packages",
         "",
         f"{len(files)} files, {size_mb:.0f} MB, {len(files) * events} events of muons and jets, written by uproot with "
         "zlib 1, in the page cache; two histograms: the transverse momentum of all muons, the mass of the first two. "
-        f"Each package has a cluster of its own, `LocalCluster` with {WORKERS} processes of one thread, which is warm; "
-        "the others are idle while one works. All bins of all runs were equal.",
+        f"Each package has a separate warm cluster, a `LocalCluster` with {WORKERS} processes of one thread; the other "
+        "clusters are idle during a run. All bins of all runs were equal.",
         "",
         *machine_lines(repeats),
         "- also: " + ", ".join(f"{name} {importlib.metadata.version(name)}" for name in ("coffea", "distributed")),
-        f"- rounds: {repeats}; in each every package runs once, and every round begins with another one; median, "
-        "lowest and highest; CPU is that of client, scheduler and workers",
+        f"- rounds: {repeats}; each package runs once per round, in rotating order; median, lowest and highest; CPU "
+        "time of client, scheduler and workers",
         *(f"- **{name}**: {text}; setting {_setting(ready[name])}" for name, text in SETTINGS.items()),
         "",
-        table(["the package", "wall s", "CPU s", "1000 events/s", "times Branchline's wall"], cells),
+        table(["package", "wall s", "CPU s", "1000 events/s", "times Branchline's wall"], cells),
         "",
     ])  # fmt: skip
 
 
 def _setting(ready: dict[str, Any]) -> str:
     if len(ready["tried"]) == 1:
-        return "as it is" if ready["setting"] == 0 else str(ready["setting"])
+        return "default" if ready["setting"] == 0 else str(ready["setting"])
     tried = ", ".join(f"{setting}: {wall_s:.1f} s" for setting, wall_s in ready["tried"].items())
     return f"{ready['setting']}, the fastest of {tried}"

@@ -1,6 +1,6 @@
-"""The control room: batches that it takes a second, how long its pages and what is behind them take, and its memory.
+"""Measures the control room: batches accepted per second, time for pages and their queries, and memory.
 
-Jobs come in batches, as jobs send them; rows of files beyond those are written to the history directly.
+Jobs arrive in batches, as sent by real jobs. Further rows of files are written to the history directly.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ from branchline.records.sensors.record import (
 from branchline.records.sensors.status import TrainStatus
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
-# As a group has them after some years: a plan for each dataset, of which a page shows some.
+# Numbers as in a group after some years. Each dataset has a plan; a page shows some of them.
 TRAINS, DATASETS, ENABLED = 5000, 50, 20
 FILES_A_BATCH = 20
 JOBS_A_TRANSACTION = 200
 PAGE_MS_MAX, GROUPS_S_MAX = 100, 3
-# Pages by their addresses, beside those of one job.
+# Paths of the measured pages, in addition to the pages of one job.
 SHOWN = (
     "/jobs", "/jobs?order=events", "/jobs?search=run77", "/sites", "/elements", "/costs", "/findings", "/measures",
     "/grid", "/wagons/bench/Wagon1", "/datasets/bench/data1", "/changes", "/trains", "/trains/1", "/plans",
@@ -78,7 +78,7 @@ _PAGE_OF_JOB = re.compile(r"/jobs/[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Timed:
-    """One measurement: what was done, wall and CPU seconds of each time, and the most bytes in memory so far."""
+    """A measured operation: wall and CPU seconds of each repetition, and peak memory of the process."""
 
     what: str
     seconds: list[float]
@@ -87,7 +87,7 @@ class Timed:
 
     @classmethod
     def of(cls, what: str, work: Callable[[], object], repeats: int) -> Timed:
-        """Measures some work several times."""
+        """Run the operation several times and measure it."""
         wall_s, cpu_s = [], []
         for _ in range(repeats):
             begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
@@ -98,7 +98,7 @@ class Timed:
 
 
 def job_batch(chance: random.Random, index: int, count: int, files_count: int, *, is_last: bool) -> ReportBatch:
-    """A batch of one of many jobs, which are spread over the days."""
+    """Return a batch of one of many jobs, whose times are spread over the days."""
     begin = datetime.now(UTC) - timedelta(days=DAYS * (1 - index / max(1, count)))
     wagons = [f"Wagon{chance.randrange(WAGONS)}" for _ in range(3)]
     who = JobIdentity(
@@ -151,11 +151,11 @@ def job_batch(chance: random.Random, index: int, count: int, files_count: int, *
 
 
 def filled(cache: Path, jobs: int, rows: int, progress: Callable[[str], None]) -> Path:
-    """A control room with so many jobs and rows of files, which is made once."""
+    """Create a control room with this many jobs and rows of files, unless it exists."""
     folder = cache / f"control-room-{jobs}-{rows}"
     if (folder / "whole").exists():
         return folder
-    progress(f"making a control room of {jobs} jobs and {rows} rows of files")
+    progress(f"creating a control room with {jobs} jobs and {rows} rows of files")
     chance = random.Random(1)
     room = ControlRoom(folder)
     for begin in range(room.jobs(JobQuery()).total, jobs, JOBS_A_TRANSACTION):
@@ -178,7 +178,7 @@ def filled(cache: Path, jobs: int, rows: int, progress: Callable[[str], None]) -
 
 
 def add_rows(room: ControlRoom, rows: int, day: datetime) -> None:
-    """A file of a day with rows of a hundred jobs."""
+    """Add a history file for a day, with rows of a hundred jobs."""
     chance = np.random.default_rng(day.toordinal())
     job = uuid.uuid4().hex
     with room._history.new_file(day.date().isoformat()) as (name, writer):
@@ -190,7 +190,7 @@ def add_rows(room: ControlRoom, rows: int, day: datetime) -> None:
 
 
 def _rows(chance: np.random.Generator, job: str, rows: int, first: int, day: datetime) -> Any:
-    """Rows with numbers as they come in jobs, and texts of some length."""
+    """Return rows with random numbers and strings, similar to real jobs."""
     texts = {
         "storage_element": [f"root://se{one}.example" for one in range(ELEMENTS)],
         "site": [f"site{one}" for one in range(SITES)],
@@ -220,7 +220,7 @@ def _rows(chance: np.random.Generator, job: str, rows: int, first: int, day: dat
 
 
 def pages(folder: str, repeats: int) -> list[Timed]:
-    """What is behind the pages of a room, in the order of the report; for a process of its own."""
+    """Measure the queries of all pages. Runs in a separate process."""
     room = ControlRoom(Path(folder))
     row = room.jobs(JobQuery(first=10)).rows[0]
     now = datetime.now(UTC)
@@ -244,12 +244,12 @@ def pages(folder: str, repeats: int) -> list[Timed]:
         "costs of users": lambda: room.costs("user", Period()),
         "costs of wagons": lambda: room.costs("wagon", Period()),
         "measures": lambda: room.measures.measures(),
-        "what a measure changed": lambda: room.measures.effect(measure),
-        "findings, as found last": lambda: room.findings.last("week"),
-        "looking for findings of a week": lambda: room.findings.look("week"),
+        "effect of a measure": lambda: room.measures.effect(measure),
+        "latest findings": lambda: room.findings.last("week"),
+        "detecting findings of a week": lambda: room.findings.look("week"),
         "trains": lambda: room.trains.trains(),
         "one train": lambda: (room.trains.status(trains[0]), room.trains.earlier(trains[0])),
-        "plans, with what waits": lambda: [room.plans.waiting(one.plan, now) for one in room.plans.plans()[:PLAN_ROWS]],
+        "plans and queue": lambda: [room.plans.waiting(one.plan, now) for one in room.plans.plans()[:PLAN_ROWS]],
         "wagons and datasets": lambda: room.trials.last(sorted(room.registry.grid().enabled)),
         "files of a job": lambda: room.files(row.identity.job, 0, 50),
         "rows of files by site and element": lambda: room.file_groups(["site", "storage_element"], Period()),
@@ -260,7 +260,7 @@ def pages(folder: str, repeats: int) -> list[Timed]:
 
 
 def whole_pages(folder: Path, repeats: int) -> list[Timed]:
-    """Whole pages of a room as a browser gets them, each drawn anew, after what a server does at its start."""
+    """Measure complete pages requested from a server, rendered for each request, after the tasks at server start."""
     room = ControlRoom(folder)
     job = room.jobs(JobQuery(first=10)).rows[0].identity.job
     room.close()
@@ -275,24 +275,24 @@ def _asked(load: Load, process: psutil.Process, path: str, repeats: int) -> Time
     wall_s, cpu_s = [], []
     for number in range(repeats + 1):
         before_s = _used_s(process)
-        # The same address would be answered with the page that was drawn for others a moment ago.
+        # A unique query bypasses the server's cache of rendered pages.
         wall_s.append(load.ask("GET", f"{path}{'&' if '?' in path else '?'}drawn={number}", headers=_HTML))
         cpu_s.append(_used_s(process) - before_s)
     assert not load.failures, path
-    # The first one compiles the template.
+    # The first request compiles the template.
     return Timed(path, wall_s[1:], cpu_s[1:], process.memory_info().rss)
 
 
 def _used_s(process: psutil.Process) -> float:
-    """The CPU time of a process so far, threads that have ended included.
+    """Return the CPU time of a process, including ended threads.
 
-    The clock of another process, as clock_getcpuclockid(3) makes its number on Linux.
+    Reads the CPU clock of the process; its id is computed as in clock_getcpuclockid(3) on Linux.
     """
     return time.clock_gettime((~process.pid << 3) | 2)
 
 
 def with_measure(room: ControlRoom) -> Measure:
-    """A measure of the room, which has one from then on."""
+    """Return a measure of the control room, adding one if necessary."""
     if not room.measures.measures()[1]:
         order = MeasureOrder(AVOID_ELEMENT, storage_element="root://se3.example", why="to be measured")
         room.measures.switch_on(order, Person("bench", ADMINISTRATOR))
@@ -300,7 +300,7 @@ def with_measure(room: ControlRoom) -> Measure:
 
 
 def with_trains(room: ControlRoom) -> None:
-    """Wagons that passed on datasets, a plan for each, and trains, of which the room has some from then on."""
+    """Add enabled wagons with passed trials, a plan for each dataset, and trains, unless they exist."""
     who = Person("bench", ADMINISTRATOR)
     if room.plans.plans():
         return
@@ -328,7 +328,7 @@ def with_trains(room: ControlRoom) -> None:
 
 
 def takes(threads: int, count: int) -> list[Timed]:
-    """Takes so many batches by so many threads, each of them acknowledged, and writes their rows to the history."""
+    """Accept batches in several threads, each batch acknowledged, then write their rows to the history."""
     chance = random.Random(threads)
     batches = [job_batch(chance, index, count, FILES_A_BATCH, is_last=False) for index in range(count)]
     with tempfile.TemporaryDirectory() as folder:
@@ -341,7 +341,7 @@ def takes(threads: int, count: int) -> list[Timed]:
 
 
 def in_a_process(call: str) -> Any:
-    """What a function of this file gives in a process of its own."""
+    """Return the result of a function of this module, run in a separate process."""
     program = f"import json; from benches.control_room import *; print(json.dumps({call}, default=asdict))"
     words = [sys.executable, "-c", program]
     return json.loads(subprocess.run(words, capture_output=True, check=True, cwd=REPOSITORY).stdout)
@@ -350,13 +350,13 @@ def in_a_process(call: str) -> Any:
 def control_room_page(
     cache: Path, jobs: int, rows: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures a control room with so many jobs and rows, as a page and as rows."""
+    """Measure a control room of this size and return the page and its rows."""
     folder = filled(cache, jobs, rows, progress)
-    progress("asking for pages")
+    progress("measuring queries")
     asked = [Timed(**one) for one in in_a_process(f"pages({str(folder)!r}, {repeats})")]
-    progress("asking a server for whole pages")
+    progress("measuring complete pages")
     shown = whole_pages(folder, repeats)
-    progress("taking batches")
+    progress("measuring batches")
     count = max(20, min(1000, jobs))
     taken = {
         threads: [[Timed(**one) for one in in_a_process(f"takes({threads}, {count})")] for _ in range(repeats)]
@@ -366,21 +366,21 @@ def control_room_page(
         "# The control room",
         "",
         f"A room with {jobs} jobs of {DAYS} days and {rows} rows of files, {SITES} sites, {ELEMENTS} storage elements. "
-        f"Goals: what is behind a page in {PAGE_MS_MAX} ms, sums over all rows of files in {GROUPS_S_MAX} s. Findings "
-        "are looked for in the background, and no page waits for that. Median, "
-        f"lowest and highest of {repeats}; memory is the most that the process had so far.",
+        f"Goals: queries of a page within {PAGE_MS_MAX} ms, sums over all rows of files within {GROUPS_S_MAX} s. "
+        "Findings are detected in the background, and no page waits for them. Median, lowest and highest of "
+        f"{repeats}; memory is the peak of the process up to then.",
         "",
         *machine_lines(repeats),
         "",
-        _timed_table("asked", asked),
+        _timed_table("query", asked),
         "",
-        "Whole pages as a browser gets them from a server on this machine, each drawn anew; CPU time and memory are "
-        "those of the server.",
+        "Complete pages, requested from a server on this machine and rendered for each request. CPU time and memory "
+        "refer to the server.",
         "",
         _timed_table("page", [replace(one, what=_PAGE_OF_JOB.sub("/jobs/JOB", one.what)) for one in shown]),
         "",
-        f"Batches of {FILES_A_BATCH} files are acknowledged when they are on the disk. Their rows are written to the "
-        "history later, many at once.",
+        f"Batches of {FILES_A_BATCH} files are acknowledged once they are on the disk. Their rows are written to the "
+        "history later, in bulk.",
         "",
         table(
             ["threads", "batches a second", "CPU ms a batch", "history, CPU us a row"],

@@ -1,4 +1,4 @@
-"""The files that the benchmarks read: made once, kept in a cache folder, remade when what they hang on changes."""
+"""Creates the files for the benchmarks. They are kept in a cache folder and recreated when their inputs change."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from benches.rounds import Case
 from benches.worker import REPOSITORY
 
 TREE = "events"
-# The codecs in ROOT's own default levels: 100 * algorithm + level.
+# The codecs with ROOT's default levels: 100 * algorithm + level.
 CODECS = {"zlib": 101, "zstd": 505, "LZ4": 404, "LZMA": 207}
 SOME_BRANCHES = ["px", "py", "pz"]
 SPLIT_TREE = "esdTree"
-# Raised when the way of rewriting files changes, so that they are made again.
+# Increase this if files are rewritten differently, so that they are recreated.
 LAYOUT_VERSION = 1
 
 Progress = Callable[[str], None]
 
 
 def shared_folder() -> Path | None:
-    """The folder of test data next to the repository, or None where it is missing."""
+    """Return the folder of test data next to the repository, or None if it is missing."""
     folder = Path(os.environ.get("BRANCHLINE_SHARED", REPOSITORY.parent / "shared"))
     return folder if folder.is_dir() else None
 
 
 def collisions(cache: Path, files: int, events: int, progress: Progress) -> list[Path]:
-    """The demo's data, as its maker writes them."""
+    """Create the files of the demo."""
     from branchline.trains.demo import demo_files as demo
 
-    def report(state: demo.Progress) -> None:
+    def report(state: demo.DemoProgress) -> None:
         if not state.kept:
             progress(f"simulating collisions: {state.files_done} of {state.files_count} files")
 
@@ -41,7 +41,7 @@ def collisions(cache: Path, files: int, events: int, progress: Progress) -> list
 
 
 def rewritten(sources: list[Path], codec: str, cache: Path, progress: Progress) -> list[Path]:
-    """The same trees written by ROOT in one codec, so that the layout is ROOT's own."""
+    """Rewrite the trees with ROOT in one codec, so that they have ROOT's layout."""
     folder = cache / f"{sources[0].parent.name}-{codec}-v{LAYOUT_VERSION}"
     targets = [folder / source.name for source in sources]
     missing = [(s, t) for s, t in zip(sources, targets, strict=True) if not is_newer(t, s)]
@@ -58,7 +58,7 @@ def is_newer(path: Path, source: Path) -> bool:
 
 
 def rewrite_with_root(arguments: list[str]) -> None:
-    """The child process of `rewritten`, so that ROOT stays out of the process that keeps the clock."""
+    """Rewrite files in a child process of `rewritten`, to keep ROOT out of the process that measures time."""
     from benches.root_loops import compile_loops
 
     cache, tree, compression, *pairs = arguments
@@ -70,7 +70,7 @@ def rewrite_with_root(arguments: list[str]) -> None:
 
 
 def basket_sizes(files: list[Path], tree: str, branches: list[str] | None) -> dict[str, int]:
-    """Bytes before and after decompression and number of baskets of the chosen branches, as the trees count them."""
+    """Return the uncompressed and compressed bytes and the number of baskets of the chosen branches."""
     import uproot
 
     sizes = {"plain_bytes": 0, "compressed_bytes": 0, "baskets": 0}
@@ -84,7 +84,7 @@ def basket_sizes(files: list[Path], tree: str, branches: list[str] | None) -> di
 
 
 def flat_case(codec: str, files: list[Path], branches: list[str] | None, *, is_cold: bool = False) -> Case:
-    """Reading these branches of the collisions in one codec."""
+    """Return the case of reading these branches of the collisions in one codec."""
     selection = "all branches" if branches is None else f"{len(branches)} branches"
     selection += ", cold" if is_cold else ""
     sizes, paths = basket_sizes(files, TREE, branches), [str(path) for path in files]
@@ -92,17 +92,19 @@ def flat_case(codec: str, files: list[Path], branches: list[str] | None, *, is_c
 
 
 def esd_maker() -> Path:
-    """The program that makes ESD-like files; FileNotFoundError where it is missing."""
+    """Return the program that generates ESD-like files. Raises FileNotFoundError if it is missing."""
     shared = shared_folder()
     maker = shared / "data" / "make_esd_like.py" if shared else None
     if maker is None or not maker.exists():
-        msg = "make_esd_like.py is not there: set BRANCHLINE_SHARED to the folder whose data/ holds it"
+        msg = "make_esd_like.py not found; set BRANCHLINE_SHARED to the folder that contains data/make_esd_like.py"
         raise FileNotFoundError(msg)
     return maker
 
 
 def split_object_files(cache: Path, count: int, progress: Progress) -> list[Path]:
-    """Files of 100 events with 484 branches of split objects; FileNotFoundError where their maker is missing."""
+    """Create files of 100 events with 484 branches of split objects. Raises FileNotFoundError if their generator is
+    missing.
+    """
     maker = esd_maker()
     folder = cache / "split-objects"
     files = [folder / f"{i:03}" / "AliESDs.root" for i in range(count)]

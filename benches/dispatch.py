@@ -1,7 +1,7 @@
-"""What handing out costs: sub-jobs that do nothing, on each place that runs with a session.
+"""The overhead of dispatching empty sub-jobs on each place that runs within a session.
 
-The sub-jobs are those of a train over files of 3 MB, one each, with the queue of a train. Each measurement is a process
-of its own, since its memory is measured.
+The sub-jobs read one file of 3 MB each and are dispatched by the queue of a train. Each measurement is a separate
+process, since its memory is measured.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ PLACES = {
     "executor": "`ProcessPoolExecutor(2)`",
     "dask": "Dask, `LocalCluster` with 2 processes of one thread",
 }
-#: What handing out by Dask has to reach.
+#: Target for the rate on Dask.
 DASK_PER_S_MIN = 2000
 
 
 @dataclass(frozen=True)
 class Dispatched:
-    """One measurement. ``first_s`` is from the begin of the run, with the engine at work, to the first result;
-    ``memory_bytes`` is by how much the peak of the submitting process grew, of which ``shares_bytes`` for the shares.
+    """A measurement. ``first_s`` is the time from the start of the run, with the engine running, to the first result.
+    ``memory_bytes`` is the increase of the submitting process's peak memory, including ``shares_bytes`` for the
+    sub-jobs.
     """
 
     place: str
@@ -59,12 +60,12 @@ class Dispatched:
 
     @property
     def per_second(self) -> float:
-        """Without the start of worker processes."""
+        """The rate of sub-jobs, without the start of worker processes."""
         return (self.subjobs - 1) / (self.all_s - self.first_s)
 
 
 class Nothing:
-    """Works on sub-jobs without doing anything; looks ahead by one, as a train does."""
+    """Does nothing for each sub-job. Fetches one sub-job ahead, as a train does."""
 
     def __call__(self, context: Context) -> Iterator[Finished]:
         here = context.draw()
@@ -76,14 +77,14 @@ class Nothing:
 
 @contextmanager
 def place_of(name: str) -> Iterator[Place]:
-    """A place, with its engine at work."""
+    """Return a place with its engine running."""
     if name == "here":
         yield InThisProcess()
     elif name == "processes":
         yield LocalProcesses(WORKERS)
     elif name == "executor":
         with ProcessPoolExecutor(WORKERS) as executor:
-            # Its processes are started with the first calls.
+            # The executor starts its processes at the first calls.
             list(executor.map(time.sleep, [0.1] * WORKERS))
             yield PooledWorkers(ExecutorPool(executor))
     else:
@@ -100,7 +101,7 @@ def place_of(name: str) -> Iterator[Place]:
 
 
 def measured(name: str, count: int) -> Dispatched:
-    """Runs so many empty sub-jobs at a place."""
+    """Run empty sub-jobs at a place."""
     before = _peak_bytes()
     files = [DataFile(f"root://se{one % 8}.example:1094//data/{one:06}.root", "events") for one in range(count)]
     shares = [Share((file.changed(size_bytes=FILE_BYTES),)) for file in files]
@@ -118,18 +119,18 @@ def measured(name: str, count: int) -> Dispatched:
         all_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
         memory_bytes = _peak_bytes() - with_engine + shares_bytes
     if seen != b"\1" * count:
-        raise RuntimeError(f"{count - seen.count(1)} sub-jobs did not come back once")
+        raise RuntimeError(f"{count - seen.count(1)} sub-jobs were not returned exactly once")
     return Dispatched(name, count, engine_s, first_s, all_s, cpu_s, shares_bytes, memory_bytes)
 
 
 def _peak_bytes() -> int:
-    # Of this program alone: what getrusage says may be of the process that started it.
+    # Unlike getrusage, this excludes the memory of the parent before exec.
     (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith("VmHWM:")]
     return int(line.split()[1]) * 1024
 
 
 def dispatched(name: str, count: int) -> Dispatched:
-    """The same in a process of its own."""
+    """Run `measured` in a separate process."""
     words = [sys.executable, "-m", "benches.dispatch", name, str(count)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY, env=os.environ)
     return Dispatched(**json.loads(done.stdout.splitlines()[-1]))
@@ -138,7 +139,7 @@ def dispatched(name: str, count: int) -> Dispatched:
 def dispatch_page(
     counts: tuple[int, int], repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """All places in turn, with few and with many sub-jobs, as a page and as rows."""
+    """Measure all places in rotating order, with few and with many sub-jobs, and return the page and its rows."""
     found: list[Dispatched] = []
     for number in range(repeats):
         for name in PLACES:
@@ -157,18 +158,19 @@ def dispatch_page(
                 (1e-6, 0, [float(one.memory_bytes) for one in of_place]),
             )
             rows.append([title, str(count), *(spread(Spread.of(many), by, digits) for by, digits, many in numbers)])
-    head = ["the place", "sub-jobs", "sub-jobs/s", "first result s", "engine's start s", "CPU us each", "memory MB"]
+    head = ["place", "sub-jobs", "sub-jobs/s", "first result s", "engine start s", "CPU us each", "memory MB"]
     lines = [
-        "# Handing out sub-jobs that do nothing",
+        "# Dispatching empty sub-jobs",
         "",
-        f"Sub-jobs of a train, a file each, on {WORKERS} workers; median, lowest and highest of {repeats} rounds, in "
-        "each of which every place has its turn, in a process of its own.",
+        f"Sub-jobs of a train, one file each, on {WORKERS} workers; median, lowest and highest of {repeats} rounds. "
+        "Each measurement is a separate process.",
         "",
         *machine_lines(repeats),
-        "- sub-jobs/s: from the first result to the last one; first result: from the begin of the run with the engine "
-        "(Dask's cluster, the executor) at work; CPU and memory: of the submitting process, memory is the growth of "
-        "its peak by the dataset and the run. It has Dask's scheduler, too, which keeps a log of 100 000 steps",
-        f"- wanted: {DASK_PER_S_MIN} sub-jobs/s on Dask",
+        "- sub-jobs/s: from the first result to the last one",
+        "- first result: time from the start of the run, with the engine (Dask cluster, executor) running",
+        "- CPU and memory: of the submitting process; memory is the increase of its peak by the dataset and the run. "
+        "On Dask it includes the scheduler, which keeps a log of 100 000 steps",
+        f"- goal: {DASK_PER_S_MIN} sub-jobs/s on Dask",
         "",
         table(head, rows),
         "",

@@ -1,7 +1,8 @@
-"""`python -m benches esd`: who reads what of ESD-like files and of the files with their truth: ROOT without a
-cache, with its TTreeCache, and Branchline in each way; tables as the study of ALICE's analysis has them, and pictures.
+"""`python -m benches esd`: the reads of ESD-like files and their Monte Carlo truth by ROOT, with and without
+TTreeCache, and by each access mode of Branchline.
 
-ROOT is followed through strace, Branchline records itself; tests compare both with what strace counts.
+Writes tables like those in the study of ALICE's analysis, and pictures. ROOT is traced with strace, Branchline records
+its own reads; tests compare both with the counts of strace.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from branchline.tracing.trace_summary import Parts, Requests, first_parts, summa
 CACHE_BYTES = 30_000_000
 NAMES = ("AliESDs.root", "galice.root", "Kinematics.root", "TrackRefs.root")
 COLOURS = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6")
-#: What the study counted in its file of real collisions, from the first event on.
+#: Calls and bytes that the study counted in its file of real collisions, from the first event on.
 STUDY_CALLS, STUDY_BYTES = 483, 1_377_525
-#: A file on a local disk is not copied to it by --access stage; one at a storage that is slowed is.
+#: `--access stage` does not copy files that are on a local disk, unless their storage is throttled.
 AS_IF_FAR = "bandwidth=10GB/s"
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way of reading: its name, the name of its picture, and what a reader is asked for it."""
+    """A way of reading: its name, the name of its picture, and the request to the reader."""
 
     name: str
     slug: str
@@ -45,7 +46,7 @@ class Way:
 
 
 def ways() -> list[Way]:
-    """All of them, ROOT's first."""
+    """Return all ways of reading, ROOT's first."""
     ours = [
         Way(f"Branchline, {mode}", mode, {"reader": "branchline", "how": {"mode": mode} | _far(mode)}) for mode in MODES
     ]
@@ -61,7 +62,7 @@ def _far(mode: str) -> dict[str, str]:
 
 
 def traced(way: Way, files: list[Path], *, truth: bool, folder: Path) -> Trace:
-    """The trace of a pass in a process of its own."""
+    """Return the trace of a pass in a separate process."""
     asked = {**way.asked, "files": [str(path) for path in files], "truth": truth}
     command = [sys.executable, "-m", "benches.esd_readers"]
     if asked["reader"] == "root":
@@ -83,18 +84,18 @@ def traced(way: Way, files: list[Path], *, truth: bool, folder: Path) -> Trace:
 
 
 def make_set(cache: Path, progress: Callable[[str], None]) -> Path:
-    """A folder with the four files of a hundred events, made once."""
+    """Create a folder with the four files of a hundred events, unless it exists."""
     maker = esd_maker()
     folder = cache / "esd-set"
     if not all((folder / "000" / name).exists() for name in NAMES):
-        progress("making a set of ESD-like files with their truth")
+        progress("creating a set of ESD-like files with their truth")
         command = [sys.executable, str(maker), "--out", str(folder), "--cache", str(cache / "split-loops")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder / "000"
 
 
 def by_name(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The rows of the four files, by their names."""
+    """Return the rows of the four files by file name."""
     return {row["file"].rpartition("/")[2]: row for row in found["files"]}
 
 
@@ -103,7 +104,7 @@ def number(value: float) -> str:
 
 
 def files_table(found: dict[str, dict[str, Any]]) -> str:
-    """As the study's table 3: read calls and bytes of each file."""
+    """Return a table like table 3 of the study: read calls and bytes of each file."""
     head = ["", *(cell for name in NAMES for cell in (f"{name} calls", "bytes"))]
     rows = []
     for name, one in found.items():
@@ -115,8 +116,8 @@ def files_table(found: dict[str, dict[str, Any]]) -> str:
 
 
 def chain_table(found: dict[str, dict[str, Any]], files: int, events: int) -> str:
-    """As the study's table 2: read calls and bytes of a chain of files, and per file and event."""
-    head = ["", "read calls", "bytes", "calls per file", "bytes per file", "calls per event", "seeks", "read in vain"]
+    """Return a table like table 2 of the study: read calls and bytes of a chain of files, per file and per event."""
+    head = ["", "read calls", "bytes", "calls per file", "bytes per file", "calls per event", "seeks", "unused bytes"]
     rows = []
     for name, one in found.items():
         totals = one["totals"]
@@ -127,7 +128,7 @@ def chain_table(found: dict[str, dict[str, Any]], files: int, events: int) -> st
 
 
 def baskets_read(trace: Trace) -> Counter[tuple[str, int]]:
-    """How often each basket was read by a request that begins with it."""
+    """Count the requests that begin with each basket."""
     requests = Requests.of(trace)
     parts = Parts.of(trace, requests.files)
     first = first_parts(requests, parts)
@@ -137,7 +138,7 @@ def baskets_read(trace: Trace) -> Counter[tuple[str, int]]:
 
 
 def difference(root: Trace, plain: Trace) -> list[str]:
-    """What of the baskets one reads more often than the other, branch by branch, in sentences."""
+    """Describe, for each branch, the baskets that one of two traces reads more often."""
     theirs, ours = baskets_read(root), baskets_read(plain)
     names = sorted({*theirs, *ours})
     more = [(key, ours[key] - theirs[key]) for key in names if ours[key] != theirs[key]]
@@ -152,7 +153,7 @@ def difference(root: Trace, plain: Trace) -> list[str]:
 
 
 def draw(way: Way, trace: Trace, path: Path) -> None:
-    """Where each call read, and how many each event took."""
+    """Draw the position of each read call, and the number of calls per event."""
     from matplotlib.figure import Figure
 
     requests = Requests.of(trace)
@@ -177,8 +178,8 @@ def draw(way: Way, trace: Trace, path: Path) -> None:
             if name != NAMES[-1]:
                 one.tick_params(labelbottom=False)
             one.yaxis.label.set_size(8)
-    axes[0][0].set_title("where each read call was", fontsize=9, loc="left")
-    axes[0][1].set_title("read calls that begin with a basket of the event", fontsize=9, loc="left")
+    axes[0][0].set_title("position of each read call", fontsize=9, loc="left")
+    axes[0][1].set_title("read calls that start with a basket of the event", fontsize=9, loc="left")
     axes[-1][0].set_xlabel("read call", fontsize=9)
     axes[-1][1].set_xlabel("event", fontsize=9)
     figure.suptitle(f"{way.name}: {number(len(requests))} read calls, {number(requests.got.sum())} bytes", fontsize=11)
@@ -186,7 +187,7 @@ def draw(way: Way, trace: Trace, path: Path) -> None:
 
 
 def esd_page(cache: Path, folder: Path, chain: int, progress: Callable[[str], None]) -> str:
-    """Reads, draws into the folder, and gives the page."""
+    """Measure, write the pictures to the folder, and return the page."""
     cache.mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     one_set = make_set(cache, progress)
@@ -201,7 +202,7 @@ def esd_page(cache: Path, folder: Path, chain: int, progress: Callable[[str], No
     lines = ["# Reads of ESD-like files", "", *INTRODUCTION, ""]
     lines += [f"Written by `python -m benches esd`, with ROOT {root_version()}.", ""]
     lines += ["## A hundred events with their truth", "", files_table(whole), "", *READING, ""]
-    lines += [f"## A chain of {chain} files without", "", chain_table(chained, chain, 100 * chain), ""]
+    lines += [f"## A chain of {chain} files without the truth", "", chain_table(chained, chain, 100 * chain), ""]
     lines += real_file(cache, progress)
     lines += ["## Pictures", "", *PICTURES]
     lines += [f"\n![{way.name}](reads-of-esd-{way.slug}.png)" for way in ways()]
@@ -209,7 +210,7 @@ def esd_page(cache: Path, folder: Path, chain: int, progress: Callable[[str], No
 
 
 def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
-    """The file of the study itself, where it is there."""
+    """Return the section about the file of the study, if that file is available."""
     shared = shared_folder()
     path = shared / "data" / "root" / "AliESDs-0.root" if shared else None
     if path is None or not path.exists():
@@ -223,36 +224,42 @@ def real_file(cache: Path, progress: Callable[[str], None]) -> list[str]:
         totals = summarise(trace).as_json()["totals"]
         rows.append([name, *(number(totals[key]) for key in ("read_calls", "read_bytes", "basket_read_calls",
                                                              "basket_read_bytes", "again_bytes"))])  # fmt: skip
-    head = ["", "read calls", "bytes", "of these for baskets", "their bytes", "bytes read again"]
+    head = ["", "read calls", "bytes", "calls for baskets", "bytes for baskets", "bytes read again"]
     said = difference(found["ROOT, no cache"], found["Branchline, plain"])
-    lines = ["## The file of the study", "", *REAL, "", table(head, rows), ""]
-    lines += ["Basket by basket, `plain` reads of Branchline compared with ROOT without a cache:", ""]
+    lines = ["## The file of the original study", "", *REAL, "", table(head, rows), ""]
+    lines += ["Baskets that Branchline reads with `plain`, compared with ROOT without a cache:", ""]
     return [*lines, *(f"- {one}" for one in said), ""]
 
 
 INTRODUCTION = (
-    "How many reads an analysis of ALICE-like files makes, with ROOT and with each `--access` of Branchline. The",
-    "analysis reads every event of `AliESDs.root`, 440 of its 484 branches (FMD and CaloClusters are switched",
-    "off), and for every event the truth in `galice.root`, `Kinematics.root` and `TrackRefs.root`, which have one",
-    "tree for each event, each in its own directory. A study of ALICE's analysis counted the same with strace and",
-    "with counters in the framework. The files are simulated, in the layout of real ones. A call is a system call",
-    "that reads (`pread64`, `read`). Opening a file and reading its trees is included.",
+    "This page counts the reads of an analysis of ALICE-like files, with ROOT and with each `--access` mode of",
+    "Branchline.",
+    "",
+    "- **Files.** The files are simulated, with the layout of real ones. `AliESDs.root` contains the events. The",
+    "  truth is in `galice.root`, `Kinematics.root` and `TrackRefs.root`, which have one tree per event, each in its",
+    "  own directory.",
+    "- **Analysis.** It reads every event, with 440 of the 484 branches (without FMD and CaloClusters), and its",
+    "  truth.",
+    "- **Calls.** A call is a system call that reads (`pread64`, `read`). Opening a file and reading its trees is",
+    "  included.",
+    "",
+    "An earlier study of ALICE's analysis counted the same with strace and with counters in the framework.",
 )
 READING = (
     "- ROOT's caches learn from one entry, as in the study. The study had no cache for the trees of single",
     "  events.",
-    "- `planned` reads small files as a whole when nearly all of their bytes are wanted. `prefetch` and `stage`",
+    "- `planned` reads a small file completely if nearly all of its bytes are needed. `prefetch` and `stage`",
     "  always do.",
-    "- The process that plans the train opens the first file, too. That is the second call of `planned` and",
+    "- The process that plans the train also opens the first file. This is the second call of `planned` and",
     "  `prefetch`.",
-    "- `stage` does not copy a file that is on a local disk. Here it runs as if the disk were far: it reads each",
-    "  file once and then its copy, and both are counted.",
+    "- `stage` does not copy files that are already on a local disk. Here the disk is treated as remote: each file",
+    "  is read once and then its copy is read, and both are counted.",
 )
 REAL = (
-    f"`AliESDs-0.root` holds real collisions and has 2 866 469 bytes. The study counted {STUDY_CALLS} calls and",
-    f"{number(STUDY_BYTES)} bytes from the first event on. Opening the file, which it left out, is included here.",
+    f"`AliESDs-0.root` contains real collisions and has 2 866 469 bytes. The study counted {STUDY_CALLS} calls and",
+    f"{number(STUDY_BYTES)} bytes, starting with the first event. This table also includes opening the file.",
 )
 PICTURES = (
-    "Left: every read call, in the order of the calls, at the bytes that it read. Right: the number of calls that",
-    "start with a basket of each event.",
+    "Left: the byte range of every read call, in the order of the calls. Right: the number of calls that start",
+    "with a basket of each event.",
 )

@@ -1,5 +1,7 @@
-"""One pass over ESD-like files in a process of its own, as ALICE's analysis reads them: every event of `esdTree`
-with the branches of two detectors switched off, and, if wanted, its truth from the three files next to it.
+"""One pass over ESD-like files in a separate process, like ALICE's analysis.
+
+Reads every event of `esdTree` without the branches of two detectors and, optionally, its Monte Carlo truth from the
+three files next to it.
 """
 
 from __future__ import annotations
@@ -12,18 +14,18 @@ from typing import Any
 
 from benches.data import SPLIT_TREE
 
-#: Switched off by the study: 44 of 484 branches, among them those with most baskets; ESDfriend. is in another file.
+#: The study disables 44 of 484 branches, including the branches with most baskets. ESDfriend. is in another file.
 OFF = ("AliESDFMD.", "CaloClusters", "ESDfriend.")
 COMPANIONS = ("Kinematics.root", "TrackRefs.root", "galice.root:TE")
 
 
 def root(files: list[str], truth: bool, cache_bytes: int) -> None:
-    """A GetEntry loop; every tree has a TTreeCache of this size, or none."""
+    """Read with a GetEntry loop. Each tree has a TTreeCache of this size, or none."""
     warnings.simplefilter("ignore")
     import ROOT
 
     ROOT.gErrorIgnoreLevel = ROOT.kFatal
-    # Without this a TTree makes a cache before it can be switched off.
+    # Otherwise a TTree creates a cache before it can be disabled.
     ROOT.gEnv.SetValue("TTreeCache.Size", 0)
     for path in files:
         file = ROOT.TFile.Open(path)
@@ -53,21 +55,21 @@ def _names() -> list[str]:
 
 
 def _cached(library: Any, tree: Any, cache_bytes: int) -> None:
-    """As the study had it: learning from one entry."""
+    """Configure the cache as in the study: it learns from one entry."""
     tree.SetCacheSize(cache_bytes)
     if cache_bytes:
         library.TTreeCache.SetLearnEntries(1)
 
 
 class Analysis:
-    """Reads everything that the loop of ROOT reads."""
+    """Reads everything that the ROOT loop reads."""
 
     def __init__(self, branches: list[str], truth: bool) -> None:
         self.branches = branches
         self.truth = truth
 
     def process(self, events: Any) -> int:
-        """The number of columns that were read of the companions."""
+        """Return the number of columns read from the companion files."""
         import awkward as ak
 
         companions = [events.companion[name.partition(".")[0]] for name in COMPANIONS] if self.truth else []
@@ -76,7 +78,7 @@ class Analysis:
 
 
 def branchline(files: list[str], truth: bool, how: dict[str, Any], trace: str) -> None:
-    """A train of one wagon, with a trace of its requests."""
+    """Run a train of one wagon with a trace of its requests."""
     import branchline
     from branchline import Access
     from branchline.reading.layout.file_layout import inspect_file

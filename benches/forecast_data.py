@@ -1,4 +1,4 @@
-"""The files of the forecasts' benchmark: two kinds of data in four layouts and four codecs, made once."""
+"""Creates the files for the benchmark of forecasts: two kinds of data in four layouts and four codecs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ TREE = "events"
 CODECS = ("zlib", "zstd", "lz4", "lzma")
 KINDS = ("numbers", "lists")
 LAYOUTS = ("small files", "merged", "large baskets", "RNTuple")
-#: Small files of a data set, and entries of each.
+#: Number of small files in a data set, and entries of each.
 FILES, ENTRIES = 8, 6000
-#: Entries between two baskets of a small file, and uncompressed bytes of a large basket.
+#: Entries per basket of a small file, and uncompressed size of a large basket.
 BASKET_ENTRIES, LARGE_BASKET = 1000, "1 MB"
 BRANCHES = 20
-#: The branches of a narrow read.
+#: The branches of a read of few branches.
 FEW = ("b1", "b7", "b13")
 
 
 def files_of(cache: Path, kind: str, layout: str, codec: str, progress: Callable[[str], None]) -> list[Path]:
-    """The files of a data set. The small files are written by uproot, the others are made of them by Branchline."""
+    """Create the files of a data set, unless they exist. uproot writes the small files; Branchline creates the others
+    from them.
+    """
     folder = cache / "forecasts" / f"{kind}-{codec}-{layout.replace(' ', '-')}"
     count = FILES if layout == "small files" else 1
     paths = [folder / f"{number}.root" for number in range(count)]
@@ -64,7 +66,7 @@ def _values(random: object, kind: str, entries: int) -> dict[str, object]:
     counts = random.poisson(4, entries)
 
     def one() -> object:
-        # Of a few digits, as the numbers of detectors are, so that they compress.
+        # Values with few digits, like detector data, so that they compress.
         if kind == "lists":
             return ak.unflatten(random.normal(size=counts.sum()).astype("f2").astype("f4"), counts)
         return random.normal(size=(entries, 4)).astype("f2").astype("f4")
@@ -75,7 +77,7 @@ def _values(random: object, kind: str, entries: int) -> dict[str, object]:
 def _merge(inputs: list[Path], output: Path, codec: str, layout: str) -> None:
     from branchline.writing.merging.merge import merge
 
-    # With another size of baskets they are compressed again, in the codec that they have.
+    # A new basket size requires recompression, in the same codec.
     basket_size = LARGE_BASKET if layout == "large baskets" else None
     merge([str(path) for path in inputs], output, basket_size=basket_size, sync=False, force=True)
     del codec

@@ -1,4 +1,4 @@
-"""The round trip of a link as a ping sees it: a busy machine delays what a proxy hands on."""
+"""Measures the round trip of a link like a ping, which includes the delay of the proxy on a busy machine."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _PING = b"p"
 
 
 def round_trip_seen(throttle: str) -> float:
-    """The mean seconds of some round trips over a proxy with such a throttle."""
+    """Return the mean seconds of several round trips through a proxy with this throttle."""
     with _echo() as port:
         proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{port}", throttle, None)
         try:
             with socket.create_connection(("127.0.0.1", proxy.port), timeout=WAIT_S) as client:
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                # The first also waits for the proxy's own connection.
+                # The first round trip also waits for the proxy's connection.
                 _ping(client)
                 return statistics.fmean(_ping(client) for _ in range(PINGS))
         finally:

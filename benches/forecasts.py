@@ -1,5 +1,7 @@
-"""`python -m benches forecasts`: forecasts beside what was measured. No point is predicted from a read of itself: rates
-come from a read in the usual mode over a link without delay, links and modes and some layouts and codecs are others.
+"""`python -m benches forecasts`: compares forecasts with measurements.
+
+No point is predicted from a read of itself. The rates come from a read in the default mode over a link without delay;
+the links and modes, and some layouts and codecs, are different.
 """
 
 from __future__ import annotations
@@ -29,21 +31,23 @@ from branchline.reading.access import MODES
 
 ROUND_TRIPS_MS = (0, 1, 5, 20, 60, 100)
 MB_PER_S = (1, 5, 20, 100)
-#: A point is read so often, and longer ones less.
+#: Number of passes per point, and durations in seconds above which a point gets fewer passes or is skipped.
 PASSES, LONG_S, LONGEST_S = 3, 4.0, 90.0
-#: Basket by basket over a long way, all branches take minutes.
+#: Longest round trip for plain reads of all branches, which take minutes on slower links.
 PLAIN_MS_MAX = 5
 GOAL, NINETY = 0.15, 0.9
 MB = 1e6
 WORST = 12
 ITSELF = "itself"
-#: Codecs that are forecast from files in zlib, as they are written.
+#: Codecs that are forecast from zlib files.
 TRIED = {"zstd": "zstd:5", "lz4": "lz4:4"}
 
 
 @dataclass(frozen=True)
 class Point:
-    """A read that is forecast, and from what: a read of the same files, or of others that are to be changed."""
+    """A read to forecast, and the read from which it is forecast: of the same files, or of files that are to be
+    converted.
+    """
 
     kind: str
     layout: str
@@ -61,7 +65,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Row:
-    """A point with seconds as they were said, with the interval, and as they were."""
+    """A point with its forecast seconds, their interval, and the measured seconds."""
 
     point: Point
     said_s: float
@@ -78,7 +82,7 @@ class Row:
 
     @property
     def error(self) -> float:
-        """As a part of what was measured."""
+        """The error relative to the measured time."""
         return self.said_s / self.measured_s - 1
 
     @property
@@ -87,12 +91,12 @@ class Row:
 
     @property
     def noise(self) -> float:
-        """The half of the difference of the passes, as a part of their median; 0 of one pass."""
+        """Half the difference between the passes, relative to their median; 0 for one pass."""
         return (max(self.passes_s) - min(self.passes_s)) / 2 / self.measured_s
 
 
 def points(count: int, seed: int) -> list[Point]:
-    """So many points, drawn so that all kinds of data, layouts, codecs, ways and links come about equally often."""
+    """Draw this many points, balanced between kinds of data, layouts, codecs, access modes and links."""
     chance = Random(seed)
     sets = [(kind, layout, codec, few) for kind in KINDS for layout in LAYOUTS for codec in CODECS for few in (0, 1)]
     ways: list[tuple[str, int, int]] = []
@@ -112,7 +116,9 @@ def points(count: int, seed: int) -> list[Point]:
 
 
 def _source(number: int, layout: str, codec: str) -> str:
-    """Every other merged file is forecast from the small ones, every other set of small files from those in zlib."""
+    """Return the layout and codec to forecast from: small files for every other merged file, zlib for every other set
+    of small files.
+    """
     if layout == "merged" and number % 2:
         return "small files"
     if layout == "small files" and codec in TRIED and number % 2:
@@ -121,18 +127,18 @@ def _source(number: int, layout: str, codec: str) -> str:
 
 
 class Places:
-    """The files of all points at a server."""
+    """The files of all points, on a server."""
 
     def __init__(self, cache: Path, port: int, paths: dict[str, list[str]]) -> None:
         self.cache, self.port, self.paths = cache, port, paths
 
     def subject(self, point: Point) -> tuple[Subject, Conditions]:
-        """What a forecast starts from, read over a link without delay; and what is to be otherwise."""
+        """Return the subject of a forecast, read over a link without delay, and the changes to forecast."""
         layout = "small files" if point.source == "small files" else point.layout
         codec = "zlib" if point.source == "zlib" else point.codec
         with link(self.port, "latency=0ms") as base:
             urls = [f"{base}/{name}" for name in self.paths[set_name(point.kind, layout, codec)]]
-            # In a new process, as jobs are: the first read of a process takes longer.
+            # Use a new process, like a job: the first read of a process takes longer.
             with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
                 subject = replace(process.submit(subject_of, urls, point.branches).result(), threads=1)
         conditions = Conditions(mode=point.mode)
@@ -141,7 +147,9 @@ class Places:
         return subject, conditions if codec == point.codec else replace(conditions, codec=TRIED[point.codec])
 
     def read(self, point: Point) -> Iterator[tuple[dict[str, Any], float]]:
-        """Passes over a point's files, each in a new process, and the round trips that were seen before."""
+        """Return the seconds of passes over a point's files, each in a new process, and the round trips measured
+        before.
+        """
         throttle = f"latency={point.round_trip_ms}ms,bandwidth={point.mb_per_s}MB/s"
         branches = None if point.branches is None else list(point.branches)
         names = self.paths[set_name(point.kind, point.layout, point.codec)]
@@ -158,7 +166,7 @@ class Places:
                 return
 
     def row(self, point: Point) -> Row | None:
-        """None for a read that took too long."""
+        """Return the row of a point, or None if its read took too long."""
         subject, conditions = self.subject(point)
         done = list(self.read(point))
         if not done:
@@ -178,7 +186,7 @@ class Places:
     def _forecast(self, point: Point, subject: Subject, conditions: Conditions) -> WhatIf:
         if conditions.codec is None:
             return what_if(subject, conditions)
-        # The codec is tried on the files themselves, which lie on this machine.
+        # The codec is tried on local files.
         local = files_of(self.cache, point.kind, point.layout, "zlib", print)
         tried = subject_of([str(path) for path in local], point.branches)
         return what_if(subject, conditions, try_codec(conditions.codec, tried.files, tried.laid, tried.branches))
@@ -189,7 +197,7 @@ def set_name(kind: str, layout: str, codec: str) -> str:
 
 
 def rows_of(cache: Path, count: int, seed: int, progress: Callable[[str], None]) -> list[Row]:
-    """All points, measured and forecast."""
+    """Measure and forecast all points."""
     wanted = points(count, seed)
     files: dict[str, Path] = {}
     paths: dict[str, list[str]] = {}
@@ -213,7 +221,7 @@ def rows_of(cache: Path, count: int, seed: int, progress: Callable[[str], None])
 
 
 def figures(rows: Sequence[Row]) -> list[str]:
-    """Of some points: their number, the errors, the coverage, the error of the bytes, and the noise of the passes."""
+    """Return the cells for these points: their number, errors, coverage, error in bytes, and noise of the passes."""
     errors = sorted(abs(one.error) for one in rows)
     near = sum(one <= GOAL for one in errors) / len(errors)
     held = sum(one.is_held for one in rows) / len(rows)
@@ -258,26 +266,26 @@ def worst_table(rows: Sequence[Row]) -> str:
         way = f"{point.mode}, {point.round_trip_ms} ms, {point.mb_per_s} MB/s"
         passes = " ".join(f"{one:.2f}" for one in row.passes_s)
         lines.append([what, way, point.source, f"{row.said_s:.2f}", passes, f"{100 * row.error:+.0f}"])
-    return table(["read", "way", "from", "said s", "measured s", "error %"], lines)
+    return table(["read", "link", "from", "forecast s", "measured s", "error %"], lines)
 
 
 def forecasts_page(
     cache: Path, count: int, seed: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, forecasts, and gives the page with its rows."""
+    """Measure, forecast, and return the page and its rows."""
     rows = rows_of(cache, count, seed, progress)
-    lines = ["# Forecasts beside what was measured", "", *machine_lines(PASSES), ""]
+    lines = ["# Forecasts compared with measurements", "", *machine_lines(PASSES), ""]
     lines += [
-        f"{len(rows)} reads, drawn with the seed {seed} from five access modes, four layouts, four codecs, two kinds",
-        "of data, all and few branches, round trips of 0 to 100 ms and 1 to 100 MB/s: a proxy before an XRootD server",
-        "here. Each is forecast from a read in the usual mode without delay, just before; some from the same",
-        "events in other files (small ones that are to be merged, or zlib that is to be another codec). The round trip",
-        "that is given to a forecast is that of a ping through the proxy, the bandwidth that of its setting.",
+        f"{len(rows)} reads, drawn with seed {seed} from five access modes, four layouts, four codecs, two kinds of",
+        "data, all and few branches, round trips of 0 to 100 ms and 1 to 100 MB/s, through a proxy to a local XRootD",
+        "server. Each is forecast from a preceding read in the default mode without delay. Some forecasts start from",
+        "other files with the same events: small files to be merged, or zlib files to be recompressed. The forecast",
+        "gets the round trip of a ping through the proxy, and the bandwidth that the proxy is set to.",
         "The noise is half the difference between the shortest and longest pass.",
         "",
         kinds_table(rows),
         "",
-        f"## The {min(WORST, len(rows))} worst",
+        f"## The {min(WORST, len(rows))} largest errors",
         "",
         worst_table(rows),
     ]

@@ -1,6 +1,6 @@
-"""Files of many small histograms: opening some of them, merging two files, and writing a file, in whole processes.
+"""Files with many small histograms: opening some of them, merging two files, and writing a file.
 
-CPU times are seconds, user and system: other processes of a busy machine change these least.
+Each task is a whole process. User and system CPU seconds are measured, which depend least on other processes.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from benches.rounds import Spread
 from benches.tables import spread, table
 
 BINS = 50
-#: One of this many histograms is opened.
+#: One in this many histograms is opened.
 OPENED_OF = 3
-#: Each line of the table of writing has this many times the histograms of the line before.
+#: Factor between the numbers of histograms in consecutive rows of the table of writing.
 MORE = 2
 OPENING = """
 import sys
@@ -42,14 +42,14 @@ with {module}.recreate(sys.argv[1]) as file:
 
 
 class Used(NamedTuple):
-    """Time that a process took."""
+    """Wall and CPU seconds of a process."""
 
     cpu_seconds: float
     wall_seconds: float
 
 
 def written(cache: Path, count: int, say: Callable[[str], None]) -> list[Path]:
-    """Two files with this many histograms each, as Branchline writes them. They are kept."""
+    """Write two files with this many histograms each with Branchline, unless they exist."""
     import branchline
 
     paths = [cache / f"histograms-{count}-{number}.root" for number in range(2)]
@@ -66,7 +66,7 @@ def written(cache: Path, count: int, say: Callable[[str], None]) -> list[Path]:
 
 
 def written_by_root(cache: Path, count: int, say: Callable[[str], None]) -> list[Path]:
-    """Two files with this many histograms each, as ROOT writes them by default. They are kept."""
+    """Write two files with this many histograms each with ROOT's default settings, unless they exist."""
     import ROOT
 
     paths = [cache / f"root-histograms-{count}-{number}.root" for number in range(2)]
@@ -87,7 +87,7 @@ def written_by_root(cache: Path, count: int, say: Callable[[str], None]) -> list
 
 
 def used(command: list[str]) -> Used:
-    """The time of a process. Raises RuntimeError if it fails."""
+    """Measure a process. Raises RuntimeError if it fails."""
     begin = time.perf_counter()
     with open(os.devnull, "wb") as nowhere:
         child = os.posix_spawnp(
@@ -100,7 +100,7 @@ def used(command: list[str]) -> Used:
 
 
 def commands(files: dict[str, list[Path]], count: int, output: Path) -> dict[tuple[str, str], list[str]]:
-    """The process of each task and arm. ``files`` are two for each writer."""
+    """Return the command of each task and arm. ``files`` are two for each writer."""
     import ROOT
 
     hadd = str(Path(ROOT.__file__).parent / "bin" / "hadd")
@@ -114,7 +114,7 @@ def commands(files: dict[str, list[Path]], count: int, output: Path) -> dict[tup
             made[task, arm] = [sys.executable, "-c", OPENING.format(module=module), names[0], str(opened)]
         task = f"merge two files of {count} of {writer}"
         made[task, "Branchline"] = [*branchline, "merge", *names, "-o", str(output)]
-        # The compression of the inputs, as Branchline's; and hadd's own, which is faster than zstd.
+        # With the compression of the inputs, as in Branchline, and with hadd's default, which is faster than zstd.
         made[task, "hadd -fk"] = [hadd, "-fk", "-v", "0", str(output), *names]
         made[task, "hadd -f"] = [hadd, "-f", "-v", "0", str(output), *names]
     for number in (count, MORE * count):
@@ -129,7 +129,7 @@ def commands(files: dict[str, list[Path]], count: int, output: Path) -> dict[tup
 def histograms_page(
     cache: Path, count: int, repeats: int, say: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """All processes in turn, in each round in another order, as a page and as rows."""
+    """Run all processes once per round, in rotating order, and return the page and its rows."""
     folder = cache / "histograms"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -148,8 +148,8 @@ def histograms_page(
         "# Many histograms", "", *machine_lines(repeats), "",
         f"Each file has {count} TH1D of {BINS} bins; Branchline writes them with zstd, ROOT with zlib. Times of whole",
         f"processes, CPU (user and system) and wall: the median of {repeats} rounds, with the lowest and the highest.",
-        "`hadd -fk` compresses as the inputs are, like `branchline merge`; `hadd -f` always with zlib. `nothing` is",
-        "starting Python and importing the package.",
+        "`hadd -fk` keeps the compression of the inputs, like `branchline merge`; `hadd -f` always uses zlib.",
+        "`nothing` only starts Python and imports the package.",
         "", table(["task", "process", "CPU s", "wall s"], [_row(rows, *place) for place in all_commands]),
     ]  # fmt: skip
     return "\n".join(lines) + "\n", rows

@@ -1,4 +1,6 @@
-"""Whether studies find what is there and nothing else, what the lab itself costs, and the same once on this machine."""
+"""Measures the false positive rate and the power of simulated studies, the overhead of the lab, and a real study on
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,17 @@ from branchline.lab.studies.study_result import StudyResult
 from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import Factor, JobSettings, Level, Study
 
-#: What is promised: false alarms at most, differences of 5 % found at least, and the cost of the lab at most.
+#: Goals: maximum false positive rate, minimum power for a difference of 5 %, and maximum overhead of the lab.
 FALSE_MOST, FOUND_LEAST, COST_MOST = 0.06, 0.70, 0.01
 TRUTH = 1.05
 _PAIRS = 12
-#: Long against the ticks of clocks; the real studies wait and do not compute, so that a busy machine matters less.
+#: Long compared with the clock resolution. Real studies wait instead of computing, so that load matters less.
 _SLEEP_S = 0.5
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of study: how many jobs its arms have, whether they are those of a farm, and how many levels it has."""
+    """A kind of study: the number of jobs of each arm, whether they are jobs of a farm, and the number of levels."""
 
     name: str
     jobs: int = 1
@@ -62,33 +64,33 @@ KINDS = (
 
 
 def lab_page(repeats: int, seed: int, pairs: int, say: Callable[[str], None]) -> tuple[str, list[dict[str, Any]]]:
-    """The page, and a row for each kind of study."""
+    """Return the page, and a row for each kind of study."""
     rows = []
     for kind in KINDS:
         say(f"lab: {kind.name}, {repeats} simulated studies of each")
         rows.append(_row(kind, repeats, seed))
-    say("lab: really, on this machine")
+    say("lab: a real study on this machine")
     real = _real(pairs, seed)
     head = [
         "kind of study",
         "studies",
-        "false alarms %",
-        "alarms of the control %",
-        "5 % found %",
-        "its ratio",
+        "false positives %",
+        "false positives of the control %",
+        "power at 5 % (%)",
+        "measured ratio",
         "pairs",
     ]
     lines = [
-        "# Studies of the lab, studied",
+        "# Reliability of studies",
         "",
-        f"{repeats} simulated studies of each kind; seed {seed}: the same seed gives the same figures. Arms, rounds, "
-        "their order, estimates, the end and what is kept are those of the code; only jobs are simulated. Logarithms "
-        "of their times drift as a random walk of 1 % a sample and have noise of 3 %; one sample in twenty takes "
-        "35 to 100 % longer; jobs differ by 30 %. A quiet machine has no such samples. A "
-        "false alarm is an interval that leaves out 1 "
-        f"where nothing differs. Promised: at most {FALSE_MOST:.0%}, "
-        f"and a true difference of 5 % found by {FOUND_LEAST:.0%} of studies with "
-        "12 pairs on a quiet machine.",
+        f"{repeats} simulated studies of each kind with seed {seed}; the same seed gives the same figures. Only the "
+        "jobs are simulated: arms, rounds, their order, estimates and the stopping rule are the real code. Logarithms "
+        "of job times drift as a random walk of 1 % per sample and have noise of 3 %. One sample in twenty takes 35 to "
+        "100 % longer, except on a quiet machine. Jobs differ by 30 %.",
+        "",
+        "A false positive is an interval that excludes 1 although the arms do not differ. Goals: at most "
+        f"{FALSE_MOST:.0%} false positives, and a power of {FOUND_LEAST:.0%} for a difference of 5 % with 12 pairs on "
+        "a quiet machine.",
         "",
         table(head, [_cells(one) for one in rows]),
         "",
@@ -120,7 +122,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def study_of(kind: Kind, throttle: float, job: JobSettings, variable: str = THROTTLE) -> Study:
-    """A study with a baseline and levels that are ``throttle`` times as slow, by a variable of the environment."""
+    """Return a study with a baseline and levels that are ``throttle`` times slower, set by an environment variable."""
     levels = [Level(str(number), {"environment": {variable: throttle}}) for number in range(1, kind.levels)]
     return Study(
         question="Does anything differ?",
@@ -141,8 +143,8 @@ def _simulated(kind: Kind, seed: int, throttle: float) -> StudyResult:
 
 
 def _run(study: Study, seed: int, taker: Taker) -> tuple[StudyResult, float, float]:
-    """What it found, the seconds that it took, and those that were spent in its samples."""
-    # In memory where that is possible: a disk that is waited for is part of no simulated study.
+    """Return the result, its total seconds, and the seconds spent in samples."""
+    # Use memory if possible: waiting for a disk would distort simulated studies.
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="branchline-lab-", dir=memory if memory.is_dir() else None))
     try:
@@ -162,7 +164,7 @@ class _Real:
 
 
 def _real(pairs: int, seed: int) -> _Real:
-    """Studies of commands that wait, throttled by 5 % or not; and what runs beside the clock of a sample."""
+    """Run studies of commands that wait, throttled by 5 % or not, and measure the overhead of the lab."""
     kind = Kind("on this machine", rounds=pairs)
     waiting = f"import os, time; time.sleep({_SLEEP_S} * float(os.environ['THROTTLE']))"
     command = shlex.join([sys.executable, "-S", "-c", waiting])
@@ -176,12 +178,13 @@ def _real(pairs: int, seed: int) -> _Real:
     said = [shown_ratio(one) for one in ratios]
     return _Real(
         [
-            f"Once really, {pairs} pairs of commands that wait for {_SLEEP_S} s: the same beside itself takes "
-            f"{said[0]} its time, one that is throttled by 5 % takes {said[1]} that of the other.",
+            f"A real study of {pairs} pairs of commands that wait for {_SLEEP_S} s: compared with itself, the command "
+            f"takes {said[0]} as long; throttled by 5 %, it takes {said[1]} as long.",
             "",
-            f"What the lab itself does while the clock of a sample runs: {1e3 * cost.beside_s:.2f} ms of CPU time in "
-            f"the process of the study for a sample of {cost.sample_s:.0f} s, {cost.part:.2%} of it. Between samples "
-            f"{1e3 * cost.between_s:.1f} ms: files made cold, processes started, the sample written to the disk.",
+            f"Overhead of the lab: {1e3 * cost.beside_s:.2f} ms of CPU time in the process of the study during a "
+            f"sample of {cost.sample_s:.0f} s, or {cost.part:.2%}. Between samples it takes "
+            f"{1e3 * cost.between_s:.1f} ms to evict files from the page cache, start processes, and write the sample "
+            "to the disk.",
         ],
         {"kind": kind.name, "pairs": pairs, "false": ratios[0].value, "true": ratios[1].value, **vars(cost)},
     )
@@ -189,7 +192,7 @@ def _real(pairs: int, seed: int) -> _Real:
 
 @dataclass(frozen=True)
 class LabCost:
-    """Seconds of CPU time that the lab takes while the clock of a sample runs, and those of wall time between two."""
+    """CPU seconds of the lab during a sample, and wall seconds between two samples."""
 
     sample_s: float
     beside_s: float
@@ -197,12 +200,12 @@ class LabCost:
 
     @property
     def part(self) -> float:
-        """Of a core, while the sample runs."""
+        """The fraction of a core used during a sample."""
         return self.beside_s / self.sample_s
 
 
 def lab_cost(sample_s: float = 2.0, samples: int = 3) -> LabCost:
-    """Measures both with a job that waits: the CPU time beside it is all the lab's."""
+    """Measure both with a job that only waits, so that the CPU time of the process is the lab's."""
     job = JobSettings(client="command", command=f"sleep {sample_s}")
     beside: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

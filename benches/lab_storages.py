@@ -1,4 +1,4 @@
-"""Studies of a real storage beside itself: how often a server is taken for one that is faster or slower than it is."""
+"""Studies that compare a real server with itself, to measure the false positive rate."""
 
 from __future__ import annotations
 
@@ -19,52 +19,51 @@ from branchline.lab.statistics import Ratio
 from branchline.lab.studies.study_run import StudyRun
 from branchline.lab.study import JobSettings, Study
 
-#: What is read from: a real server, by its own protocol.
+#: A real server, read with its own protocol.
 STORAGE = "XRootD"
-#: So small that many studies are possible, so large that a job is more than its beginning.
+#: Small enough for many studies, and large enough that a job is not dominated by its start.
 _MEGABYTES = 8
 
 
 def lab_storages_page(
     cache: Path, repeats: int, seed: int, pairs: int, say: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """The page, and a row for the storage; none where this machine cannot have it."""
+    """Return the page and a row for the storage; no row if this machine cannot run it."""
     file = make_file(cache, _MEGABYTES, say)
     with places(file, [STORAGE], say) as (made, missing):
-        # The same server over HTTP is another storage.
+        # Other places are the same server over HTTP.
         rows = [_row(place, repeats, seed, pairs, say) for place in made if place.name == STORAGE]
     return page(rows, missing, file.stat().st_size, seed), rows
 
 
 def page(rows: list[dict[str, Any]], missing: list[str], file_bytes: int, seed: int) -> str:
-    """What was found, for people."""
+    """Return the results in Markdown."""
     head = [
         "storage",
         "pairs",
         "studies",
-        "false alarms",
-        "false alarms %",
-        "95 % interval of it",
-        "half of an interval of a ratio, median",
+        "false positives",
+        "false positives %",
+        "its 95 % interval",
+        "half width of the ratios' intervals, median",
         "largest difference",
     ]
     lines = [
-        "# Studies of storages beside themselves",
+        "# Studies that compare a storage with itself",
         "",
-        f"A file of {file_bytes / 1e6:.0f} MB is read by Branchline from a server of this machine, warm, and beside it "
-        f"once more: nothing differs. The seeds of the orders of samples begin at {seed}. A false alarm is an interval "
-        f"that leaves out 1. Promised: at most {FALSE_MOST:.0%}. The interval of the part of false alarms is that of "
-        "Clopper and Pearson for so many studies. Other programs of the machine are not kept away: where they are at "
-        "work the intervals of ratios are wide, and such studies find only what is larger.",
+        f"Both arms read the same file of {file_bytes / 1e6:.0f} MB with Branchline from a warm server on this "
+        f"machine. The seeds of the sample orders start at {seed}. A false positive is an interval that excludes 1; "
+        f"the goal is at most {FALSE_MOST:.0%}. The rate has a Clopper-Pearson interval. Load from other programs on "
+        "this machine widens the intervals of the ratios, so that such studies detect only larger differences.",
         "",
         table(head, [_cells(one) for one in rows]),
-        *(["", "## Not here", "", *(f"- {reason}" for reason in missing)] if missing else []),
+        *(["", "## Not measured", "", *(f"- {reason}" for reason in missing)] if missing else []),
     ]
     return "\n".join(lines) + "\n"
 
 
 def study_of_storage(place: Place, pairs: int) -> Study:
-    """A study with a baseline and its control only, which ends after so many pairs."""
+    """Return a study with a baseline and its control only, which ends after this many pairs."""
     return Study(
         question=f"Does {place.name} differ from itself?",
         job=JobSettings(
@@ -101,7 +100,7 @@ def _row(place: Place, repeats: int, seed: int, pairs: int, say: Callable[[str],
 
 
 def exact_interval(hits: int, of: int) -> tuple[float, float]:
-    """Clopper and Pearson's interval of 95 % of a part, of which ``hits`` of ``of`` were seen."""
+    """Return the 95 % confidence interval of Clopper and Pearson for a fraction with ``hits`` of ``of`` hits."""
 
     def at_most(part: float, count: int) -> float:
         return sum(math.comb(of, one) * part**one * (1 - part) ** (of - one) for one in range(count + 1))

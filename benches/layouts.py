@@ -1,7 +1,9 @@
-"""What a layout is for: the same train over small files, their merges in all orders, and one with larger clusters.
+"""Measures file layouts: the same train over small files, over their merges in all orders, and over a merge with larger
+clusters.
 
-Four jobs have a quarter of the events each, as many of the small files or a range of entries of the merged one. Before
-every pass the files are thrown out of the page cache. Read calls and seeks come from a pass of its own under strace.
+Each of four jobs reads a quarter of the events: a quarter of the small files, or a range of entries of the merged file.
+Before every pass the files are evicted from the page cache. Read calls and seeks are counted by strace in a separate
+pass.
 """
 
 from __future__ import annotations
@@ -31,17 +33,17 @@ from branchline.lab.sampling.page_cache import make_cold, sequential_bytes_per_s
 JOBS = 4
 SOME_BRANCHES = 10
 CLUSTER_EVENTS = 500
-# Of a TTreeCache, which holds a cluster of every layout here.
+# Size of the TTreeCache, large enough for a cluster of every layout.
 CACHE_BYTES = 30_000_000
 SMALL, PLAIN = "small files", "hadd -fk"
-# The options of `branchline merge` for each of our layouts.
+# The options of `branchline merge` for each layout.
 MERGES = {
     "order offset": ["--order", "offset"],
     "order entry": ["--order", "entry"],
     "order branch": ["--order", "branch"],
     f"clusters of {CLUSTER_EVENTS}": ["--cluster-events", str(CLUSTER_EVENTS)],
 }
-# Both cores may be used; a job decodes in one thread, so that four make the same of them with every reader.
+# Jobs may use both cores, with one decoding thread each, so that four jobs load them equally with every reader.
 READERS = (
     Arm("Branchline", BRANCHLINE, "branchline_split", 2, {"threads": 1}),
     Arm("GetEntry, TTreeCache", GET_ENTRY, "get_split_entry", 2, {"cache_bytes": CACHE_BYTES}),
@@ -52,14 +54,14 @@ CONDITIONS = ("date", "commit", "processor", "system", "versions")
 
 @dataclass(frozen=True)
 class Layout:
-    """The same events in some files; a job gets a part of the files, or of the entries of the only one."""
+    """The same events in one or more files. A job reads some of the files, or a range of entries of a single file."""
 
     name: str
     files: list[str]
     entries: int
 
     def part(self, job: int) -> dict[str, Any]:
-        """The files and the range of entries of a job."""
+        """Return the files and the range of entries for a job."""
         first, stop = (job * self.entries // JOBS, (job + 1) * self.entries // JOBS)
         if len(self.files) == 1:
             return {"files": self.files, "entries": [first, stop]}
@@ -68,7 +70,7 @@ class Layout:
 
 
 def layouts_of(cache: Path, count: int, progress: Callable[[str], None]) -> list[Layout]:
-    """Makes the small files where they are missing, and merges them in all ways."""
+    """Create the small files unless they exist, and merge them in all ways."""
     small = [str(path.resolve()) for path in data.split_object_files(cache, count, progress)]
     folder = (cache / "layouts").resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -90,10 +92,10 @@ def layouts_of(cache: Path, count: int, progress: Callable[[str], None]) -> list
 
 
 def hadd() -> Path:
-    """ROOT's own merger, found without importing ROOT."""
+    """Return the path of hadd, without importing ROOT."""
     found = importlib.util.find_spec("ROOT")
     if found is None or found.origin is None:
-        raise FileNotFoundError("ROOT is not installed: make peer-packages")
+        raise FileNotFoundError("ROOT is not installed; run make peer-packages")
     return Path(found.origin).parent / "bin" / "hadd"
 
 
@@ -104,7 +106,7 @@ def entries_of(path: str) -> int:
 
 
 def selections_of(path: str) -> dict[str, list[str]]:
-    """All branches that Branchline reads, and some spread over them."""
+    """Return all branches that Branchline reads, and a few branches spread over them."""
     everything = readable_branches(Path(path))
     some = everything[:: len(everything) // SOME_BRANCHES][:SOME_BRANCHES]
     return {"all branches": everything, f"{len(some)} branches": some}
@@ -115,11 +117,11 @@ def request(layout: Layout, branches: list[str], job: int) -> dict[str, Any]:
 
 
 def started(arm: Arm, setup: dict[str, Any], warming: dict[str, Any]) -> list[Worker]:
-    """Processes for as many jobs, which have read a file already."""
+    """Return processes for the jobs. Each has already read a file."""
     workers = []
     for number in range(JOBS):
         workers.append(Worker(arm, setup))
-        if number == 0:  # the first may have to compile
+        if number == 0:  # the first process may have to compile
             workers[0].wait_ready()
     for worker in workers[1:]:
         worker.wait_ready()
@@ -133,7 +135,7 @@ def key(arm: Arm, jobs: int) -> str:
 
 
 def measure(workers: list[Worker], layout: Layout, case: Case, number: int) -> Sample:
-    """One pass of all these jobs at once, over cold files: the seconds are those of the job that took longest."""
+    """Run one pass of all jobs at once over cold files. Its duration is that of the slowest job."""
     make_cold(layout.files)
     asked = [request(layout, case.branches or [], job) for job in range(len(workers))]
     with ThreadPoolExecutor(len(workers)) as pool:
@@ -147,7 +149,7 @@ def measure(workers: list[Worker], layout: Layout, case: Case, number: int) -> S
 def rounds(
     workers: list[list[Worker]], pairs: list[tuple[Layout, Case]], repeats: int, progress: Callable[[str], None]
 ) -> list[Sample]:
-    """Every reader over every layout, one job and four, in another order in each round."""
+    """Run every reader on every layout, with one job and with four, in a different order in each round."""
     samples = []
     for number in range(1, repeats + 1):
         order = [(jobs, own, pair) for pair in pairs for own in workers for jobs in (1, JOBS)]
@@ -162,7 +164,7 @@ def rounds(
 def count(
     setup: dict[str, Any], layouts: list[Layout], selections: dict[str, list[str]], progress: Callable[[str], None]
 ) -> dict[tuple[str, str], Counts]:
-    """The requests of one job, for each case and reader."""
+    """Count the requests of one job, for each case and reader."""
     counts = {}
     for selection, branches in selections.items():
         for arm in READERS:
@@ -178,14 +180,14 @@ def case_name(layout: Layout, selection: str) -> str:
 
 
 def cells(mine: list[Sample]) -> list[str]:
-    """MB/s and events/s of the passes of one reader."""
+    """Return the MB/s and events/s of the passes of a reader."""
     rate = Spread.of([sample.extra["bytes_read"] / MEGA / sample.seconds for sample in mine])
     events = Spread.of([(sample.entries or 0) / sample.seconds for sample in mine])
     return [f"{rate.median:.0f}", spread(events, digits=0)]
 
 
 def rows_of(case: Case, samples: list[Sample], counts: dict[tuple[str, str], Counts]) -> list[list[str]]:
-    """A line for each reader of a layout."""
+    """Return a row for each reader of a layout."""
     rows = []
     for arm in READERS:
         one = counts[case.name, arm.name]
@@ -201,15 +203,15 @@ def page(
 ) -> str:
     head = ["layout", "reader", "calls", "seeks", "MB read", "1 job, MB/s", "1 job, events/s"]
     head += [f"{JOBS} jobs, MB/s", f"{JOBS} jobs, events/s"]
-    lines = ["# What a layout is for", "", *about]
+    lines = ["# Effect of the file layout", "", *about]
     lines += [
-        f"- disk: {spread(disk, 1 / MEGA, 0)} MB/s of a cold file from its begin to its end in blocks of 8 MiB, before",
-        "  the rounds and after them; what lies beneath a virtual disk may have caches of its own, which stay warm",
+        f"- disk: {spread(disk, 1 / MEGA, 0)} MB/s for a sequential read of a cold file in blocks of 8 MiB, before and",
+        "  after the rounds; caches below a virtual disk may stay warm",
         "",
-        "**calls**, **seeks** and **MB read** are those of one job, as strace sees them: read calls, those of them",
-        "that do not continue where the one before in the same file ended (the first of a file is one), and what they",
-        "gave. **MB/s** are bytes that the readers count themselves over the seconds of the job that took longest,",
-        "**events/s** the events of all jobs over these; median (lowest-highest). MB are 10^6 bytes.",
+        "strace counts the read calls of one job (**calls**), the calls that do not continue the previous read of the",
+        "same file, including the first one (**seeks**), and the bytes read (**MB read**). **MB/s** are the bytes that",
+        "the reader counts, and **events/s** the events of all jobs, divided by the seconds of the slowest job; median",
+        "(lowest-highest). MB are 10^6 bytes.",
     ]
     for selection in dict.fromkeys(case.selection for case in cases):
         rows = [row for case in cases if case.selection == selection for row in rows_of(case, samples, counts)]
@@ -218,25 +220,24 @@ def page(
 
 
 def about(layouts: list[Layout], repeats: int, cold: int) -> list[str]:
-    """What the numbers hold for."""
+    """Return the conditions of the measurement."""
     known = conditions(repeats)
     small, merged = len(layouts[0].files), os.path.getsize(layouts[1].files[0]) / MEGA
     own = {
-        "load": f"{os.getloadavg()[0]:.1f} on average over the last minute, of which the jobs make at most {JOBS}",
-        "layouts": f"{small} files of split objects with {layouts[0].entries} events in all; `hadd -fk` of them, of "
-        f"{merged:.0f} MB; `branchline merge` in each order; and `branchline merge --cluster-events {CLUSTER_EVENTS}`, "
-        "with new baskets",
-        "cache": f"cold: before each of the {cold} passes all files of the layout were written out and thrown out of "
-        "the page cache (POSIX_FADV_DONTNEED), and no page of them was left there (mincore); a page that stays ends "
-        "the run",
-        "jobs": f"{JOBS} processes at once, each with a quarter of the events: {small // JOBS} small files, or a "
-        "quarter of the entries of the one file that all of them read then. `1 job` is the first of them alone",
-        "readers": "every job decodes in one thread, on a machine of which two cores are used; Branchline leaves all "
-        "values in arrays, as a train gets them, and reads ahead in a further thread; GetEntry is a compiled loop, its "
-        f"TTreeCache of {CACHE_BYTES / MEGA:.0f} MB knows its branches beforehand",
-        "clock": "opening the files and reading them to the last value, in processes that have imported and compiled "
-        "everything and have read one file before",
-        "rounds": f"{repeats}, each with all passes in an order of its own",
+        "load": f"{os.getloadavg()[0]:.1f} on average over the last minute; the jobs cause at most {JOBS} of it",
+        "layouts": f"{small} files of split objects with {layouts[0].entries} events in total; merged by `hadd -fk`, "
+        f"{merged:.0f} MB; by `branchline merge` in each order; and by `branchline merge --cluster-events "
+        f"{CLUSTER_EVENTS}`, with new baskets",
+        "cache": f"cold: before each of the {cold} passes, all files of the layout were synced and evicted from the "
+        "page cache (POSIX_FADV_DONTNEED), which was verified with mincore",
+        "jobs": f"{JOBS} concurrent processes, each with a quarter of the events: {small // JOBS} small files, or a "
+        "quarter of the entries of the merged file. `1 job` is the first of them alone",
+        "readers": "every job decodes in one thread, on two cores of the machine; Branchline returns all values as "
+        "arrays, as for a train, and prefetches in another thread; GetEntry is a compiled loop with a TTreeCache of "
+        f"{CACHE_BYTES / MEGA:.0f} MB that is given its branches",
+        "clock": "opening the files and reading all values, in processes that have completed imports and compilation "
+        "and have already read one file",
+        "rounds": f"{repeats}, each with all passes in a different order",
     }
     return [f"- {name}: {text}" for name, text in {**{one: known[one] for one in CONDITIONS}, **own}.items()]
 
@@ -244,7 +245,7 @@ def about(layouts: list[Layout], repeats: int, cold: int) -> list[str]:
 def layouts_page(
     cache: Path, results: Path, files: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """Makes the layouts, measures, draws, and gives the page with its cases and samples."""
+    """Create the layouts, measure, draw the picture, and return the page with its cases and samples."""
     layouts = layouts_of(cache, files, progress)
     selections = selections_of(layouts[0].files[0])
     setup: dict[str, Any] = {"cache": str(cache), "columns": {}}
@@ -274,7 +275,7 @@ def layouts_page(
 
 
 def with_counts(sample: Sample, counts: dict[tuple[str, str], Counts]) -> Sample:
-    """A pass of one job together with the requests that strace saw of it."""
+    """Return a pass of one job with the requests that strace counted."""
     for arm in READERS:
         if sample.arm == key(arm, 1):
             one = counts[sample.case, arm.name]

@@ -1,4 +1,4 @@
-"""The picture of the layouts: events per second of one job and of four, and the seeks of one, by reader."""
+"""Draws the picture of the layouts: events per second of one and four jobs, and the seeks of one job, by reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def draw(
     samples: list[Sample],
     counts: dict[tuple[str, str], Counts],
 ) -> None:
-    """Writes it as SVG and as PNG."""
+    """Write the picture as SVG and PNG."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -42,12 +42,12 @@ def draw(
 
 
 def rates(samples: list[Sample], case: str, arm: str) -> list[float]:
-    """Events per second of each round."""
+    """Return the events per second of each round."""
     return [(one.entries or 0) / one.seconds for one in samples if (one.case, one.arm) == (case, arm)]
 
 
 def bars(axes: Any, layouts: list[str], readers: list[str], values: list[list[list[float]]], title: str) -> None:
-    """A group of bars for each layout, at the median, with a line from the lowest to the highest value."""
+    """Draw a group of bars for each layout at the median, with a line from the lowest to the highest value."""
     for index, (reader, colour) in enumerate(zip(readers, COLOURS, strict=True)):
         middle = [median(one) for one in values[index]]
         ends = [

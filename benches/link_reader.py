@@ -1,6 +1,7 @@
-"""One measured pass over files in a process of its own, as a job that comes to a storage for the first time: prints
-seconds, entries, read calls and bytes as JSON, and Branchline's processor time. Imports and the start of the process
-are not in the seconds.
+"""A measured pass over files in a separate process, like a job that opens a storage for the first time.
+
+Prints seconds, entries, read calls and bytes as JSON, and Branchline's CPU time. The seconds exclude imports and the
+start of the process.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: A TTreeCache that holds a cluster of each of the files here.
+#: Size of the TTreeCache, large enough for a cluster of each file.
 CACHE_BYTES = 30_000_000
 
 
 def branchline(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """A stream of chunks, with both cores of a small machine at work unless ``how`` has another number of ``threads``;
-    the rest of it are settings of the access.
+    """Read a stream of chunks with two ``threads`` unless ``how`` sets another number. Other items of ``how`` are
+    access settings.
     """
     from branchline import Access
     from branchline.reading.sources import Source
@@ -41,7 +42,7 @@ def branchline(files: list[str], tree: str, branches: list[str] | None, how: dic
 
 
 def copied(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """All files copied by xrdcp, four at a time, and read from the local disk then."""
+    """Copy all files with xrdcp, four at a time, then read them from the local disk."""
     begin_s = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         places = [f"{folder}/{number}.root" for number in range(len(files))]
@@ -56,8 +57,8 @@ def copied(files: list[str], tree: str, branches: list[str] | None, how: dict[st
 
 
 def uproot(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """uproot's arrays; at a server through vector reads of the package xrootd. Of all branches it leaves out objects,
-    some of which it cannot read.
+    """Read arrays with uproot, from a server with vector reads of the package xrootd. Without a selection of branches,
+    objects are skipped, since uproot cannot read some of them.
     """
     import uproot as peer
 
@@ -76,13 +77,14 @@ def uproot(files: list[str], tree: str, branches: list[str] | None, how: dict[st
 
 
 def _is_plain(branch: Any) -> bool:
-    """Whether uproot has numbers for a branch, or lists of numbers."""
+    """Whether uproot reads a branch as numbers or lists of numbers."""
     return type(branch.interpretation).__name__ in ("AsDtype", "AsJagged")
 
 
 def root(files: list[str], tree: str, branches: list[str] | None, how: dict[str, Any]) -> dict[str, Any]:
-    """A GetEntry loop; `cache` is the size of a TTreeCache, 0 for none. It knows its branches beforehand, but for
-    `learning`: then they are read one by one, as TTreeReader and RDataFrame do, and the cache sees which.
+    """Read with a GetEntry loop. `cache` is the size of the TTreeCache, 0 for none. The cache is given its branches,
+    unless `learning` is set: then branches are read one by one, as in TTreeReader and RDataFrame, and the cache learns
+    them.
     """
     warnings.simplefilter("ignore")
     import ROOT
@@ -126,7 +128,7 @@ READERS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def measured(request: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
-    """A pass in a process of its own; None where it took longer than that."""
+    """Run a pass in a separate process. Returns None if it exceeds the timeout."""
     command = [sys.executable, "-m", "benches.link_reader", json.dumps(request)]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)

@@ -1,4 +1,4 @@
-"""`python -m benches links`: what a long way to the storage costs, for Branchline and for its peers at their best."""
+"""`python -m benches links`: reading over links with latency, with Branchline and with peers at their best settings."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from branchline._core import Proxy
 
 ROUND_TRIPS_MS = (1, 10, 30, 63, 100)
 PEERS_AT_MS = (100,)
-#: Passes of Branchline from the local disk and over the shortest and the longest way; one over the others.
+#: Passes of Branchline from the local disk, and over the links with the lowest and highest latency. Others have one.
 PASSES = 3
-#: Of these ways the page has processor times.
+#: Links whose CPU times are shown.
 CPU_WAYS = ("0 ms", "100 ms")
 NARROW = "latency=63ms,bandwidth=7.4MB/s"
 NARROW_MB_PER_S = 7.4
 BRANCHES = 5
 TIMEOUT_S = 120
-#: The peers are given up sooner: some of them take a minute for ten files.
+#: Shorter timeout for peers, since some take a minute for ten files.
 PEER_TIMEOUT_S = 40
 PEER_FILES = 10
 NARROW_FILES = 20
@@ -54,7 +54,7 @@ READERS: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def link(port: int, throttle: str) -> Iterator[str]:
-    """A URL of the server's files over a slow link."""
+    """Return the URL of the server's files through a slow link."""
     proxy = Proxy("127.0.0.1:0", f"127.0.0.1:{port}", throttle, None)
     try:
         yield url_of(proxy.port)
@@ -72,8 +72,8 @@ def row_of(
     passes: int = 1,
     server: Place | None = None,
 ) -> dict[str, Any]:
-    """The pass with the median of the seconds, and the seconds of all; with the processor time of the ``server`` and of
-    this process, in which the proxy is.
+    """Return the pass with the median seconds, with the seconds of all passes, and the CPU time of the ``server`` and
+    of this process, which runs the proxy.
     """
     about = {"read": workload.name, "reader": reader, "link": way, "files": len(workload.names)}
     about["round_trips"] = workload.round_trips
@@ -97,12 +97,12 @@ def fewer(workload: Workload, count: int) -> Workload:
 
 
 def slow_rows(workloads: list[Workload], place: Place, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Branchline from the local disk and over every link, the peers over the longest."""
+    """Measure Branchline from the local disk and over every link, and the peers over the slowest link."""
     folder = place.folder
     rows = []
     for workload in workloads:
         progress(f"{workload.name}: local")
-        row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S)  # warms the disk's cache
+        row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S)  # warm the page cache
         rows.append(row_of(workload, "Branchline", str(folder), "local", TIMEOUT_S, passes=PASSES))
         for round_trip_ms in (0, *ROUND_TRIPS_MS):
             with link(place.port, f"latency={round_trip_ms}ms") as base:
@@ -118,7 +118,7 @@ def slow_rows(workloads: list[Workload], place: Place, progress: Callable[[str],
 
 
 def narrow_rows(workload: Workload, port: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """All readers over a link of 63 ms and 7.4 MB/s."""
+    """Measure all readers over a link of 63 ms and 7.4 MB/s."""
     rows = []
     for reader in READERS:
         progress(f"{NARROW}: {reader}")
@@ -128,7 +128,7 @@ def narrow_rows(workload: Workload, port: int, progress: Callable[[str], None]) 
 
 
 def seconds_text(row: dict[str, Any] | None, files: int) -> str:
-    """Seconds for so many files."""
+    """Return the seconds scaled to this many files."""
     if row is None:
         return ""
     scale = files / row["files"]
@@ -138,13 +138,13 @@ def seconds_text(row: dict[str, Any] | None, files: int) -> str:
 
 
 def spread_text(row: dict[str, Any]) -> str:
-    """The shortest and the longest of several passes."""
+    """Return the shortest and longest of several passes."""
     all_s = row.get("passes_s", [])
     return f" [{all_s[0]:.2f}-{all_s[-1]:.2f}]" if len(all_s) > 1 else ""
 
 
 def slow_table(rows: list[dict[str, Any]]) -> str:
-    """Seconds over each link, and how many times the local ones they are."""
+    """Return a table of seconds over each link, and their ratio to the local seconds."""
     ways = list(dict.fromkeys(row["link"] for row in rows))
     lines = []
     for name in dict.fromkeys(row["read"] for row in rows):
@@ -164,7 +164,7 @@ def slow_table(rows: list[dict[str, Any]]) -> str:
 
 
 def cpu_table(rows: list[dict[str, Any]]) -> str:
-    """Seconds of processor time of all three, and how soon they could be done that share the machine's cores."""
+    """Return a table of the CPU seconds of reader, server and proxy, and the lower bound of the wall time."""
     cores = len(os.sched_getaffinity(0))
     lines = []
     for row in rows:
@@ -192,7 +192,7 @@ def narrow_table(rows: list[dict[str, Any]]) -> str:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Branchline's slowdown against the round trip."""
+    """Draw Branchline's slowdown against the round trip."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 3.6), layout="constrained")
@@ -212,7 +212,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 def links_page(
     cache: Path, sizes: tuple[int, int], results: Path, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, draws, and gives the page with its rows; ``sizes``: the small files, and the bytes of the large one."""
+    """Measure, draw, and return the page with its rows. ``sizes`` has the number of small files and the bytes of a
+    large one.
+    """
     small = small_files(cache, sizes[0], progress)
     large = large_file(cache, sizes[1], progress)
     names = tuple(small)
@@ -233,32 +235,33 @@ def links_page(
         narrow = narrow_rows(fewer(workloads[0], NARROW_FILES), place.port, progress)
     results.mkdir(parents=True, exist_ok=True)
     draw(rows, results / "links")
-    lines = opening("What a long way to the storage costs", 1)
+    lines = opening("Reading over links with latency", 1)
     lines += [
-        "Seconds of a pass in a new process, its first connection to the server among them, over a TCP proxy that",
-        "delays what it hands on; in brackets how many times those from the local disk. The way to the server has all",
-        "the bandwidth of this machine but where it says otherwise; server and proxy run on the same cores as the",
-        f"readers. From the local disk and at 0 and {max(ROUND_TRIPS_MS)} ms it is the median of {PASSES} passes, with",
-        "the shortest and the longest; one pass elsewhere. Peers read",
-        f"{PEER_FILES} of the small files, and their seconds are scaled up; a pass that takes too long is given up.",
+        "Seconds of a pass in a new process, including the first connection to the server, through a TCP proxy that",
+        "adds latency; in brackets the ratio to the seconds from the local disk. Bandwidth is not limited unless",
+        "stated. Server and proxy run on the same cores as the readers.",
         "",
-        "Round trips are those that no reader can spare that knows nothing yet: TCP's handshake, login and open of the",
-        "file, the small file or the ends of a larger one, and what these refer to, if that is read next. The other",
-        "large file takes one more: uproot wrote it, with metadata that do not lie at its ends.",
+        f"From the local disk and at 0 and {max(ROUND_TRIPS_MS)} ms, values are medians of {PASSES} passes with the",
+        f"shortest and the longest; other values are single passes. Peers read {PEER_FILES} of the small files, and",
+        "their seconds are scaled up. A pass that takes too long is aborted.",
         "",
-        "The small files have 100 events each, of 484 branches of split objects in zlib; the file of split objects is",
-        "made of them by `branchline merge`, with all their baskets. The other large file has 40 branches of 64 floats",
-        "per entry, in baskets of 160 kB that zstd has shrunk by a third, so that there is little to decode.",
+        "Round trips are the minimum for a reader without prior knowledge: TCP handshake, login and open of the file,",
+        "the small file or both ends of a larger one, and the parts that these refer to. The file written by uproot",
+        "needs one more, since its metadata is not at its ends.",
+        "",
+        "The small files have 100 events each, with 484 branches of split objects in zlib. The file of split objects",
+        "is made of them by `branchline merge`, with the same baskets. The other large file, written by uproot, has",
+        "40 branches of 64 floats per entry, in baskets of 160 kB with zstd, which are fast to decode.",
         "",
         slow_table(rows),
         "",
         "![](links.svg)",
         "",
-        "## What of it is the way, and what this machine",
+        "## CPU time on this machine",
         "",
-        "Seconds of processor time in the same passes. A real way to a server has neither the server nor the proxy on",
-        "the reader's cores; here all three share them, so that hardly a pass can be shorter than the last column: all",
-        "their processor time, evenly on all cores, and the round trips that no reader can spare.",
+        "CPU seconds in the same passes. On a real link, server and reader run on different machines. Here reader,",
+        "server and proxy share the cores. The last column is therefore a lower bound for a pass: the CPU time of all",
+        "three, divided evenly among the cores, plus the minimum round trips.",
         "",
         cpu_table(rows),
         "",

@@ -1,4 +1,4 @@
-"""What each `--local` gives of a file on a disk of this machine that is in no page cache."""
+"""Measures each `--local` with a file on a local disk that is not in the page cache."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from branchline.reading.access import ByteRange
 RANGE_BYTES = 64 * 1024
 WRITTEN_BYTES = 4 * 1024 * 1024
 RANGES = 1000
-#: A call gives all of its bytes at once, in new memory: small calls keep that from being what is measured.
+#: A call returns its bytes in newly allocated memory. Small calls keep this cost low.
 CALL_BYTES = 8 * 1024 * 1024
 ONE_BY_ONE = "advised, one by one"
-WAYS = ("advised", "threads", "direct", "uring", ONE_BY_ONE)
+WAYS = ("auto", "advised", "threads", "direct", "uring", ONE_BY_ONE)
 SEED = 1
 
 
 def made(cache: Path, size_bytes: int, say: Callable[[str], None]) -> Path:
-    """A file of random bytes, made once."""
+    """Create a file of random bytes, unless it exists."""
     path = cache / f"local-disk-{size_bytes}.bin"
     if not path.exists():
         say(f"making a file of {size_bytes / 1e6:.0f} MB")
@@ -43,19 +43,19 @@ def made(cache: Path, size_bytes: int, say: Callable[[str], None]) -> Path:
 
 
 def scattered(size_bytes: int) -> list[ByteRange]:
-    """Ranges all over the file, ordered and apart, as the baskets of a few branches lie."""
+    """Return ordered, separate ranges over the whole file, like the baskets of a few branches."""
     count = min(RANGES, size_bytes // (4 * RANGE_BYTES))
     places = random.Random(SEED).sample(range(size_bytes // (2 * RANGE_BYTES)), count)
     return [ByteRange(2 * RANGE_BYTES * place, RANGE_BYTES) for place in sorted(places)]
 
 
 def opened(path: Path, way: str) -> Store:
-    """The file, to be read in a way; its remarks say why it would be read in another one."""
+    """Open the file with a method. Its remarks state the reason if another method is used."""
     return Store(str(path), Access(local="advised" if way == ONE_BY_ONE else way))
 
 
 def bytes_per_second(path: Path, way: str, ranges: list[ByteRange]) -> float:
-    """Reads ranges once, of a cold file."""
+    """Read the ranges of a cold file once."""
     make_cold([str(path)])
     store = opened(path, way)
     count = 1 if way == ONE_BY_ONE else max(1, CALL_BYTES // ranges[0].length)
@@ -68,7 +68,7 @@ def bytes_per_second(path: Path, way: str, ranges: list[ByteRange]) -> float:
 def local_disk_page(
     cache: Path, size_bytes: int, repeats: int, say: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """All ways in turn, as a page and as rows."""
+    """Measure all methods in rotating order, and return the page and its rows."""
     path = made(cache, size_bytes, say)
     ranges = scattered(size_bytes)
     impossible = [remark for way in WAYS for remark in opened(path, way).remarks]
@@ -88,12 +88,12 @@ def local_disk_page(
     lines = [
         "# Reading a cold file on a local disk",
         "",
-        f"A file of {size_bytes / 1e6:.0f} MB that is in no page cache: {len(ranges)} ranges of {RANGE_BYTES >> 10} "
-        f"KiB all over it, in calls of {CALL_BYTES >> 20} MiB; the last way has a call for each range. Median, lowest "
-        f"and highest of {repeats} rounds, each of which begins with another way.",
+        f"A file of {size_bytes / 1e6:.0f} MB that is not in the page cache: {len(ranges)} ranges of "
+        f"{RANGE_BYTES >> 10} KiB spread over the file, in calls of {CALL_BYTES >> 20} MiB; the last method has one "
+        f"call per range. Median, lowest and highest of {repeats} rounds in rotating order.",
         "",
         *machine_lines(repeats),
-        *(f"- not possible here: {remark}" for remark in impossible),
+        *(f"- not available here: {remark}" for remark in impossible),
         "",
         table(["`--local`", "MB/s"], cells),
         "",

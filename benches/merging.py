@@ -1,8 +1,9 @@
-"""Merging many files into one: whole processes, until the file has its name, compared with ROOT's and `cat`.
+"""Merging many files into one, compared with ROOT and `cat`. Whole processes are measured, until the output has its
+name.
 
-Warm, the inputs are in the page cache; cold, they were thrown out of it. Outputs are removed before each pass. ROOT's
-sort orders have no command: a process of Python calls its TFileMerger. `cat` makes no ROOT file, it is what the disk
-gives.
+Warm inputs are in the page cache; cold inputs are evicted from it. Outputs are removed before each pass. ROOT's sort
+orders are not available as a command, so a Python process calls TFileMerger. `cat` does not write a valid ROOT file; it
+measures the speed of the disk.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from branchline.lab.sampling.page_cache import forget
 OURS, LEFT, HADD, CAT = "Branchline, by entry", "Branchline, --no-sync", "hadd -fk", "cat, synced"
 CODEC = "zstd:5"
 RECOMPRESSED, CODEC_ALONE = f"Branchline, --codec {CODEC}", f"{CODEC} alone"
-# So many files with nothing but a small tree show what each of them costs.
+# Numbers of files with only a small tree, to measure the cost per file.
 INPUTS_COUNTS = (100, 1000, 5000)
 KIB = 1024
-# What is to be reached.
+# Goals.
 TIMES_HADD_MIN, OF_CAT_MAX, OF_CODEC_MAX = 5, 1.2, 1.2
 
 LAUNCHER = """
@@ -54,7 +55,7 @@ sys.exit(not merger.Merge())
 
 @dataclass(frozen=True)
 class Merger:
-    """A way of merging: ``command`` makes the words of a process from the output and the inputs."""
+    """A way of merging. ``command`` returns the command for an output and inputs."""
 
     key: str
     command: Callable[[str, list[str]], list[str]]
@@ -62,7 +63,7 @@ class Merger:
 
 
 def mergers() -> list[Merger]:
-    """All that are compared."""
+    """Return all ways of merging."""
     import ROOT
 
     hadd = str(Path(ROOT.__file__).parent / "bin" / "hadd")
@@ -110,7 +111,7 @@ def _plain() -> list[Merger]:
 
 
 def measure(merger: Merger, case: Case, output: Path, *, is_cold: bool) -> tuple[float, int, int | None]:
-    """Seconds, peak memory in bytes and entries of one merge."""
+    """Return the seconds, the peak memory in bytes and the number of entries of a merge."""
     output.unlink(missing_ok=True)
     subprocess.run(["sync"], check=True)
     if is_cold:
@@ -120,10 +121,10 @@ def measure(merger: Merger, case: Case, output: Path, *, is_cold: bool) -> tuple
 
 
 def run(merger: Merger, output: Path, files: list[str]) -> tuple[float, int]:
-    """Seconds and peak memory in bytes of one merge."""
-    # What a process had before it became another program counts as its own: a small one starts it.
+    """Run a merge and return its seconds and peak memory in bytes."""
+    # Start the merge from a small process, since its peak memory includes the memory before exec.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "python"), str(REPOSITORY)])}
-    # As it is installed: its modules are compiled once.
+    # Cache compiled modules, as in an installation.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, "-S", "-c", LAUNCHER, *merger.command(str(output), files)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -134,20 +135,22 @@ def run(merger: Merger, output: Path, files: list[str]) -> tuple[float, int]:
 
 
 def codec_alone(case: Case) -> float:
-    """Seconds in which all cores decompress and compress the same baskets, and do nothing else."""
+    """Return the seconds in which all cores decompress and recompress the same baskets."""
     from branchline import _core
 
     return float(_core.decompress_all(case.files, case.tree, None, os.cpu_count() or 1, CODEC).seconds)
 
 
 def rows_of_many(folder: Path, counts: tuple[int, ...]) -> list[list[str]]:
-    """What merging so many small files takes."""
+    """Measure merging this many small files."""
     import numpy as np
     import uproot
 
     first = folder / "small.root"
     with uproot.recreate(first) as file:
-        file["events"] = {f"x{number}": np.arange(100.0) + number for number in range(20)}
+        # Item assignment writes an RNTuple since uproot 5.7.
+        columns = {f"x{number}": np.arange(100.0) + number for number in range(20)}
+        file.mktree("events", {name: column.dtype for name, column in columns.items()}).extend(columns)
     rows = []
     output = folder / "merged.root"
     (ours,) = (merger for merger in _branchline() if merger.key == OURS)
@@ -166,14 +169,14 @@ def rows_of_many(folder: Path, counts: tuple[int, ...]) -> list[list[str]]:
 
 
 def entries_of(path: Path, tree: str) -> int:
-    """Entries of the tree that was made."""
+    """Return the number of entries of the merged tree."""
     import branchline
 
     return int(branchline.open(f"{path}:{tree}").num_entries)
 
 
 def cases_of(cache: Path, files: int, events: int, progress: Callable[[str], None]) -> list[Case]:
-    """Small files of split objects, and the files of the demo."""
+    """Return the cases: small files of split objects, and the files of the demo."""
     split = [str(path) for path in data.split_object_files(cache, files, progress)]
     demo = [str(path) for path in data.collisions(cache, max(2, files // 5), events, progress)]
     found = []
@@ -187,7 +190,7 @@ def cases_of(cache: Path, files: int, events: int, progress: Callable[[str], Non
 
 
 def rows_of(case: Case, arms: list[Merger], samples: list[Sample]) -> list[list[str]]:
-    """A line for each way of merging."""
+    """Return a row for each way of merging."""
     rows = []
     for arm in arms:
         mine = [sample for sample in samples if (sample.case, sample.arm) == (case.name, arm.key)]
@@ -202,7 +205,7 @@ def rows_of(case: Case, arms: list[Merger], samples: list[Sample]) -> list[list[
 def merging_page(
     cache: Path, files: int, events: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """Makes the inputs, merges them in all ways, and gives the page with its cases and samples."""
+    """Create the inputs, merge them in all ways, and return the page with its cases and samples."""
     cases, arms, samples = cases_of(cache, files, events, progress), mergers(), []
     if repeats == 1:
         cases = [case for case in cases if case.name.endswith("warm")]
@@ -217,7 +220,7 @@ def merging_page(
             for arm in order:
                 seconds, peak, entries = measure(arm, case, output, is_cold=case.name.endswith("cold"))
                 extra = {"peak_bytes": float(peak), "size_bytes": float(output.stat().st_size)}
-                if number > 0:  # a round before warms programs and caches
+                if number > 0:  # an additional round warms up programs and caches
                     samples.append(Sample(case.name, arm.key, number, seconds, entries, None, extra))
             if number > 0 and case.name.endswith("warm"):
                 samples.append(Sample(case.name, CODEC_ALONE, number, codec_alone(case), None, None))
@@ -233,12 +236,12 @@ def merging_page(
 def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured: tuple[int, list[list[str]]]) -> str:
     repeats, many = measured
     head = ["merged with", "seconds", "peak MB", "output MB", f"x {OURS}", f"x {LEFT}", f"x {CAT}"]
-    lines = opening("Merging many files into one", repeats, "wall time of a whole process, from its start to its end")
+    lines = opening("Merging many files into one", repeats, "wall time of a whole process")
     lines += [
-        "Whole processes, median (lowest-highest); `x` are times as long as. Branchline returns when the output is on",
-        "the disk, as `cat, synced` does; hadd and `cat` do not wait for that, nor does Branchline with `--no-sync`.",
-        f"To be reached: hadd -fk takes {TIMES_HADD_MIN} times as long warm, and Branchline at most {OF_CAT_MAX} times",
-        "as long as cat where the disk decides.",
+        "Whole processes, median (lowest-highest); `x` columns are ratios to the seconds of the named process.",
+        "Branchline waits until the output is on the disk, as `cat, synced` does; hadd, `cat` and Branchline with",
+        f"`--no-sync` do not. Goals: {TIMES_HADD_MIN} times as fast as `hadd -fk` with warm files, and at most",
+        f"{OF_CAT_MAX} times the seconds of `cat` if the disk is the bottleneck.",
     ]
     for case in cases:
         size = case.compressed_bytes / MEGA
@@ -254,7 +257,7 @@ def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured
         "",
         "## Many small inputs, warm: 20 branches of 100 entries each, one pass",
         "",
-        "In memory are only the open inputs and the tables of the output, a row for each basket.",
+        "Memory contains only the open inputs and the basket tables of the output.",
         "",
         table(["inputs", f"{OURS}: seconds", "peak MB"], many),
     ]
@@ -262,11 +265,10 @@ def _page(cases: list[Case], arms: list[Merger], samples: list[Sample], measured
 
 
 def _compared_with_codec(case: Case, samples: list[Sample]) -> list[str]:
-    """What recompressing takes, compared with the codec alone."""
+    """Return a sentence that compares recompression with the codec alone."""
     seconds = Spread.of(list(seconds_of(samples, case.name, CODEC_ALONE).values()))
     ratios = spread(ratio(samples, case.name, RECOMPRESSED, CODEC_ALONE), digits=2)
     return [
-        f"Decompressing the same baskets and compressing them with {CODEC} on all cores, all of them in memory and",
-        f"nothing else to do, takes {spread(seconds)} s: `--codec {CODEC}` takes {ratios} times as long (at most",
-        f"{OF_CODEC_MAX} is to be reached).",
+        f"Only decompressing the same baskets in memory and compressing them with {CODEC} on all cores takes",
+        f"{spread(seconds)} s. `--codec {CODEC}` takes {ratios} times as long (goal: at most {OF_CODEC_MAX}).",
     ]

@@ -1,6 +1,6 @@
-"""An RNTuple on one core, all fields and few, by Branchline, uproot, ROOT's RNTupleReader and RDataFrame.
+"""Reads an RNTuple on one core, all fields or a few, with Branchline, uproot, ROOT's RNTupleReader and RDataFrame.
 
-Branchline and uproot give arrays of all entries, ROOT an entry after the other.
+Branchline and uproot return arrays of all entries, ROOT one entry after the other.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from benches.tables import spread, table
 from benches.worker import REPOSITORY
 
 NAME = "ntuple"
-#: By ROOT's numbers of the algorithm and the level.
+#: ROOT's numbers of the algorithm and the level.
 CODECS = {"zstd": (5, 5), "LZ4": (4, 4), "zlib": (1, 1), "LZMA": (2, 1)}
 READERS = ("Branchline", "uproot", "RNTupleReader", "RDataFrame")
 ALL, FEW = "all", ("f0", "event", "v0")
 
-# Numbers, vectors that one number counts, strings, vectors within vectors and arrays: 30 fields.
+# 30 fields: numbers, vectors with a common counter, strings, nested vectors and arrays.
 COLUMNS = {
     **{f"f{i}": f"float(r[{i}] * 100)" for i in range(8)},
     **{f"d{i}": f"r[{i + 8}] * 1e3" for i in range(4)},
@@ -48,7 +48,7 @@ COLUMNS = {
 
 
 def make(path: Path, codec: str, events: int) -> None:
-    """A file of so many events with random values."""
+    """Write a file of random events."""
     import ROOT  # type: ignore[import-untyped]
 
     numbers = (
@@ -64,7 +64,7 @@ def make(path: Path, codec: str, events: int) -> None:
 
 
 def reading(reader: str, cache: Path, path: str, *, is_few: bool) -> Callable[[], int]:
-    """What one pass of a reader does; it gives the number of entries that it read."""
+    """Return a function for one pass of a reader. It returns the number of entries read."""
     if reader == "Branchline":
         import branchline
 
@@ -73,7 +73,7 @@ def reading(reader: str, cache: Path, path: str, *, is_few: bool) -> Callable[[]
     if reader == "uproot":
         import uproot
 
-        # By names: a filter makes uproot look at each field.
+        # Select by names, since a filter makes uproot check each field.
         return lambda: len(uproot.open(path)[NAME].arrays(list(FEW) if is_few else None))
     root = compile_headers(cache, "ntuple", [], functions_of_root(path))
     named = f"{reader}_few" if is_few else f"{reader}_all"
@@ -81,7 +81,9 @@ def reading(reader: str, cache: Path, path: str, *, is_few: bool) -> Callable[[]
 
 
 def functions_of_root(path: str) -> str:
-    """C++ of a pass with the RNTupleReader and with RDataFrame, for all fields and for few, all types known."""
+    """Return C++ functions for a pass of the RNTupleReader and of RDataFrame, over all fields or a few, with static
+    types.
+    """
     frame = import_root().RDataFrame(NAME, path)
     types = {name: str(frame.GetColumnType(name)) for name in COLUMNS}
     views = "\n".join(f'  auto v{i} = reader->GetView<{types[name]}>("{name}");' for i, name in enumerate(FEW))
@@ -128,7 +130,7 @@ long RDataFrame_{suffix}(const char *path)
 
 @dataclass(frozen=True)
 class NtuplePass:
-    """One pass of a reader, opening the file included."""
+    """One pass of a reader, including opening the file."""
 
     codec: str
     fields: str
@@ -139,7 +141,7 @@ class NtuplePass:
 
 
 def prepared(reader: str, codec: str, fields: str, cache: Path, path: str) -> Ask:
-    """A pass of a reader at each call, in this process."""
+    """Return a function that runs a pass of a reader in this process."""
     work = reading(reader, cache, path, is_few=fields != ALL)
 
     def one_pass() -> dict[str, Any]:
@@ -152,7 +154,7 @@ def prepared(reader: str, codec: str, fields: str, cache: Path, path: str) -> As
 
 
 def measure(codec: str, fields: str, cache: Path, path: Path, repeats: int) -> list[NtuplePass]:
-    """Passes of all readers but those that warm up. RuntimeError unless all read the same entries."""
+    """Return the passes of all readers without the warm-up. Raises RuntimeError unless all read the same entries."""
     passes = []
     readers = [[reader, codec, fields, str(cache), str(path)] for reader in READERS]
     for number, said in enumerate(rounds("benches.ntuple", readers, repeats)):
@@ -164,14 +166,14 @@ def measure(codec: str, fields: str, cache: Path, path: Path, repeats: int) -> l
 
 
 def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], None]) -> tuple[str, list[dict[str, Any]]]:
-    """Makes the files and measures, as a page and as rows."""
+    """Create the files, measure, and return the page and its rows."""
     cache.mkdir(parents=True, exist_ok=True)
     rows, found = [], []
     for codec in CODECS:
         path = cache / f"ntuple-{codec}-{events}.root"
         if not path.exists():
             say(f"makes {path.name}")
-            # In a process of its own: ROOT would keep its settings.
+            # Use a separate process, since ROOT would keep its settings.
             run("make", str(path), codec, str(events))
         run("compile", str(cache), str(path))
         for fields in (ALL, f"{len(FEW)}"):
@@ -183,13 +185,13 @@ def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], Non
     lines = [
         "# Reading an RNTuple",
         "",
-        f"{events} events with {len(COLUMNS)} fields that ROOT wrote: numbers, vectors, strings, vectors of vectors, "
-        f"and an array; all of them, or {' and '.join(FEW)}. One core, from the page cache; each pass opens the file. "
-        "Median, lowest and highest of the passes. **x** is how many times Branchline's time the fastest peer took, "
-        "pair by pair within a round.",
+        f"{events} events with {len(COLUMNS)} fields, written by ROOT: numbers, vectors, strings, vectors of vectors, "
+        f"and an array. All fields are read, or {', '.join(FEW)}. One core, from the page cache; each pass opens the "
+        "file. Median, lowest and highest of the passes. **x** is the time of the fastest peer divided by "
+        "Branchline's, pair by pair within a round.",
         "",
-        "- **Branchline**: `arrays(workers=1)`; **uproot**: `arrays()`; both give arrays of all entries",
-        "- **RNTupleReader**: `LoadEntry` for all fields, views of the few, compiled with optimisation",
+        "- **Branchline**: `arrays(workers=1)`; **uproot**: `arrays()`; both return arrays of all entries",
+        "- **RNTupleReader**: `LoadEntry` for all fields, views for a few fields, compiled with optimisation",
         "- **RDataFrame**: `Foreach` with the types of all columns given, compiled with optimisation",
         "",
         *machine_lines(repeats),
@@ -201,14 +203,16 @@ def ntuple_page(cache: Path, events: int, repeats: int, say: Callable[[str], Non
 
 
 def run(*arguments: str) -> None:
-    """This module as a process that does one thing."""
+    """Run a function of this module in a separate process."""
     subprocess.run(
         [sys.executable, "-m", "benches.ntuple", *arguments], cwd=REPOSITORY, capture_output=True, check=True
     )
 
 
 def cells(passes: list[NtuplePass]) -> list[str]:
-    """Of a row: milliseconds of each reader, and how many times ours the fastest peer takes, in time and CPU time."""
+    """Return the cells of a row: milliseconds of each reader, and the ratios of the fastest peer to Branchline in wall
+    and CPU time.
+    """
     by_reader = {reader: [one for one in passes if one.reader == reader] for reader in READERS}
     row = [spread(Spread.of([one.seconds for one in own]), 1e3, 1) for own in by_reader.values()]
     ours = by_reader.pop("Branchline")
@@ -228,7 +232,7 @@ def main(reader: str, *arguments: str) -> None:
         return
     if reader == "compile":
         cache, path = arguments
-        # Before the readers, which would all compile at once.
+        # Compile in advance; otherwise all readers would compile at the same time.
         reading("RDataFrame", Path(cache), path, is_few=False)
         return
     codec, fields, cache, path = arguments

@@ -1,7 +1,7 @@
-"""Branches of objects and containers, kind by kind: Branchline, uproot and ROOT's GetEntry on one core.
+"""Branches of objects and containers of each kind, read on one core by Branchline, uproot and ROOT's GetEntry.
 
-Every kind has a file of its own with one branch, which ROOT writes with dictionaries of all classes, and reads with
-them, too. uproot reads what it can; where it cannot, its column is empty.
+Each kind has a file with one branch, written and read by ROOT with dictionaries of all classes. The column of uproot is
+empty for kinds that it cannot read.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ KINDS = (
     "TObjArray",
     "TH1F",
 )
-# uproot 5.7 takes headers of these for lengths and fills any memory.
+# uproot 5.7 mistakes their headers for lengths and exhausts the memory.
 NOT_FOR_UPROOT = ("pairs, memberwise",)
 
 
 def written(cache: Path, kind: str, entries: int, progress: Callable[[str], None]) -> Path:
-    """The file of a kind, which is made once."""
+    """Write the file of a kind, unless it exists."""
     name = "".join(letter if letter.isalnum() else "_" for letter in kind)
     path = cache / "objects" / f"{name}-{entries}.root"
     if not path.exists():
@@ -49,7 +49,7 @@ def written(cache: Path, kind: str, entries: int, progress: Callable[[str], None
 
 
 def case_of(kind: str, path: Path) -> Case:
-    """Reading all branches with values of the file of a kind."""
+    """Return the case of reading all branches with values in the file of a kind."""
     import branchline
 
     tree = branchline.open(f"{path}:{TREE}")
@@ -59,7 +59,7 @@ def case_of(kind: str, path: Path) -> Case:
 
 
 def kind_row(arms: list[Arm], case: Case, samples: list[Sample]) -> list[str]:
-    """The speed of every reader, and how much faster Branchline is than its peers."""
+    """Return the speed of every reader, and Branchline's speedup over its peers."""
     mine = [sample for sample in samples if sample.case == case.name]
     row = [case.name, str(len(case.branches or [])), f"{case.plain_bytes / 1e6:.1f}"]
     (ours,) = arms_of(arms, BRANCHLINE, 1)
@@ -75,7 +75,7 @@ def kind_row(arms: list[Arm], case: Case, samples: list[Sample]) -> list[str]:
 
 
 def fastest_of(family: str, arms: list[Arm], case: Case, samples: list[Sample]) -> Arm | None:
-    """The fastest setting of a peer; none if it does not read all branches."""
+    """Return the fastest setting of a peer, or None if it does not read all branches."""
     rivals = [arm for arm in arms_of(arms, family, 1) if reads_all(arm, samples, case)]
     return fastest(samples, case.name, rivals) if rivals else None
 
@@ -89,7 +89,7 @@ def reads_all(arm: Arm, samples: list[Sample], case: Case) -> bool:
 def objects_page(
     cache: Path, entries: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """Writes the files, measures, and gives the page with its cases and samples."""
+    """Write the files, measure, and return the page with its cases and samples."""
     cases = [case_of(kind, written(cache, kind, entries, progress)) for kind in KINDS]
     arms = arms_of_objects()
     setup: dict[str, object] = {"cache": str(cache), "columns": {}}
@@ -101,11 +101,13 @@ def objects_page(
     head += ["% of the limit", "limit x uproot"]
     lines = opening("Objects and containers", repeats)
     lines += [
-        f"Files of {entries} entries (of TH1F a quarter), one core. A pass opens the file and reads every branch",
-        "with values; bytes are those after decompression. The last columns say how many times as fast Branchline is",
-        "as the fastest setting of a peer, which has the dictionaries of all classes where it is ROOT; the limit is",
-        "decompression alone: its seconds in per cent of Branchline's, and how many times it is as fast as uproot,",
-        "which no reader of these files can exceed. Most values are random, and compressed ones take long to unpack.",
+        f"Files of {entries} entries (of TH1F a quarter), one core. A pass opens the file and reads every branch with",
+        "values. Sizes are uncompressed. Most values are random, so that decompression takes long.",
+        "",
+        "- **x uproot, x GetEntry**: speedup of Branchline over the fastest setting of the peer; ROOT has dictionaries",
+        "  of all classes",
+        "- **% of the limit**: the seconds of decompression alone, in per cent of Branchline's",
+        "- **limit x uproot**: speedup of decompression alone over uproot, an upper bound for every reader",
         "",
         table(head, [kind_row(arms, case, samples) for case in cases]),
     ]

@@ -1,7 +1,7 @@
-"""Opening files with 1500 branches: the processor's time until a tree can be asked for its branches.
+"""Measures the CPU time of opening files with 1500 branches, until the branches of the tree are available.
 
-Each file is opened first by a process that has opened nothing before, as a job does, and then again and again, as the
-next files of a dataset are, whose classes are known by then.
+Each file is opened by a new process, like the first file of a job, and then repeatedly, like later files of a dataset,
+whose classes are already known.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from benches.tables import arms_of, opening, spread, table
 BRANCHES = 1500
 TREE = "tree"
 KINDS = ("numbers and arrays", "split objects")
-# What is to be reached.
+# Goals.
 CPU_MS_MAX = 5
 TIMES_UPROOT_MIN = 20
 
 
 def written(cache: Path, kind: str, progress: Callable[[str], None]) -> Path:
-    """A file with a tree of 1500 branches, which is made once."""
+    """Write a file with a tree of 1500 branches, unless it exists."""
     path = cache / "opening" / f"{kind.replace(' ', '_')}-{BRANCHES}.root"
     if not path.exists():
         progress(f"writing {BRANCHES} branches of {kind}")
@@ -34,7 +34,7 @@ def written(cache: Path, kind: str, progress: Callable[[str], None]) -> Path:
 
 
 def case_of(kind: str, path: Path) -> Case:
-    """Opening this file; the sizes are those of the whole file."""
+    """Return the case of opening this file, with the sizes of the whole file."""
     import branchline
 
     branches = branchline.open(f"{path}:{TREE}").keys()
@@ -43,7 +43,7 @@ def case_of(kind: str, path: Path) -> Case:
 
 
 def row(arms: list[Arm], case: Case, samples: list[Sample], *, is_first: bool) -> list[str]:
-    """Milliseconds of both readers, and how many times as fast Branchline is."""
+    """Return the milliseconds of both readers, and Branchline's speedup."""
     chosen = [arm for arm in arms if arm.options["is_first"] == is_first]
     (ours,), (theirs,) = arms_of(chosen, BRANCHLINE, 1), arms_of(chosen, UPROOT, 1)
     times = [Spread.of(list(seconds_of(samples, case.name, arm.key).values())) for arm in (ours, theirs)]
@@ -53,7 +53,7 @@ def row(arms: list[Arm], case: Case, samples: list[Sample], *, is_first: bool) -
 
 
 def opening_page(cache: Path, repeats: int, progress: Callable[[str], None]) -> tuple[str, list[Case], list[Sample]]:
-    """Writes the files, measures, and gives the page with its cases and samples."""
+    """Write the files, measure, and return the page with its cases and samples."""
     cases = [case_of(kind, written(cache, kind, progress)) for kind in KINDS]
     arms = arms_of_opening()
     samples = run_rounds(arms, cases, repeats, {"cache": str(cache), "columns": {}}, progress)
@@ -61,9 +61,9 @@ def opening_page(cache: Path, repeats: int, progress: Callable[[str], None]) -> 
     rows = [row(arms, case, samples, is_first=is_first) for case in cases for is_first in (True, False)]
     lines = opening("Opening files with 1500 branches", repeats)
     lines += [
-        "Processor's time, of all threads, of opening a file and its tree up to where the branches can be asked for;",
-        "median (lowest-highest). `first` is in a process that opened nothing before, `again` the mean of",
-        f"{OPENINGS} openings after that. To be reached: {CPU_MS_MAX} ms, {TIMES_UPROOT_MIN} times as fast as uproot.",
+        "CPU time of all threads to open a file and its tree, until its branches are available; median",
+        f"(lowest-highest). `first` is the first opening in a new process, `again` the mean of {OPENINGS} further",
+        f"openings. Goals: {CPU_MS_MAX} ms, {TIMES_UPROOT_MIN} times as fast as uproot.",
         "",
         table(head, rows),
     ]

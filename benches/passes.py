@@ -1,6 +1,6 @@
-"""Readers as processes that make a pass whenever they are asked: round by round, in an order that turns.
+"""Runs readers as processes, one pass at a time, in rounds with rotating order.
 
-What slows the machine for a while slows all readers of a round. The first round warms up and is not kept.
+A temporary slowdown of the machine then affects all readers of a round. The first round is a warm-up and is discarded.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from typing import Any
 
 from benches.worker import REPOSITORY, bind_to_cores
 
-#: Asks a reader for a pass and gives what it says of it.
+#: Requests a pass from a reader and returns its answer.
 Ask = Callable[[], dict[str, Any]]
 
 
 @contextmanager
 def asked(module: str, arguments: Sequence[str]) -> Iterator[Ask]:
-    """A process of a module of benches that makes a pass at each call. RuntimeError if it ends instead."""
+    """Yield a function that requests passes from a process of a module of benches. It raises RuntimeError if the
+    process ends.
+    """
     command = [sys.executable, "-m", module, *arguments]
     process = subprocess.Popen(command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -48,7 +50,7 @@ def asked(module: str, arguments: Sequence[str]) -> Iterator[Ask]:
 
 
 def rounds(module: str, readers: Sequence[Sequence[str]], repeats: int) -> Iterator[list[dict[str, Any]]]:
-    """The passes of each round, of the readers with these arguments; the first round is the one to warm up."""
+    """Yield the passes of the readers with these arguments, one round at a time. The first round is the warm-up."""
     with ExitStack() as stack:
         arms = [stack.enter_context(asked(module, arguments)) for arguments in readers]
         for number in range(-1, repeats):
@@ -57,8 +59,10 @@ def rounds(module: str, readers: Sequence[Sequence[str]], repeats: int) -> Itera
 
 
 def serve(cores: int, prepare: Callable[[], Ask]) -> None:
-    """A pass for each line of standard input, by what ``prepare`` makes once the process is bound to its cores. The
-    answers have a channel of their own: libraries print on standard output.
+    """Run a pass for each line of standard input, with the function that ``prepare`` returns after the process is bound
+    to its cores.
+
+    Answers use a separate channel, since libraries print to standard output.
     """
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -70,6 +74,6 @@ def serve(cores: int, prepare: Callable[[], Ask]) -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those of its children that have ended."""
+    """Return the CPU seconds of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)

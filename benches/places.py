@@ -1,4 +1,4 @@
-"""What the benchmarks of links read, and from where: files behind a real XRootD server, and slow ways to it."""
+"""The data for the benchmarks of links: files on a real XRootD server, read through slow links."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from benches.data import SPLIT_TREE, split_object_files
 LARGE_TREE = "events"
 LARGE_BRANCHES = 40
 LARGE_ENTRIES_OF_CLUSTER = 1000
-#: Of a cluster of the large file, as it is stored.
+#: Compressed size of a cluster of the large file.
 LARGE_CLUSTER_BYTES = 7_300_000
-#: Of a file of split objects.
+#: Size of a file of split objects.
 SMALL_FILE_BYTES = 2_960_000
-#: So many of them at most go into a large file, again and again.
+#: Maximum number of distinct small files in a large file, which repeats them.
 EVENT_FILES = 100
 
 
 def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) -> Path:
-    """A file of about so many bytes, with 40 branches of arrays of 64 floats, made once. They compress by a third, with
-    the fastest level of zstd: decoding them takes little time compared with the transfer.
+    """Write a file of about this size, with 40 branches of arrays of 64 floats, unless it exists.
+
+    The fastest level of zstd compresses them by a third, so that decoding takes little time compared with the transfer.
     """
     path = cache / "links" / f"large-{size_bytes // 1_000_000}.root"
     if not path.exists():
@@ -42,7 +43,7 @@ def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) ->
             tree = file.mktree(LARGE_TREE, {f"b{number}": ("f4", (64,)) for number in range(LARGE_BRANCHES)})
             for _ in range(max(1, size_bytes // LARGE_CLUSTER_BYTES)):
                 shape = (LARGE_ENTRIES_OF_CLUSTER, 64)
-                # As the numbers of detectors are: of a few digits, so that they compress a little.
+                # Values with few digits, like detector data, so that they compress a little.
                 values = {f"b{number}": random.normal(size=shape).astype("f2").astype("f4") for number in range(40)}
                 tree.extend(values)
         os.replace(temporary, path)
@@ -50,8 +51,8 @@ def large_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) ->
 
 
 def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], None]) -> Path:
-    """A file of about so many bytes, made once of the small files of split objects, whose baskets it has as they are: a
-    few KB each, compressed with zlib, as ROOT wrote them.
+    """Merge small files of split objects to a file of about this size, unless it exists. The baskets are copied
+    unchanged: a few KB each, compressed with zlib by ROOT.
     """
     path = cache / "links" / f"events-{size_bytes // 1_000_000}.root"
     if not path.exists():
@@ -61,7 +62,7 @@ def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], Non
         progress(f"merging a file of {size_bytes / 1e6:.0f} MB")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            # Files that are there already come again: a file of two names would be refused.
+            # Repeat the same paths, since two names of one file would be an error.
             inputs = [Path(folder) / f"{number}.root" for number in range(max(2, size_bytes // SMALL_FILE_BYTES))]
             for number, one in enumerate(inputs):
                 shutil.copyfile(made[number % len(made)], one)
@@ -71,8 +72,8 @@ def large_event_file(cache: Path, size_bytes: int, progress: Callable[[str], Non
 
 @dataclass(frozen=True)
 class Workload:
-    """Files with a tree, by their names below the server's folder, and some of its branches or all; and the round trips
-    that a reader that knows nothing yet cannot spare: TCP, login and open, the list of what else to read, the rest.
+    """Files with a tree, relative to the server's folder; branches, or None for all; and the minimum number of round
+    trips of a reader without prior knowledge: TCP, login and open, the list of further parts, the rest.
     """
 
     name: str
@@ -82,33 +83,33 @@ class Workload:
     round_trips: int = 4
 
     def request(self, base: str) -> dict[str, object]:
-        """What a reader is asked to read below a folder or URL."""
+        """Return the request to a reader for a folder or URL."""
         branches = None if self.branches is None else list(self.branches)
         return {"files": [f"{base}/{name}" for name in self.names], "tree": self.tree, "branches": branches}
 
 
 def some_branches(path: Path, tree: str, count: int) -> tuple[str, ...]:
-    """So many of the branches with values, spread over the tree."""
+    """Return ``count`` branches with values, spread over the tree."""
     import branchline
 
     opened = branchline.open(f"{path}:{tree}")
     named = [name for name in opened.keys() if opened[name].readable and opened[name].baskets_count]
-    # Names that uproot and ROOT take too: with no dot and no bracket in them.
+    # Use names without dots and brackets, which uproot and ROOT also accept.
     plain = [name for name in named if name.replace("/", "").replace("_", "").isalnum()] or named
     return tuple(plain[:: max(1, len(plain) // count)][:count])
 
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, and the port and the process of the server that serves it."""
+    """A folder, and the port and process id of the server that serves it."""
 
     folder: Path
     port: int
     pid: int
 
     def cpu_s(self) -> float:
-        """Seconds of processor time that the server has taken so far."""
-        # proc(5): of the fields behind the name in brackets the 12th and 13th, in ticks.
+        """Return the CPU seconds of the server."""
+        # proc(5): utime and stime are the 12th and 13th fields after the name in parentheses, in ticks.
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -118,13 +119,13 @@ class Place:
 
 
 def url_of(port: int) -> str:
-    """The root of what a server at this port serves."""
+    """Return the root URL of a server on this port."""
     return f"root://127.0.0.1:{port}/"
 
 
 @contextmanager
 def served(files: dict[str, Path]) -> Iterator[Place]:
-    """Files under new names in a folder of their own, behind an XRootD server that is ended afterwards."""
+    """Serve these files under new names from a temporary folder with an XRootD server."""
     folder = Folder()
     data = folder.below("data")
     try:
@@ -145,7 +146,7 @@ def served(files: dict[str, Path]) -> Iterator[Place]:
 
 
 def small_files(cache: Path, count: int, progress: Callable[[str], None]) -> dict[str, Path]:
-    """The files of split objects under names of their own."""
+    """Return the files of split objects by new names."""
     made = split_object_files(cache, count, progress)
     return {f"small-{number:03}.root": path for number, path in enumerate(made)}
 

@@ -1,6 +1,6 @@
-"""Planning a train over many files: the time until its sub-jobs are known, and that no file is opened for it.
+"""Planning a train over many files: the time to create its sub-jobs, and a check that no file is opened.
 
-The files are empty, of 3 MB each and without blocks on the disk: planning looks at names, sizes and times only.
+The sparse files of 3 MB have no content, since planning uses only names, sizes and times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benches.worker import REPOSITORY
 FILE_BYTES = 3_000_000
 FILES_PER_FOLDER = 1000
 WALL_S_MAX = 10
-# Runs in a process of its own; counts the files that Python opens.
+# Runs in a separate process and counts the files that Python opens.
 PROGRAM = """
 import json, sys, time
 opened = 0
@@ -41,7 +41,7 @@ print(json.dumps([len(dataset), len(shares), opened, *took]))
 
 @dataclass(frozen=True)
 class Planned:
-    """One measurement."""
+    """A measurement of planning."""
 
     files: int
     subjobs: int
@@ -51,11 +51,11 @@ class Planned:
 
 
 def written(cache: Path, count: int, progress: Callable[[str], None]) -> Path:
-    """A folder with folders of files, which is made once, and a list of all files beside it."""
+    """Create a folder with subfolders of files, and a list of all files next to it, unless they exist."""
     folder = cache / f"planning-{count}"
     names = folder / "files.txt"
     if not names.exists():
-        progress(f"making {count} empty files")
+        progress(f"creating {count} empty files")
         paths = [folder / f"{index // FILES_PER_FOLDER:04}" / f"f{index:06}.root" for index in range(count)]
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def written(cache: Path, count: int, progress: Callable[[str], None]) -> Path:
 
 
 def planned(given: str) -> Planned:
-    """Plans once."""
+    """Run the planning once."""
     words = [sys.executable, "-c", PROGRAM, given]
     done = subprocess.run(words, capture_output=True, check=True, cwd=REPOSITORY)
     return Planned(*json.loads(done.stdout))
@@ -75,25 +75,25 @@ def planned(given: str) -> Planned:
 def planning_page(
     cache: Path, count: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures planning by a folder, by a pattern and by a list of the same files, as a page and as rows."""
+    """Measure planning from a folder, a pattern and a list of the same files, and return the page and its rows."""
     folder = written(cache, count, progress)
     ways = {"a folder": str(folder), "a pattern": f"{folder}/**/*.root", "a list": str(folder / "files.txt")}
     rows, found = [], []
     for name, given in ways.items():
         progress(f"planning {count} files from {name}")
-        planned(given)  # so that the system has the names and sizes of all files at hand
+        planned(given)  # warm the kernel's cache of names and sizes
         times = [planned(given) for _ in range(repeats)]
         found += [{"dataset": name, **asdict(one)} for one in times]
         walls, cpus = (Spread.of(values) for values in ([one.wall_s for one in times], [one.cpu_s for one in times]))
         one = times[0]
         rows.append([name, str(one.files), str(one.subjobs), str(one.opened), spread(walls), spread(cpus)])
-    head = ["the dataset is", "files", "sub-jobs", "files opened", "wall s", "CPU s"]
+    head = ["dataset given as", "files", "sub-jobs", "files opened", "wall s", "CPU s"]
     lines = [
         "# Planning a train",
         "",
-        f"From the name of a dataset to its sub-jobs, to be done in {WALL_S_MAX} s of wall time: {count} files of "
-        f"{FILE_BYTES // 1_000_000} MB on a local disk, without content. The system has the names and sizes of the "
-        f"files at hand; median, lowest and highest of {repeats} runs, in a process each, after its imports.",
+        f"Time from the name of a dataset to its sub-jobs; the goal is {WALL_S_MAX} s of wall time. The dataset has "
+        f"{count} sparse files of {FILE_BYTES // 1_000_000} MB on a local disk, whose metadata is in the kernel's "
+        f"cache. Median, lowest and highest of {repeats} runs, each in a new process, without imports.",
         "",
         *machine_lines(repeats),
         "",

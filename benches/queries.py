@@ -1,7 +1,7 @@
-"""The eight queries of the ADL benchmark on made NanoAOD: Branchline, coffea and RDataFrame, on one core and two.
+"""The eight queries of the ADL benchmark on generated NanoAOD: Branchline, coffea and RDataFrame, on one core and two.
 
-Each reader has a process of its own for a query and a number of cores. It runs the query once to warm up and is then
-asked for a pass at a time, in turn with the others, so that what slows the machine slows all of a round.
+Each reader has a separate process for each query and number of cores. After a warm-up, the readers make one pass per
+round in turn, so that a slowdown of the machine affects all readers of a round.
 """
 
 from __future__ import annotations
@@ -24,77 +24,98 @@ from benches.tables import spread, table
 
 READERS = ("Branchline", "coffea", "RDataFrame")
 HEADER = Path(__file__).with_name("queries_root.h")
-# Values of ten bits lie on edges of bins now and then, where libraries differ in the last bit of the bin's number, as
-# arrays in single precision and C++ in double do in that of the value.
+# Values of ten bits sometimes lie exactly on the edge of a bin, where libraries round differently. Arrays use single
+# precision and C++ double.
 DIFFERENT_MAX = 1e-3
+# Candidate chunk sizes for coffea, from its default to a whole file.
+COFFEA_CHUNKS = (100_000, 312_500, 1_250_000)
 
 
 class UnequalHistogramsError(RuntimeError):
-    """Two readers of a query do not have the same histogram."""
+    """Two readers of a query have different histograms."""
 
 
 @dataclass(frozen=True)
 class QueryPass:
-    """One pass of a reader: wall and CPU seconds, the latter of all of its processes, and the bins of the histogram
-    with those below and above."""
+    """One pass of a reader: wall seconds, CPU seconds of all its processes, the number of chunks (0 if unknown), and
+    the bin contents including underflow and overflow.
+    """
 
     query: str
     reader: str
     cores: int
     seconds: float
     cpu_seconds: float
+    chunks: int
     bins: list[float]
 
 
-def with_branchline(query: str, files: list[str], cores: int) -> Callable[[], list[float]]:
+# A run returns the number of chunks and the bin contents.
+Run = Callable[[], tuple[int, list[float]]]
+
+
+def with_branchline(query: str, files: list[str], cores: int) -> Run:
     import branchline
 
     def wagon(events: Any) -> Any:
         return filled(query, events)
 
-    def run() -> list[float]:
-        # On one core in this process, as coffea's executor and RDataFrame are; else in as many as there are cores.
+    def run() -> tuple[int, list[float]]:
+        # On one core, run in this process like coffea's executor and RDataFrame; otherwise use a worker per core.
         workers = 0 if cores == 1 else cores
         results = branchline.run(wagon, [f"{path}:{TREE}" for path in files], workers=workers)
-        return [float(one) for one in results.outputs["wagon"].values(flow=True)]
+        bins = [float(one) for one in results.outputs["wagon"].values(flow=True)]
+        return results.record.wagons[0].chunks, bins
 
     return run
 
 
-def with_coffea(query: str, files: list[str], cores: int) -> Callable[[], list[float]]:
+def with_coffea(query: str, files: list[str], cores: int) -> Run:
+    """Return a run with the chunk size that needs the least CPU time in one pass."""
+    runs = [with_coffea_chunks(query, files, cores, chunksize) for chunksize in COFFEA_CHUNKS]
+    runs[0]()  # Warm up imports and metadata caches.
+    tried = {}
+    for run in runs:
+        before_s = cpu_seconds()
+        run()
+        tried[cpu_seconds() - before_s] = run
+    return tried[min(tried)]
+
+
+def with_coffea_chunks(query: str, files: list[str], cores: int, chunksize: int) -> Run:
     from coffea import processor
     from coffea.nanoevents import BaseSchema
 
     class Query(processor.ProcessorABC):  # type: ignore[misc]
         def process(self, events: Any) -> Any:
-            return {"x": filled(query, events)}
+            return {"x": filled(query, events), "chunks": 1}
 
         def postprocess(self, accumulator: Any) -> Any:
             return accumulator
 
-    def run() -> list[float]:
+    def run() -> tuple[int, list[float]]:
         executor = (
             processor.IterativeExecutor(status=False)
             if cores == 1
             else processor.FuturesExecutor(workers=cores, status=False)
         )
-        runner = processor.Runner(executor=executor, schema=BaseSchema, savemetrics=False)
+        runner = processor.Runner(executor=executor, schema=BaseSchema, chunksize=chunksize, savemetrics=False)
         results = runner({"made": {"files": dict.fromkeys(files, TREE)}}, Query())
-        return [float(one) for one in results["x"].values(flow=True)]
+        return results["chunks"], [float(one) for one in results["x"].values(flow=True)]
 
     return run
 
 
-def with_root(query: str, files: list[str], cores: int, cache: Path) -> Callable[[], list[float]]:
+def with_root(query: str, files: list[str], cores: int, cache: Path) -> Run:
     root = compile_headers(cache, "queries", [HEADER])
     if cores > 1:
         root.EnableImplicitMT(cores)
     names = root.std.vector["std::string"](files)
-    return lambda: [float(one) for one in getattr(root, query)(names)]
+    return lambda: (0, [float(one) for one in getattr(root, query)(names)])
 
 
 def prepared(reader: str, query: str, cores: int, cache: Path, files: list[str]) -> Ask:
-    """A pass of a reader at each call, in this process."""
+    """Return a function that runs a pass of a reader in this process."""
     if reader == "RDataFrame":
         run = with_root(query, files, cores, cache)
     else:
@@ -102,14 +123,14 @@ def prepared(reader: str, query: str, cores: int, cache: Path, files: list[str])
 
     def one_pass() -> dict[str, Any]:
         cpu, began = cpu_seconds(), time.perf_counter()
-        bins = run()
-        return asdict(QueryPass(query, reader, cores, time.perf_counter() - began, cpu_seconds() - cpu, bins))
+        chunks, bins = run()
+        return asdict(QueryPass(query, reader, cores, time.perf_counter() - began, cpu_seconds() - cpu, chunks, bins))
 
     return one_pass
 
 
 def measure(query: str, cores: int, cache: Path, files: list[Path], repeats: int) -> list[QueryPass]:
-    """Passes of all readers but those that warm up; the histograms of each round are compared."""
+    """Return the passes of all readers without the warm-up, after comparing the histograms of each round."""
     passes = []
     readers = [[reader, query, str(cores), str(cache), *map(str, files)] for reader in READERS]
     for number, said in enumerate(rounds("benches.queries", readers, repeats)):
@@ -120,8 +141,9 @@ def measure(query: str, cores: int, cache: Path, files: list[Path], repeats: int
 
 
 def check_equal(passes: list[QueryPass]) -> None:
-    """Raises UnequalHistogramsError unless the histograms have the same entries, but for few at the edge of a bin or
-    of a selection."""
+    """Raise UnequalHistogramsError if the histograms differ in more than a few entries at the edge of a bin or a
+    selection.
+    """
     ours = passes[0].bins
     for one in passes[1:]:
         moved = sum(abs(a - b) for a, b in zip(ours, one.bins, strict=True))
@@ -133,7 +155,7 @@ def check_equal(passes: list[QueryPass]) -> None:
 def queries_page(
     cache: Path, events: int, repeats: int, say: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Makes the files and measures, as a page and as rows."""
+    """Create the files, measure, and return the page and its rows."""
     files = make(cache, events, say)
     rows, found = [], []
     for query in QUERIES:
@@ -141,26 +163,29 @@ def queries_page(
             say(f"{query} on {cores} cores")
             passes = measure(query, cores, cache, files, repeats)
             found += [asdict(one) for one in passes]
-            rows.append([query, str(cores), *cells(passes, events)])
-    head = ["query", "cores", "Branchline s", "10^6 events/s", "CPU s"]
-    head += ["coffea s", "CPU s", "x coffea", "RDataFrame s", "CPU s", "x RDataFrame"]
+            rows.append([query, str(cores), *cells(passes)])
+    head = ["query", "cores", "Branchline CPU s", "s", "chunks", "coffea CPU s", "s", "chunks", "CPU / coffea's"]
+    head += ["RDataFrame CPU s", "s", "CPU / RDataFrame's"]
     size = sum(path.stat().st_size for path in files)
     lines = [
         "# The queries of the ADL benchmark",
         "",
-        f"{events} made events in NanoAOD's manner, {size / 1e6:.0f} MB in {len(files)} files that ROOT wrote "
-        "(zstd of level 5, its own layout), from the page cache. **x** is how many times Branchline's seconds the peer "
-        "took, pair by pair within a round. The whole process is bound to its cores.",
+        f"{events} generated events named as in NanoAOD, {size / 1e6:.0f} MB in {len(files)} files written by ROOT "
+        "(zstd level 5, default layout), from the page cache. CPU seconds include all processes of a reader; the last "
+        "column of a peer is Branchline's CPU time divided by the peer's, pair by pair within a round. The whole "
+        "process is bound to its cores.",
         "",
-        "- **Branchline**: `branchline.run(wagon, files, workers=0)`, and `workers=2` on two cores: both are forked "
-        "within the pass, from a process of the first pass, as in a notebook (to start that takes 0.6 s of CPU time)",
+        "- **Branchline**: `branchline.run(wagon, files, workers=0)`, and `workers=2` on two cores: both workers are "
+        "forked within the pass from a fork server that the first pass started, as in a notebook (starting it takes "
+        "0.6 s of CPU time)",
         "- **coffea**: `Runner` with `BaseSchema` and the same array functions; `IterativeExecutor`, and "
-        "`FuturesExecutor` on two cores, whose processes start within the pass",
+        "`FuturesExecutor` on two cores, whose processes start within the pass; the `chunksize` is the best of "
+        f"{', '.join(map(str, COFFEA_CHUNKS))} for each query",
         "- **RDataFrame**: C++ compiled with optimisation, nothing jitted; implicit threads on two cores",
         "",
-        "Histograms are compared in each round: at most 1 of 1000 entries is elsewhere, since values lie on edges of "
-        "bins and of selections, and arrays calculate in single precision. In arrays Q6 takes the events of each "
-        "number of jets as a table, for which it needs half the time of `ak.combinations`.",
+        "Histograms are compared in each round: at most 1 in 1000 entries differs, since some values lie on edges of "
+        "bins and selections, and arrays use single precision. With arrays, Q6 groups events by their number of jets, "
+        "which takes half the time of `ak.combinations`.",
         "",
         *(f"- {query}: {TITLES[query]}" for query in QUERIES),
         "",
@@ -172,19 +197,18 @@ def queries_page(
     return "\n".join(lines), found
 
 
-def cells(passes: list[QueryPass], events: int) -> list[str]:
-    """Of a row: seconds and CPU seconds of each reader, and how many times Branchline's a peer's are."""
+def cells(passes: list[QueryPass]) -> list[str]:
+    """Return the cells of a row: CPU and wall seconds and chunks of each reader, and the ratios of CPU seconds."""
     by_reader = {reader: [one for one in passes if one.reader == reader] for reader in READERS}
     row = []
     ours = by_reader["Branchline"]
     for reader, theirs in by_reader.items():
-        took = Spread.of([one.seconds for one in theirs])
-        row.append(spread(took))
-        if reader == "Branchline":
-            row.append(f"{events / took.median / 1e6:.2f}")
-        row.append(f"{Spread.of([one.cpu_seconds for one in theirs]).median:.2f}")
+        row.append(spread(Spread.of([one.cpu_seconds for one in theirs])))
+        row.append(f"{Spread.of([one.seconds for one in theirs]).median:.2f}")
+        if reader != "RDataFrame":
+            row.append(str(theirs[0].chunks))
         if reader != "Branchline":
-            row.append(spread(Spread.of([b.seconds / a.seconds for a, b in zip(ours, theirs, strict=True)])))
+            row.append(spread(Spread.of([a.cpu_seconds / b.cpu_seconds for a, b in zip(ours, theirs, strict=True)])))
     return row
 
 

@@ -1,7 +1,7 @@
-"""The eight queries of the ADL benchmark in arrays: the same functions for Branchline and for coffea.
+"""The eight queries of the ADL benchmark as array functions, shared by Branchline and coffea.
 
 From "Analysis description language" benchmarks of IRIS-HEP, https://github.com/iris-hep/adl-benchmarks-index. Each
-function makes the values of its histogram from columns named as in NanoAOD.
+function computes the values of its histogram from columns named as in NanoAOD.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import awkward as ak
 import hist
 import numpy as np
 
-#: The queries, with their bins: number, lowest and highest edge in GeV.
+#: The binning of each query: number of bins, lowest and highest edge in GeV.
 BINS = {
     "Q1": (100, 0, 200),
     "Q2": (100, 15, 60),
@@ -31,11 +31,11 @@ TITLES = {
     "Q1": "missing momentum of all events",
     "Q2": "pt of all jets",
     "Q3": "pt of jets with |eta| < 1",
-    "Q4": "missing momentum where two jets have pt > 40 GeV",
-    "Q5": "missing momentum where two muons of opposite charge have a mass of 60 to 120 GeV",
-    "Q6": "pt of the three jets whose mass is nearest to 172.5 GeV",
-    "Q7": "sum of pt of jets above 30 GeV that are not near a lepton above 10 GeV",
-    "Q8": "transverse mass of missing momentum and the leading lepton beside the pair nearest to the Z",
+    "Q4": "missing momentum of events with two jets of pt > 40 GeV",
+    "Q5": "missing momentum of events with an opposite-charge muon pair of mass 60 to 120 GeV",
+    "Q6": "pt of the three jets with a mass nearest to 172.5 GeV",
+    "Q7": "sum of pt of jets above 30 GeV, except near a lepton above 10 GeV",
+    "Q8": "transverse mass of missing momentum and the leading lepton outside the pair nearest to the Z",
 }
 
 
@@ -49,7 +49,7 @@ def cartesian(one: Any) -> dict[str, Any]:
 
 
 def together(first: Any, *others: Any) -> dict[str, Any]:
-    """Several particles as one."""
+    """Return the sum of several particles."""
     return {name: reduce(add, (one[name] for one in others), first[name]) for name in ("px", "py", "pz", "energy")}
 
 
@@ -58,7 +58,7 @@ def mass_of(one: Any) -> Any:
 
 
 def turned(angle: Any) -> Any:
-    """An angle between -pi and pi."""
+    """Return an angle in the range -pi to pi."""
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
@@ -92,7 +92,7 @@ def q6(events: Any) -> Any:
     jets = cartesian(collection(events, "Jet", "pt", "eta", "phi", "mass"))
     counts = ak.to_numpy(ak.num(events["Jet_pt"]))
     found = np.zeros(len(counts), np.float32)
-    # Events of one number of jets are a table, and columns of it make its combinations: half the time of lists of them.
+    # Group events by their number of jets: combining columns of a table takes half the time of combining lists.
     for count in np.unique(counts[counts >= 3]):
         chosen = counts == count
         tables = {name: ak.to_numpy(values[chosen]) for name, values in jets.items()}
@@ -143,7 +143,7 @@ QUERIES: dict[str, Callable[[Any], Any]] = {f"Q{n}": q for n, q in enumerate((q1
 
 
 def filled(query: str, events: Any) -> Any:
-    """The histogram of a query."""
+    """Return the filled histogram of a query."""
     number, low, high = BINS[query]
     histogram = hist.Hist(hist.axis.Regular(number, low, high, name="x"), storage=hist.storage.Int64())
     return histogram.fill(QUERIES[query](events))

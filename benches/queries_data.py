@@ -1,4 +1,4 @@
-"""Made events in NanoAOD's manner: what the ADL queries read, with random values and no physics."""
+"""Generates events named as in NanoAOD for the ADL queries, with random values."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 from benches.data import TREE, Progress, rewritten
 
 EVENTS_PER_FILE = 1_250_000
-#: Mean numbers of an event, and mean transverse momenta in GeV.
+#: Mean number per event, and mean transverse momentum in GeV.
 COLLECTIONS = {"Jet": (4.0, 28.0), "Muon": (1.2, 22.0), "Electron": (0.8, 20.0)}
 
 
 def made(events: int, seed: int) -> dict[str, Any]:
-    """Columns of so many events."""
+    """Generate columns of events."""
     random = np.random.default_rng(seed)
 
     def floats(values: Any) -> Any:
-        # As NanoAOD has them: ten bits of the mantissa.
+        # The precision of NanoAOD: ten bits of the mantissa.
         return (values.astype("f4").view("u4") & np.uint32(0xFFFFE000)).view("f4")
 
     columns: dict[str, Any] = {
@@ -46,7 +46,7 @@ def made(events: int, seed: int) -> dict[str, Any]:
 
 
 def make(cache: Path, events: int, progress: Progress) -> list[Path]:
-    """The files as ROOT writes them in zstd of level 5, made unless they are there."""
+    """Write the files with ROOT in zstd level 5, unless they exist."""
     import branchline
 
     folder = cache / f"queries-{events}"
@@ -55,7 +55,7 @@ def make(cache: Path, events: int, progress: Progress) -> list[Path]:
     for number, start in enumerate(range(0, events, EVENTS_PER_FILE)):
         sources.append(folder / f"events-{number}.root")
         if not sources[-1].exists():
-            progress(f"making events from {start} of {events}")
+            progress(f"generating events from {start} of {events}")
             with branchline.recreate(sources[-1]) as file:
-                file[TREE] = made(min(EVENTS_PER_FILE, events - start), seed=number)
+                file.mktree(TREE, made(min(EVENTS_PER_FILE, events - start), seed=number))
     return rewritten(sources, "zstd", cache, progress)

@@ -1,4 +1,5 @@
-// The eight queries of the ADL benchmark with RDataFrame, compiled. Each returns the bins with under- and overflow.
+// The eight queries of the ADL benchmark with RDataFrame, compiled. Each returns the bin contents, including
+// underflow and overflow.
 #include <ROOT/RDataFrame.hxx>
 #include <ROOT/RVec.hxx>
 #include <TH1D.h>

@@ -1,8 +1,7 @@
-"""One measured pass of each reader over a list of files: everything that was asked for ends as arrays in memory.
+"""One measured pass of each reader over a list of files. All requested values end as arrays in memory.
 
-A reader is made once in its own process and keeps what it needs between passes (compiled loops, thread pools), so that
-a pass holds opening the files and reading them and nothing else. Every pass counts its entries and its values, and the
-rounds refuse to compare passes that counted differently.
+A reader is created once in a separate process and keeps state between passes (compiled loops, thread pools). A pass
+only opens and reads the files. Passes count entries and values; passes with different counts are not compared.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from benches.root_loops import Column, compile_loops
 
 STEP_SIZE = "100 MB"
-# A pass that opens a file again and again does so as often, to be long enough for the clock.
+# Number of openings in a pass, so that it is long enough for the clock.
 OPENINGS = 10
 IMPORTED_BY_OPENING = (
     "branchline.reading.datasets.dataset",
@@ -34,8 +33,9 @@ IMPORTED_BY_OPENING = (
 
 @dataclass(frozen=True)
 class Request:
-    """A pass: these branches (None: all of them) of the tree in these files. Readers of split objects take a range of
-    entries of each file, whose stop may be -1 for its end."""
+    """The files, tree and branches (None: all) of a pass. Readers of split objects also take a range of entries of each
+    file; -1 as its stop is the end of the file.
+    """
 
     files: list[str]
     tree: str
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass
 class Pass:
-    """What a pass did. `seconds` is wall time; `values` counts numbers, or is None where a reader does not know."""
+    """The result of a pass. `seconds` is wall time; `values` counts numbers, or is None if the reader does not know."""
 
     seconds: float
     entries: int | None
@@ -55,7 +55,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Setup:
-    """What a reader may need before its first pass: a folder for compiled code and the columns of each selection."""
+    """Data that a reader needs before its first pass: a folder for compiled code, and the columns of each selection."""
 
     cache: str
     columns: dict[str, list[Column]]
@@ -66,8 +66,7 @@ Options = dict[str, Any]
 
 
 def values_in(layout: Any) -> int:
-    """How many numbers an awkward layout holds, read from the offsets themselves: so that counting takes no time that
-    could be taken for reading."""
+    """Return the number of values in an awkward layout, from its offsets, which takes little time."""
     if layout.is_list and hasattr(layout, "offsets"):
         offsets = layout.offsets.data
         if layout.content.is_numpy:
@@ -81,7 +80,7 @@ def values_in(layout: Any) -> int:
 
 
 def count_chunk(chunk: Any, library: str) -> tuple[int, int]:
-    """Entries and values of what an iterate call gave."""
+    """Return the entries and values of a chunk from iterate."""
     if library == "ak":
         return len(chunk), values_in(chunk.layout)
     arrays = list(chunk.values())
@@ -124,7 +123,7 @@ def make_limit(_options: Options, cores: int, _setup: Setup) -> Reader:
 
 
 def uproot_pass(request: Request, library: str, threads: int) -> Pass:
-    """One pass of uproot.iterate; memory-mapped files are its fastest source for local files."""
+    """Run one pass of uproot.iterate, with memory-mapped files, its fastest source for local files."""
     import uproot
 
     more: dict[str, Any] = {}
@@ -185,7 +184,7 @@ def make_branchline_split(options: Options, cores: int, _setup: Setup) -> Reader
 
 
 def readable_by_uproot(request: Request) -> set[str]:
-    """Those of the wanted branches that uproot reads in the first file."""
+    """Return the requested branches that uproot reads in the first file."""
     import uproot
 
     readable = set()
@@ -215,7 +214,7 @@ def make_uproot_split(options: Options, _cores: int, _setup: Setup) -> Reader:
         for path in request.files:
             with uproot.open(path, handler=uproot.source.file.MemmapSource) as file:
                 tree = file[request.tree]
-                # Branch by branch: with hundreds of branches one call of arrays() takes uproot eight times as long.
+                # With hundreds of branches, a single call of arrays() takes uproot eight times as long.
                 arrays = [b.array(library=library) for n, b in tree.iteritems(full_paths=True) if n in readable]
                 assert len(arrays) == len(readable)
                 entries += tree.num_entries
@@ -227,7 +226,7 @@ def make_uproot_split(options: Options, _cores: int, _setup: Setup) -> Reader:
 
 
 def selection_name(branches: list[str] | None) -> str:
-    """The name of the compiled RDataFrame loop of a selection."""
+    """Return the name of the compiled RDataFrame loop for a selection."""
     return "DataFrameAll" if branches is None else f"DataFrame{len(branches)}"
 
 
@@ -261,7 +260,7 @@ def make_get_split_entry(options: Options, cores: int, setup: Setup) -> Reader:
 
     def read(request: Request) -> Pass:
         done = read_counted(request)
-        done.values = None  # ROOT's objects do not know how many numbers they hold
+        done.values = None  # the number of values in ROOT's objects is unknown
         return done
 
     return read
@@ -283,7 +282,7 @@ def make_data_frame(options: Options, _cores: int, setup: Setup) -> Reader:
 
 
 def opened(open_file: Callable[[], object], *, is_first: bool) -> float:
-    """Processor seconds of opening a file, in a process that has opened none before or in this one."""
+    """Return the CPU seconds of opening a file in a new process or in this one."""
     if not is_first:
         open_file()
         start = time.process_time()
@@ -307,7 +306,7 @@ def opened(open_file: Callable[[], object], *, is_first: bool) -> float:
 def make_branchline_open(options: Options, _cores: int, _setup: Setup) -> Reader:
     import branchline
 
-    # The first opening imports what other readers have imported by now, such as awkward.
+    # Import modules that other readers have already imported, such as awkward.
     for module in IMPORTED_BY_OPENING:
         importlib.import_module(module)
 

@@ -1,4 +1,6 @@
-"""`python -m benches reporting`: what reporting to a control room costs a job, the same job with it and without."""
+"""`python -m benches reporting`: the overhead of reporting to a control room, measured with the same job with and
+without reports.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,14 @@ class Spectrum:
         return histogram
 """
 PLACES = {"this process (`workers=0`)": 0, "a worker process (`workers=1`)": 1}
-#: What reporting may cost a job.
+#: Maximum overhead of reporting.
 WANTED = 0.01
 
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of a job, and seconds of the processor in all of its processes. ``threads_s`` are those in threads that
-    report, ``end_s`` the seconds for which the job waited for them at its end.
+    """Wall seconds of a job, and CPU seconds of all its processes. ``threads_s`` are the CPU seconds of the reporting
+    threads, ``end_s`` the seconds that the job waits for them at its end.
     """
 
     wall_s: float
@@ -58,7 +60,7 @@ class Took:
 
 @dataclass(frozen=True)
 class Room:
-    """A control room that serves."""
+    """A running control room."""
 
     url: str
     token: str
@@ -66,7 +68,7 @@ class Room:
 
 @contextmanager
 def room_in(folder: Path) -> Iterator[Room]:
-    """`branchline serve` in a process of its own."""
+    """Run `branchline serve` in a separate process."""
     command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
@@ -86,7 +88,7 @@ def cpu_seconds() -> float:
 
 @contextmanager
 def reporter_clocked() -> Iterator[dict[str, float]]:
-    """Adds up what reporters take inside, by the clocks of their threads: other programs do not change it."""
+    """Sum the CPU time of reporting threads with their own clocks, independent of other programs."""
     from branchline.records.sending.reporter import Reporter
 
     spent = {"threads_s": 0.0, "end_s": 0.0}
@@ -113,7 +115,7 @@ def reporter_clocked() -> Iterator[dict[str, float]]:
 
 
 def job(wagons: Path, files: list[str], out: Path, workers: int, room: Room | None) -> Took:
-    """One job, to its last file."""
+    """Run one job."""
     import branchline
 
     with reporter_clocked() as reporter:
@@ -137,7 +139,7 @@ def job(wagons: Path, files: list[str], out: Path, workers: int, room: Room | No
 def measured(
     place: str, wagons: Path, files: list[str], folder: Path, rooms: dict[str, Room | None], repeats: int
 ) -> dict[str, Any]:
-    """Rounds in which the job runs in each way, in turn."""
+    """Run the job in each way per round, in rotating order."""
     ways = list(rooms)
     job(wagons, files, folder / "out", PLACES[place], None)
     rounds = []
@@ -158,7 +160,7 @@ def row_of(found: dict[str, Any], way: str) -> list[str]:
 
 
 def reporter_cpu(folder: Path, room: Room, readings: int, seconds: float) -> dict[str, float]:
-    """What a reporter takes of the processor by itself: for so many readings and a state five times a second."""
+    """Return the CPU seconds of a reporter alone, for this many readings and five states per second."""
     from branchline.records.sending.address import ReportTarget
     from branchline.records.sending.message import identity_of
     from branchline.records.sending.reporter import Reporter
@@ -181,20 +183,20 @@ def reporter_cpu(folder: Path, room: Room, readings: int, seconds: float) -> dic
         one.read(files[share], sites[share])
         time.sleep(max(0.0, begin_s + (number + 1) / 5 - time.perf_counter()))
     for sentence in one.end(JobRecord(status=FINISHED)):
-        print(sentence, file=sys.stderr)  # It waits on disk, as where the server is busy.
+        print(sentence, file=sys.stderr)  # Reports wait on disk, as if the server were busy.
     return {"seconds": time.perf_counter() - begin_s, "cpu_s": cpu_seconds() - spent_s, "readings": readings}
 
 
 def reporting_page(
     cache: Path, files: int, events: int, copies: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, and gives the page with its rows."""
+    """Measure and return the page with its rows."""
     from benches.data import SOME_BRANCHES
 
     sources = collisions(cache, files, events, progress)
     folder = Path(tempfile.mkdtemp(prefix="reporting-", dir=cache))
     os.environ["XDG_STATE_HOME"] = str(folder / "state")
-    warnings.simplefilter("ignore")  # Of reports that wait, where there is no control room.
+    warnings.simplefilter("ignore")  # The spool of reports to an unreachable control room.
     try:
         copied = []
         for number in range(copies):
@@ -204,7 +206,7 @@ def reporting_page(
         wagons.write_text(WAGON.format(branches=list(SOME_BRANCHES)))
         with room_in(folder / "room") as room:
             away = Room("http://127.0.0.1:9", room.token)
-            rooms = {"with": room, "with it away": away, "without": None}
+            rooms = {"with": room, "unreachable": away, "without": None}
             rows = []
             for place in PLACES:
                 progress(f"{place}: {repeats} rounds")
@@ -216,23 +218,23 @@ def reporting_page(
 
 
 def page_of(rows: list[dict[str, Any]], alone: list[dict[str, float]]) -> str:
-    head = ["the job in", "reporting", "with s", "without s", "more wall time", "more processor time"]
-    head += ["its threads ms", "of the job's", "wait at the end ms"]
-    lines = ["# What reporting to a control room costs a job", "", *machine_lines(len(rows[0]["rounds"])), ""]
-    ways = ("with", "with it away")
+    head = ["job in", "reporting", "with s", "without s", "more wall time", "more CPU time"]
+    head += ["its threads ms", "of the job", "wait at the end ms"]
+    lines = ["# Overhead of reporting to a control room", "", *machine_lines(len(rows[0]["rounds"])), ""]
+    ways = ("with", "unreachable")
     lines += [table(head, [row_of(row, way) for row in rows for way in ways]), ""]
     idle, busy = alone
     each_us = 1e6 * (busy["cpu_s"] - idle["cpu_s"]) / busy["readings"]
     lines += [
-        f"A job reads {rows[0]['files']} files, copies of a few, and makes a histogram. In each round it runs with a",
-        "control room that `branchline serve` serves on this machine, with one that is not there, and without any, in",
-        "turn. A cost is the median of the rounds; in brackets is where it lies with 95 % confidence. Processor time",
-        "is that of all processes of the job; that of the server is not in it, but it runs on the same cores. A job",
-        "with a control room waits at its end until the last report is on the server's disk, whatever its length. What",
-        "its threads take is by their own clocks, in which other programs of the machine are not.",
-        f"Wanted: below {100 * WANTED:.0f} %.",
+        f"A job reads {rows[0]['files']} files, copies of a few, and fills a histogram. In each round it runs with a",
+        "control room on this machine (`branchline serve`), with an unreachable one, and without one, in rotating",
+        f"order. Overheads are medians of the rounds with 95 % intervals; the goal is below {100 * WANTED:.0f} %.",
         "",
-        f"By itself, a reporter that gets five states a second takes {1e3 * idle['cpu_s']:.0f} ms of the processor in",
-        f"{idle['seconds']:.0f} s, and {each_us:.0f} us more for each reading of a file, of {busy['readings']:.0f}.",
+        "CPU time includes all processes of the job, but not the server, which runs on the same cores. At its end,",
+        "a job waits until its last report is on the server's disk; this time does not depend on its length. The CPU",
+        "time of the reporting threads is measured with their own clocks, independent of other programs.",
+        "",
+        f"A reporter alone that gets five states per second needs {1e3 * idle['cpu_s']:.0f} ms of CPU time in",
+        f"{idle['seconds']:.0f} s, plus {each_us:.0f} us per reading of a file ({busy['readings']:.0f} readings).",
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The requests of a reader as the system sees them: a worker under strace, and what it asked of each file."""
+"""Counts the requests of a reader per file, by running a worker under strace."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ PREFIX = "calls"
 
 @dataclass(frozen=True)
 class Counts:
-    """Read calls to files, those of them that do not continue where the one before in the same file ended (as the
-    first of a file), and the bytes they got."""
+    """Read calls to files, calls that do not continue the previous read of the same file (including its first one), and
+    the bytes read.
+    """
 
     calls: int
     seeks: int
@@ -31,7 +32,7 @@ class Counts:
 
     @classmethod
     def of(cls, reads: Sequence[Read]) -> Counts:
-        """Those of the calls to one file."""
+        """Return the counts of the calls to one file."""
         ordered = sorted((read for read in reads if read.name != "mmap"), key=lambda read: read.begin_ns)
         if not ordered:
             return cls(0, 0, 0)
@@ -43,7 +44,9 @@ class Counts:
 
 
 def counted(arm: Arm, setup: dict[str, Any], requests: list[dict[str, Any]]) -> list[Counts]:
-    """What a worker asks for in some passes, no two of which may read the same file. RuntimeError if one fails."""
+    """Count the requests of a worker for several passes, which must read different files. Raises RuntimeError if one
+    fails.
+    """
     with tempfile.TemporaryDirectory(prefix="branchline-requests-") as name:
         folder = Path(name)
         lines = [{"arm": asdict(arm), "setup": setup}, *requests]
@@ -63,5 +66,5 @@ def counted(arm: Arm, setup: dict[str, Any], requests: list[dict[str, Any]]) -> 
     nothing = Counts(0, 0, 0)
     found = [sum((Counts.of(reads.get(path, [])) for path in one["files"]), nothing) for one in requests]
     if any(one.calls == 0 for one in found):
-        raise RuntimeError(f"{arm.key}: no read calls were seen; through mapped memory and io_uring they cannot be")
+        raise RuntimeError(f"{arm.key}: strace saw no read calls; memory-mapped files and io_uring are not supported")
     return found

@@ -1,6 +1,6 @@
-// The readers of ROOT as a physicist would write them for speed, compiled with optimisation before any clock runs:
-// a GetEntry loop over the files, with a TTreeCache or without, on one thread or several, or with ROOT's own
-// implicit multi-threading. The RDataFrame loops need the columns' types and are generated (root_loops.py).
+// Optimised ROOT readers, compiled before the measurement: a GetEntry loop over the files, with or without a
+// TTreeCache, on one or several threads, or with ROOT's implicit multi-threading. root_loops.py generates the
+// RDataFrame loops, since they need the types of the columns.
 #pragma once
 #include <ROOT/RDataFrame.hxx>
 #include <ROOT/RVec.hxx>
@@ -34,8 +34,8 @@ struct PassResult {
    }
 };
 
-// How one pass is read. cache_bytes < 0 leaves ROOT's own choice, 0 switches TTreeCache off, any other size gives a
-// cache that knows its branches beforehand, so that no entries are spent on learning. entry_stop < 0 is the tree's end.
+// Settings of a pass. cache_bytes < 0 uses ROOT's default, 0 disables TTreeCache, and any other size creates a cache
+// that is given its branches, so that no entries are spent on learning. entry_stop < 0 is the end of the tree.
 struct PassOptions {
    long long cache_bytes = -1;
    int threads = 1;
@@ -45,7 +45,7 @@ struct PassOptions {
    long long StopOf(TTree &tree) const { return entry_stop < 0 ? tree.GetEntries() : entry_stop; }
 };
 
-// Memory that the values of one leaf's branch are read into.
+// Buffer for the values of a branch with one leaf.
 inline std::vector<char> BufferFor(TBranch &branch)
 {
    long long bytes = 0;
@@ -115,7 +115,7 @@ inline PassResult ReadFlatFile(const std::string &path, const std::string &tree_
    return result;
 }
 
-// Several threads take the files from one list, each with its own TFile.
+// Several threads process the files of a list, each with its own TFile.
 template <typename ReadFile>
 PassResult ReadFiles(const std::vector<std::string> &paths, int threads, ReadFile read_file)
 {
@@ -155,8 +155,8 @@ inline PassResult GetEntryPass(const std::vector<std::string> &paths, const std:
                     [&](const std::string &path) { return ReadFlatFile(path, tree_name, branches, options); });
 }
 
-// Branches of split objects, named by their chain ("Tracks/Tracks.fP[5]", a repeated chain gets #2): those in `wanted`
-// are switched on together with the branches above them, which hold the counts.
+// Enables the branches of split objects in `wanted`, named by their path ("Tracks/Tracks.fP[5]"; a repeated path gets
+// the suffix #2), and their parent branches, which contain the counts.
 inline bool Activate(TObjArray *branches, const std::string &prefix, const std::set<std::string> &wanted,
                      std::multiset<std::string> &seen)
 {
@@ -213,7 +213,7 @@ inline PassResult SplitPass(const std::vector<std::string> &paths, const std::st
                     [&](const std::string &path) { return ReadSplitFile(path, tree_name, wanted, options); });
 }
 
-// Writes the tree again as ROOT lays it out by itself: baskets of 32 kB, flushed when 30 MB are together.
+// Rewrites the tree with ROOT's default layout: baskets of 32 kB, flushed every 30 MB.
 inline long long RewriteFile(const std::string &source, const std::string &target, const std::string &tree_name,
                              int compression)
 {

@@ -1,4 +1,4 @@
-"""Compiles ROOT readers and writers (root_*.h, generated RDataFrame loops) with ACLiC and hands them to a worker."""
+"""Compiles ROOT readers and writers (root_*.h, generated RDataFrame loops) with ACLiC for a worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 HEADERS = [Path(__file__).with_name(name) for name in ("root_loops.h", "root_objects.h")]
-# Schedules of implicit multi-threading have at most this many slots in these benchmarks; sizes the counters.
+# Size of the counters: the maximum number of slots with implicit multi-threading in these benchmarks.
 SLOTS_MAX = 64
 COMPILING = "import sys, ROOT; ROOT.gROOT.SetBatch(True); ROOT.gROOT.LoadMacro(sys.argv[1])"
 COMPILING_MAX_S = 300
@@ -19,7 +19,7 @@ COMPILING_MAX_S = 300
 
 @dataclass(frozen=True)
 class Column:
-    """A branch as RDataFrame sees it: its name, the C++ type of an element, and whether it is an array."""
+    """A branch in RDataFrame: its name, the C++ type of an element, and whether it is an array."""
 
     name: str
     element: str
@@ -31,7 +31,7 @@ class Column:
 
 
 def import_root() -> Any:
-    """ROOT without its windows and its greeting."""
+    """Import ROOT in batch mode, without its banner."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import ROOT  # type: ignore[import-untyped]
@@ -41,7 +41,7 @@ def import_root() -> Any:
 
 
 def columns_of(path: str, tree_name: str, branches: list[str] | None) -> list[Column]:
-    """The chosen branches of a flat tree with their C++ types, in the order of the tree."""
+    """Return the chosen branches of a flat tree with their C++ types, in the order of the tree."""
     root = import_root()
     file = root.TFile.Open(path)
     tree = file.Get(tree_name)
@@ -56,7 +56,9 @@ def columns_of(path: str, tree_name: str, branches: list[str] | None) -> list[Co
 
 
 def dataframe_function(name: str, columns: list[Column]) -> str:
-    """C++ of a function that visits every value's column in every entry through RDataFrame, nothing jitted."""
+    """Return a C++ function that accesses these columns in every entry with RDataFrame, without just-in-time
+    compilation.
+    """
     arguments = ", ".join(f"{column.argument} v{i}" for i, column in enumerate(columns))
     sizes = " + ".join(f"(long long)v{i}.size()" if c.is_array else f"touch(v{i})" for i, c in enumerate(columns))
     names = ", ".join(f'"{column.name}"' for column in columns)
@@ -83,13 +85,14 @@ inline PassResult {name}(const std::vector<std::string> &paths, const std::strin
 
 
 def compile_loops(cache: Path, dataframes: dict[str, list[Column]]) -> Any:
-    """ROOT with the loops loaded."""
+    """Return ROOT with the loops loaded."""
     return compile_headers(cache, "loops", HEADERS, "".join(dataframe_function(n, c) for n, c in dataframes.items()))
 
 
 def compile_headers(cache: Path, name: str, headers: list[Path], functions: str = "") -> Any:
-    """ROOT with headers and functions loaded: compiled once (some 20 s) and kept in `cache` under a hash of their
-    source."""
+    """Return ROOT with headers and functions loaded. They are compiled once (some 20 s) and cached in `cache` by a hash
+    of their source.
+    """
     root = import_root()
     source = "".join(f'#include "{header.name}"\n' for header in headers) + functions
     texts = [header.read_text() for header in headers]
@@ -102,9 +105,9 @@ def compile_headers(cache: Path, name: str, headers: list[Path], functions: str 
             (folder / header.name).write_text(text)
         macro.write_text(source)
     if not (folder / f"{name}_C.so").exists():
-        # In a process of its own: ACLiC links what is loaded, as Arrow's libraries, which other processes do not find.
+        # Use a separate process: ACLiC links against all loaded libraries, which other processes may not find.
         subprocess.run([sys.executable, "-c", COMPILING, f"{macro}+O"], check=False, timeout=COMPILING_MAX_S)
     if root.gROOT.LoadMacro(f"{macro}+O") != 0:
-        msg = f"ACLiC could not compile {macro}; a C++ compiler is needed for the comparison with ROOT"
+        msg = f"ACLiC could not compile {macro}; it needs a C++ compiler"
         raise RuntimeError(msg)
     return root

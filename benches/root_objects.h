@@ -163,7 +163,7 @@ inline long long WritePointers(TFile &file, const std::string &kind, int n)
    });
 }
 
-// Writes a tree of one branch, `values`, of this kind.
+// Writes a tree with one branch `values` of this kind.
 inline long long WriteKind(const std::string &path, const std::string &kind, int n)
 {
    std::unique_ptr<TFile> file(TFile::Open(path.c_str(), "RECREATE", "", 101));
@@ -203,7 +203,7 @@ inline long long WriteKind(const std::string &path, const std::string &kind, int
    return WriteContainers(*file, kind, n);
 }
 
-// Writes a tree of at least so many branches: numbers and arrays that others count, or members of split objects.
+// Writes a tree with at least this many branches: numbers and arrays of variable length, or members of split objects.
 inline long long WriteWide(const std::string &path, const std::string &kind, int branches)
 {
    std::unique_ptr<TFile> file(TFile::Open(path.c_str(), "RECREATE", "", 101));

@@ -1,6 +1,6 @@
-"""Runs the arms interleaved: in every round each arm reads every case once, and the order turns from round to round.
+"""Runs the arms in interleaved rounds: every arm reads every case once per round, in rotating order.
 
-Ratios are taken pair by pair within a round, so that what slows the machine for a while slows both sides of a pair.
+Ratios are computed pair by pair within a round, so that a slowdown of the machine affects both sides.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from branchline.lab.sampling.page_cache import make_cold
 
 @dataclass(frozen=True)
 class Case:
-    """Files and a selection of branches that every arm reads. Sizes are those of the selected branches' baskets. Cold
-    files are thrown out of the page cache before each pass.
+    """Files and branches that every arm reads. Sizes refer to the baskets of these branches. Cold files are evicted
+    from the page cache before each pass.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Sample:
 
 
 class UnequalWorkError(RuntimeError):
-    """Two arms of a case did not read the same numbers of entries and values."""
+    """Two arms of a case read different numbers of entries or values."""
 
 
 def check_equal_work(samples: list[Sample]) -> None:
-    """Raises UnequalWorkError unless all passes of a case counted the same entries and values."""
+    """Raise UnequalWorkError unless all passes of a case counted the same entries and values."""
     for what in ("entries", "values"):
         counts = {getattr(s, what): s.arm for s in samples if getattr(s, what) is not None}
         if len(counts) > 1:
@@ -66,11 +66,11 @@ def check_equal_work(samples: list[Sample]) -> None:
 def run_rounds(
     arms: list[Arm], cases: list[Case], repeats: int, setup: dict[str, Any], progress: Callable[[str], None]
 ) -> list[Sample]:
-    """All samples of all arms and cases; the first pass of an arm over a case warms up and is not kept."""
+    """Return all samples of all arms and cases, without the first pass of an arm over a case, which is a warm-up."""
     workers: list[Worker] = []
     samples: list[Sample] = []
     try:
-        for arm in arms:  # one after another: the first compiles the loops, the others load them
+        for arm in arms:  # start one after the other: the first compiles the loops, the others load them
             progress(f"starting {arm.key}")
             workers.append(Worker(arm, setup))
             workers[-1].wait_ready()
@@ -83,7 +83,7 @@ def run_rounds(
 
 
 def run_case(workers: list[Worker], case: Case, repeats: int, progress: Callable[[str], None]) -> list[Sample]:
-    """The rounds of one case."""
+    """Run the rounds of one case."""
     samples = []
     for round_number in range(-1, repeats):
         turn = max(round_number, 0) % len(workers)
@@ -99,7 +99,7 @@ def run_case(workers: list[Worker], case: Case, repeats: int, progress: Callable
 
 @dataclass(frozen=True)
 class Spread:
-    """Median and extremes of some numbers."""
+    """Median, minimum and maximum."""
 
     median: float
     low: float
@@ -111,18 +111,18 @@ class Spread:
 
 
 def seconds_of(samples: list[Sample], case: str, arm: str) -> dict[int, float]:
-    """Seconds by round."""
+    """Return the seconds by round."""
     return {s.round: s.seconds for s in samples if s.case == case and s.arm == arm}
 
 
 def ratio(samples: list[Sample], case: str, slower: str, faster: str) -> Spread:
-    """How many times the seconds of `faster` those of `slower` are, pair by pair within the rounds."""
+    """Return the seconds of `slower` divided by the seconds of `faster`, pair by pair within the rounds."""
     above, below = seconds_of(samples, case, slower), seconds_of(samples, case, faster)
     return Spread.of([above[number] / below[number] for number in sorted(above)])
 
 
 def fastest(samples: list[Sample], case: str, arms: list[Arm]) -> Arm:
-    """The arm with the smallest median."""
+    """Return the arm with the smallest median."""
     return min(arms, key=lambda arm: median(seconds_of(samples, case, arm.key).values()))
 
 

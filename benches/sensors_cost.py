@@ -1,4 +1,4 @@
-"""What the sensors cost: the same reads with sensors on and off, interleaved."""
+"""The overhead of the sensors: the same reads with and without sensors, interleaved."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from benches.tables import case_line, opening, spread, table
 
 
 def sensors_page(cases: list[Case], samples: list[Sample], repeats: int) -> str:
-    """Seconds with and without sensors and what is between them in per cent; below 1 % is to be reached."""
-    lines = opening("What the sensors cost", repeats)
+    """Return the page with the seconds with and without sensors, and the overhead; the goal is below 1 %."""
+    lines = opening("Overhead of the sensors", repeats)
     rows = []
     for case in cases:
         for cores in sorted({arm.cores for arm in sensor_arms()}):

@@ -1,4 +1,4 @@
-"""The control room under load: jobs report and people look at pages at the same time."""
+"""Measures the control room while jobs report and users open pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from branchline.records.sending.message import JobIdentity, ReportBatch
 from branchline.records.sensors.record import FileRecord, SiteReading
 from branchline.records.sensors.status import TrainStatus
 
-# A job reports so often, with so many files each time: a train of twenty workers on files of 3 MB.
+# Interval between reports of a job, and files per report, as in a train of twenty workers on files of 3 MB.
 REPORT_PAUSE_S = 5.0
 FILES_PER_REPORT = 5
 SITES, ELEMENTS = 20, 20
@@ -40,8 +40,8 @@ WAIT_S = 60
 
 @dataclass(frozen=True)
 class Served:
-    """One measurement: of pages and reports the medians and 99th percentiles, in seconds; ``change_s`` is the time from
-    the end of a report to the event at a viewer.
+    """A measurement. Pages and reports have medians and 99th percentiles in seconds; ``change_s`` is the time from the
+    end of a report to the event at a viewer.
     """
 
     known_jobs: int
@@ -62,7 +62,7 @@ class Served:
 
 
 class Load:
-    """What reporters and viewers have measured so far."""
+    """The clients of the server and their measurements."""
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
@@ -73,11 +73,11 @@ class Load:
         self.change_s: list[float] = []
         self.failures = 0
         self.end = threading.Event()
-        # Ends of reports that no event has told a viewer of yet: the oldest counts.
+        # End of the oldest report that viewers have not been notified of.
         self.reported_s = float("inf")
 
     def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> float:
-        """The seconds that a request takes."""
+        """Send a request and return its seconds."""
         begin_s = time.monotonic()
         try:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
@@ -91,7 +91,7 @@ class Load:
         return time.monotonic() - begin_s
 
     def report(self, seed: int) -> None:
-        """A job that reports until the end."""
+        """Report like a job until the end of the measurement."""
         chance = random.Random(seed)
         identity, number = an_identity(chance, datetime.now(UTC)), 0
         self.end.wait(chance.uniform(0, REPORT_PAUSE_S))
@@ -103,7 +103,7 @@ class Load:
             self.end.wait(REPORT_PAUSE_S)
 
     def view(self, seed: int) -> None:
-        """A page that is open until the end, and asked for again at each change."""
+        """Keep a page open until the end, and request it again after each change."""
         page = PAGES[seed % len(PAGES)]
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
         with suppress(OSError):
@@ -119,7 +119,7 @@ class Load:
 
 
 def an_identity(chance: random.Random, begin: datetime) -> JobIdentity:
-    """A job of one of some users at one of some sites."""
+    """Return a job of a random user at a random site."""
     user, site = f"user{chance.randrange(50)}", f"site{chance.randrange(SITES)}.example"
     name = f"train{chance.randrange(1000)}"
     return JobIdentity(
@@ -135,7 +135,7 @@ def an_identity(chance: random.Random, begin: datetime) -> JobIdentity:
 
 
 def a_batch(chance: random.Random, identity: JobIdentity, number: int) -> ReportBatch:
-    """A report of a job that reads five files a time."""
+    """Return a report of a job that reads five files between reports."""
     files, sites = [], []
     for index in range(FILES_PER_REPORT):
         element = f"root://se{chance.randrange(ELEMENTS)}.example"
@@ -150,7 +150,7 @@ def a_batch(chance: random.Random, identity: JobIdentity, number: int) -> Report
 
 
 def filled(folder: Path, jobs: int, progress: Callable[[str], None]) -> None:
-    """A control room that knows jobs of the last weeks."""
+    """Create a control room with jobs of the last weeks."""
     progress(f"filling a control room with {jobs} jobs")
     chance, now = random.Random(7), datetime.now(UTC)
     room = ControlRoom(folder)
@@ -164,7 +164,7 @@ def filled(folder: Path, jobs: int, progress: Callable[[str], None]) -> None:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
-    """A server of a control room in a process of its own: its address with the token, and the process."""
+    """Run the server of a control room in a separate process. Yields its URL with the token, and the process."""
     command = [sys.executable, "-m", "branchline", "serve", str(folder), "--port", "0"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
     try:
@@ -176,7 +176,7 @@ def serving(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 
 def served(folder: Path, known_jobs: int, jobs: int, viewers: int, seconds: float) -> Served:
-    """Measures once, with a server in a process of its own."""
+    """Run one measurement with a server in a separate process."""
     with serving(folder) as (address, process):
         load = Load(address)
         threads = [threading.Thread(target=load.view, args=(seed,)) for seed in range(viewers)]
@@ -196,7 +196,7 @@ def served(folder: Path, known_jobs: int, jobs: int, viewers: int, seconds: floa
 
 
 def percentiles(values: list[float]) -> tuple[float, float]:
-    """The median and the 99th percentile; zeros of nothing."""
+    """Return the median and the 99th percentile, or zeros for no values."""
     ordered = sorted(values) or [0.0]
     return ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))]
 
@@ -204,7 +204,7 @@ def percentiles(values: list[float]) -> tuple[float, float]:
 def serving_page(
     known_jobs: int, jobs: int, viewers: int, seconds: float, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures a server that knows nothing and one that knows many jobs, as a page and as rows."""
+    """Measure a server without jobs and one with many jobs, and return the page and its rows."""
     rows = []
     for known in (0, known_jobs):
         with tempfile.TemporaryDirectory() as folder:
@@ -215,7 +215,7 @@ def serving_page(
 
 
 def _page(rows: list[Served]) -> str:
-    headings = ["jobs known", "reports/s", "report p50", "p99", "pages/s", "page p50", "p99", "told after p50", "p99",
+    headings = ["jobs known", "reports/s", "report p50", "p99", "pages/s", "page p50", "p99", "event p50", "p99",
                 "memory", "CPU", "failures"]  # fmt: skip
     cells = [
         [
@@ -228,9 +228,9 @@ def _page(rows: list[Served]) -> str:
     ]  # fmt: skip
     first = rows[0]
     what = (
-        f"{first.jobs} jobs report every {REPORT_PAUSE_S:g} s, {FILES_PER_REPORT} files each time, and {first.viewers} "
-        f"pages ({', '.join(PAGES)}) are open and asked for again at each change, for {first.seconds:.0f} s. The "
-        "clients run on the same machine."
+        f"{first.jobs} jobs report {FILES_PER_REPORT} files every {REPORT_PAUSE_S:g} s, and {first.viewers} pages "
+        f"({', '.join(PAGES)}) are open and requested again after each change, for {first.seconds:.0f} s. The clients "
+        "run on the same machine."
     )
     parts = ["# The control room under load", what, table(headings, cells), "\n".join(machine_lines(1))]
     return "\n\n".join(parts) + "\n"

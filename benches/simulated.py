@@ -1,5 +1,7 @@
-"""A train over 10 000 files on 1000 workers in simulated time: `branchline.trains.running.train_run.run_train` as it
-is, on a pool whose workers only take time. The same seed gives the same figures.
+"""A train over 10 000 files on 1000 workers in simulated time.
+
+Runs the real `branchline.trains.running.train_run.run_train` on a pool of simulated workers, which only take time. The
+same seed gives the same figures.
 """
 
 from __future__ import annotations
@@ -23,23 +25,25 @@ from branchline.jobs.where import OnPool
 from branchline.reading.datasets.data_file import DataFile
 from branchline.reading.datasets.dataset import Dataset
 from branchline.records.sensors.record import FileRecord
-from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest, TrainSettings
+from branchline.trains.plan import LoadedWagons, TrainPlan, TrainRequest
+from branchline.trains.run_options import RunOptions
 from branchline.trains.running.train_run import run_train
 from branchline.trains.subjobs.share_result import JobError, ShareResult, WagonShare, WorkerTimes
 from branchline.trains.subjobs.shares import Share, cut
 from branchline.trains.wagons.clock import PHASES
 
 EVENTS_PER_FILE = 125
-#: A sub-job adds a one to its own digit of this base, so that the sum says how often each of them counts.
+#: Each sub-job adds 1 to its own digit in this base, so that the sum shows how often each sub-job was counted.
 BASE = 16
-#: Below this part of the workers at work a job is in its tail, or has not begun.
+#: If less than this fraction of the workers is busy, a job is in its tail or starting.
 FULL_PART = 0.9
 
 
 class Counted:
-    """The result of sub-jobs: which they are, and a sum of floating-point numbers, which depends on its order.
+    """The result of sub-jobs: which ones they are, and a sum of floating-point numbers, which depends on the order of
+    addition.
 
-    ``alive`` counts the results that are held now, ``alive_max`` the most at a time.
+    ``alive`` is the current number of results in memory, ``alive_max`` its maximum.
     """
 
     alive = 0
@@ -60,18 +64,18 @@ class Counted:
         return Counted(self.marks + other.marks, self.value + other.value)
 
     def times(self, count: int) -> list[int]:
-        """How often each of the sub-jobs counts."""
+        """Return how often each sub-job was counted."""
         digits = f"{self.marks:0{count}x}"[::-1]
         return [int(one, BASE) for one in digits]
 
 
 def of_subjob(index: int) -> tuple[int, float]:
-    """What the result of a sub-job has: its mark, and a number of many digits and of any size."""
+    """Return the result of a sub-job: its mark, and a number with many digits and a random magnitude."""
     return BASE**index, math.sin(index + 1) * 10.0 ** (index % 13)
 
 
 def folded_value(count: int) -> float:
-    """The sum of the numbers of all sub-jobs by the fixed tree of neighbours, one stage after the other."""
+    """Return the sum of the numbers of all sub-jobs, added along the fixed tree of neighbours."""
     tree = FoldTree(count)
 
     def sum_of(node: FoldNode) -> float:
@@ -86,17 +90,17 @@ def folded_value(count: int) -> float:
 
 
 class Wagon:
-    """The wagon of the simulated train; nobody calls it."""
+    """The wagon of the simulated train. It is never called."""
 
     name = "Counted"
     branches = ("pt",)
 
     def process(self, events: Any) -> None:
-        raise NotImplementedError("workers only take time")
+        raise NotImplementedError("simulated workers must not call wagons")
 
 
 class CountedOutcomes:
-    """What sub-jobs bring back: their marks, and the records that a real one has, as large as there."""
+    """Creates the outcomes of sub-jobs: their marks, and records of realistic size."""
 
     def finished(self, subjob: SubJob, share: Share, worker: str, seconds: float) -> ShareResult:
         events = EVENTS_PER_FILE * len(share.files)
@@ -119,7 +123,7 @@ def _times(worker: str) -> WorkerTimes:
 
 @dataclass(frozen=True)
 class SimulatedRequest(TrainRequest):
-    """A train whose files nobody opens."""
+    """The request of a train whose files are never opened."""
 
     by_file: bool = False
 
@@ -131,7 +135,9 @@ class SimulatedRequest(TrainRequest):
 
 @dataclass(frozen=True)
 class Figures:
-    """What came of a train. Parts are of the time from its begin to its end, of all workers where they are of time."""
+    """The figures of a train. Parts of time are fractions of the time from its start to its end, and of all workers
+    where they refer to workers.
+    """
 
     subjobs: int
     workers: int
@@ -148,12 +154,12 @@ class Figures:
 
     @property
     def busy_part(self) -> float:
-        """Of the workers' time that they worked, on what counts or not."""
+        """The fraction of the workers' time spent working, including discarded work."""
         return sum(busy * lasted_s for busy, lasted_s in self._spans()) / (self.workers * self.makespan_s)
 
     @property
     def tail_part(self) -> float:
-        """Of the time when fewer than 90 % of the workers worked, after they first did."""
+        """The fraction of the time with less than 90 % of the workers busy, after that level was first reached."""
         spans = list(self._spans())
         full = [one for one, (busy, _) in enumerate(spans) if busy >= FULL_PART * self.workers]
         begun = full[0] if full else 0
@@ -161,7 +167,7 @@ class Figures:
 
     @property
     def merge_part(self) -> float:
-        """Of the time that the submitting process folded results."""
+        """The fraction of the time in which the submitting process merged results."""
         return self.counts.fold_s / self.makespan_s
 
     def _spans(self) -> Iterator[tuple[int, float]]:
@@ -171,13 +177,13 @@ class Figures:
 
 
 def simulated(field: Field, files_count: int, seconds_by_byte: Sequence[float], *, by_file: bool) -> Figures:
-    """Runs a train of so many files."""
+    """Run a train over this many files."""
     durations = Durations(field, seconds_by_byte)
     pool = SimulatedPool(field, durations, CountedOutcomes())
-    settings = TrainSettings.of(step_size=1000, on=OnPool(pool, pool.now_s))
+    options = RunOptions(step_size=1000, on=OnPool(pool, pool.now_s))
     files = field.files(files_count)
     Counted.alive_max = Counted.alive
-    result = run_train(SimulatedRequest([Wagon()], files, settings, by_file=by_file), Interruption())
+    result = run_train(SimulatedRequest([Wagon()], files, options, by_file=by_file), Interruption())
     output, record = result.outputs[Wagon.name], result.record
     work_s = [durations.near_s([one]) for one in files]
     return Figures(
@@ -196,7 +202,7 @@ def simulated(field: Field, files_count: int, seconds_by_byte: Sequence[float], 
     )
 
 
-#: The constant of the code that makes a policy, as the module has it that uses it.
+#: The constants that control policies, in the modules that use them.
 COPIES = "branchline.jobs.stragglers.TAIL_FACTOR"
 WINDOW = "branchline.jobs.pools.pooled_workers.GROUPS_PER_SLOT"
 FOLDING = "branchline.jobs.pools.pooled_workers.FOLD_AFAR_MIN_BYTES"
@@ -205,7 +211,7 @@ NO_COPIES: Mapping[str, float] = {COPIES: math.inf}
 
 @contextmanager
 def changed(constants: Mapping[str, float]) -> Iterator[None]:
-    """Policies with other constants."""
+    """Run with other values of these constants."""
     with ExitStack() as stack:
         for name, value in constants.items():
             stack.enter_context(patch(name, value))
@@ -213,13 +219,13 @@ def changed(constants: Mapping[str, float]) -> Iterator[None]:
 
 
 def without_copies() -> AbstractContextManager[None]:
-    """No sub-job is slow enough to be run a second time."""
+    """Return an infinite factor: no sub-job is slow enough for a second copy."""
     return changed(NO_COPIES)
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to run the train, by constants of the code that are not as usual."""
+    """A configuration of the train, with changed constants."""
 
     name: str
     field: Field
@@ -228,25 +234,25 @@ class Arm:
 
 
 def arms_of(field: Field) -> list[Arm]:
-    """With and without what is measured."""
+    """Return the arms, each with one policy changed."""
     unknown = replace(field, knows_sites=False)
     return [
-        Arm("all as it is", field, {}),
-        Arm("no copies of slow sub-jobs", field, NO_COPIES),
+        Arm("default policies", field, {}),
+        Arm("no speculative execution", field, NO_COPIES),
         Arm("no locality", unknown, {}),
         Arm("neither", unknown, NO_COPIES),
-        Arm("a window of one group for each worker", field, {WINDOW: 1}),
-        Arm("a window of eight", field, {WINDOW: 8}),
-        Arm("workers fold results of neighbours", field, {FOLDING: 1}),
-        Arm("nothing goes wrong", replace(field, faults=HEALTHY), {}),
-        Arm("all as it is, the dataset as it is cut", field, {}, by_file=False),
+        Arm("one group per worker", field, {WINDOW: 1}),
+        Arm("eight groups per worker", field, {WINDOW: 8}),
+        Arm("workers merge neighbouring results", field, {FOLDING: 1}),
+        Arm("no failures", replace(field, faults=HEALTHY), {}),
+        Arm("default policies, default sub-jobs", field, {}, by_file=False),
     ]
 
 
 def simulated_page(
     files: int, workers: int, seed: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """The figures of all arms, as a page and as rows."""
+    """Simulate all arms and return the page and its rows."""
     base = Field(workers=workers, seed=seed)
     by_byte = seconds_per_byte()
     parts, rows = [], []
@@ -265,13 +271,13 @@ def simulated_page(
 
 
 def check(figures: Figures) -> None:
-    """Raises RuntimeError unless each sub-job counts once, and the sum is that of the fixed tree."""
+    """Raise RuntimeError unless each sub-job is counted once and the sum equals the sum along the fixed tree."""
     wrong = [index for index, count in enumerate(figures.times) if count != 1]
     if figures.exit_code or figures.missing or wrong:
         msg = f"{len(wrong)} sub-jobs do not count once, {figures.missing} are missing, as {wrong[:5]}"
         raise RuntimeError(msg)
     if figures.value != folded_value(figures.subjobs):
-        raise RuntimeError("the sum is not that of the fixed tree")
+        raise RuntimeError("the sum differs from the sum along the fixed tree")
 
 
 HEAD = [
@@ -306,23 +312,23 @@ def _opening(field: Field, files: int, recorded: int) -> list[str]:
         "# A train in simulated time",
         "",
         f"{files} files of 3 MB at {field.elements} storage elements of {field.sites} sites, {field.workers} workers "
-        f"on {nodes} nodes; seed {field.seed}: the same seed gives the same figures. Windows, groups, locality, "
-        "retries, excluded nodes, copies of slow sub-jobs and folding are those of the code. Only workers, and the "
-        "clock by which all of it goes, are simulated. In every row each sub-job counted once, and the sum was that "
-        "of the fixed tree, bit by bit.",
+        f"on {nodes} nodes, seed {field.seed}; the same seed gives the same figures. Only the workers and the clock "
+        "are simulated. Windows, groups, locality, retries, excluded nodes, speculative execution and merging are the "
+        "real code. In every row, each sub-job was counted once, and the sum was bit-identical to the sum along "
+        "the fixed tree.",
         "",
-        f"- a file takes as long as one of {recorded} files of a real job (the demo's wagons); from another site "
-        f"{field.far_factor} times as long",
+        f"- the time of a file is drawn from {recorded} files of a real job (the demo's wagons); it is "
+        f"{field.far_factor} times as long from another site",
         f"- {faults.slow_nodes_part:.0%} of the nodes are {faults.slow_node_factor:.0f} times as slow, "
         f"{faults.slow_elements} of the storage elements {faults.slow_element_factor:.0f} times; "
         f"{faults.stragglers_part:.1%} of the attempts take {faults.straggler_factor:.0f} times as long",
-        f"- {faults.black_holes} nodes fail everything at once; in {faults.crashes_part:.1%} of the attempts the "
-        f"process dies; a worker lives {faults.worker_life_s / 3600:.0f} h on the average and is back after "
+        f"- {faults.black_holes} nodes fail every sub-job immediately; in {faults.crashes_part:.1%} of the attempts "
+        f"the process dies; a worker lives {faults.worker_life_s / 3600:.0f} h on average and restarts after "
         f"{faults.restart_s:.0f} s",
         f"- a process takes {field.process_start_s} s to start; the submitting process takes {1000 * field.submit_s} "
-        f"ms to hand out a group and {1000 * field.fold_s} ms to fold a result",
-        "- ideal: all files read at their own sites by healthy workers without a pause, or the longest file",
-        f"- tail: the part of the time when, after the start, fewer than {FULL_PART:.0%} of the workers worked",
-        "- merge: the part of the time that the submitting process folded results",
+        f"ms to submit a group and {1000 * field.fold_s} ms to merge a result",
+        "- ideal: healthy workers read all files at their own sites without pauses; at least the longest file",
+        f"- tail: the fraction of the time, after the start, with fewer than {FULL_PART:.0%} of the workers busy",
+        "- merge: the fraction of the time in which the submitting process merged results",
         "",
     ]

@@ -1,7 +1,7 @@
-"""A simulated machine for studies: it drifts, it is noisy, and now and then something takes much longer.
+"""A simulated machine for studies, with drift, noise and outliers.
 
-The code of studies is the real one: files and arms, rounds in a drawn order, estimates, when it ends, what is kept.
-Only the jobs are simulated, and take no time.
+The code of studies is real: files and arms, rounds in random order, estimates, stopping rule, stored samples. Only the
+jobs are simulated and take no time.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from branchline.lab.sampling.samples import StudySample
 from branchline.lab.sampling.study_files import JobFiles
 from branchline.lab.study import JobSettings
 
-#: The variable of the environment by which an arm of a simulated study is slower: how many times the time it takes.
+#: The environment variable with the slowdown factor of an arm in a simulated study.
 THROTTLE = "SIMULATED_THROTTLE"
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How times of a real machine behave. Logarithms of times drift as a random walk, a step for each sample, and have
-    noise; a part of the samples takes longer by a factor between two; jobs differ in size.
+    """The variations of times on a real machine.
+
+    Logarithms of times drift as a random walk with one step per sample, and have noise. A fraction of the samples is
+    slower by a factor from a range. Jobs differ in size.
     """
 
     drift: float = 0.01
@@ -34,7 +36,7 @@ class Noise:
 
 
 class SimulatedMachine:
-    """Takes samples in no time. The seed draws all that happens."""
+    """Takes samples instantly. The seed determines all random values."""
 
     jobs_max = 1000
 
@@ -45,7 +47,7 @@ class SimulatedMachine:
         self._sizes: dict[tuple[int, int], float] = {}
 
     def take(self, settings: JobSettings, files: JobFiles, turn: Turn, wait_s: float) -> StudySample:
-        """A sample of one second, more or less."""
+        """Return a sample of about one second."""
         del wait_s
         noise = self._noise
         self._drift += self._draw.gauss(0.0, noise.drift)
@@ -72,7 +74,7 @@ class SimulatedMachine:
         )
 
     def _size(self, round_number: int, number: int) -> float:
-        """The same job takes as long in all arms of a round, and another one in another round."""
+        """Return the size of a job, which is the same in all arms of a round and changes between rounds."""
         key = (round_number, number)
         if key not in self._sizes:
             self._sizes[key] = 1.0 + self._draw.uniform(-self._noise.size_part, self._noise.size_part)

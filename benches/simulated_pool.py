@@ -1,8 +1,8 @@
-"""A pool whose workers only take time, by a clock of its own: what hands out work and folds results is the real code.
+"""A pool of simulated workers with its own clock. Dispatching and merging are real code.
 
-It is as a Dask cluster is to `branchline.jobs.pools.pooled_workers.PooledWorkers`: groups wait at the scheduler, or for
-the workers of their site; a group whose worker ends is begun again at another one; a process that dies in a worker ends
-its group early.
+It behaves like a Dask cluster in `branchline.jobs.pools.pooled_workers.PooledWorkers`: groups wait at the scheduler, or
+for the workers of their site; a group whose worker ends is restarted on another one; if a process dies in a worker, its
+group ends early.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from benches.simulated_field import Durations, Field
 from branchline.base.limits import AGENT_LOOK_INTERVAL_S
-from branchline.jobs.pools.pool import Done, Group, GroupResult
+from branchline.jobs.pools.pool import Done, GroupResult, SubJobGroup
 from branchline.jobs.sites import Spot
 from branchline.jobs.subjob import Finished, Folded, Held, Lost, Pickled, SubJob
 from branchline.jobs.workers.messages import SentFold, SentResult
@@ -25,14 +25,14 @@ from branchline.trains.subjobs.folding import NeighbourFolding
 from branchline.trains.subjobs.share_result import ShareResult
 from branchline.trains.subjobs.shares import Share
 
-#: A black hole fails after so long.
+#: Seconds until a sub-job fails on a black-hole node.
 FAILS_S = 0.05
-#: Dask gives a group up when so many workers ended with it, and raises KilledWorker.
+#: Dask raises KilledWorker for a group after this many of its workers have died.
 DEATHS_ALLOWED = 3
 
 
 class Outcomes(Protocol):
-    """What sub-jobs bring back."""
+    """Creates the outcomes of sub-jobs."""
 
     def finished(self, subjob: SubJob, share: Share, worker: str, seconds: float) -> ShareResult: ...
     def failed(self, share: Share, worker: str) -> ShareResult: ...
@@ -40,7 +40,7 @@ class Outcomes(Protocol):
 
 @dataclass
 class Worker:
-    """A worker of the pool. ``turn`` counts what it began: an event of an earlier turn is void."""
+    """A worker of the pool. ``turn`` counts its starts: an event from an earlier turn is void."""
 
     number: int
     node: str
@@ -60,9 +60,9 @@ class Worker:
 
 @dataclass
 class _Waiting:
-    """A group that was submitted and has not come back. ``began`` is the worker that has it now."""
+    """A submitted group that has not returned. ``began`` is its current worker."""
 
-    group: Group
+    group: SubJobGroup
     avoided: frozenset[str]
     site: str | None
     worker: int | None = None
@@ -73,14 +73,14 @@ class _Waiting:
 
 @dataclass
 class Counts:
-    """What happened, for the report."""
+    """Counts of events, for the report."""
 
     attempts: int = 0
     far_attempts: int = 0
     worker_deaths: int = 0
     crashes: int = 0
     failed: int = 0
-    #: Sub-jobs whose results workers folded with those of their neighbours.
+    #: Sub-jobs whose results were merged with neighbouring results on a worker.
     folded_afar: int = 0
     cancelled_groups: int = 0
     groups: int = 0
@@ -88,12 +88,12 @@ class Counts:
     flying_subjobs_max: int = 0
     submit_s: float = 0.0
     fold_s: float = 0.0
-    #: Times at which the number of workers at work changed, with how many they were from then on.
+    #: Times of changes in the number of busy workers, with the new number.
     busy: list[tuple[float, int]] = field(default_factory=list)
 
 
 class SimulatedPool:
-    """The workers of a ``Field``. ``now_s`` is its clock, which goes on while the job waits for groups."""
+    """The workers of a ``Field``. ``now_s`` is its clock, which advances while the job waits for groups."""
 
     one_at_a_time = True
 
@@ -119,11 +119,11 @@ class SimulatedPool:
         self._count_slots()
 
     def now_s(self) -> float:
-        """Simulated seconds."""
+        """The simulated time in seconds."""
         return self._clock_s
 
     def open(self, run_id: str) -> None:
-        """All workers are there."""
+        """Return immediately: all workers are available."""
 
     def slots(self) -> Mapping[Spot, int]:
         return self._slots
@@ -131,8 +131,8 @@ class SimulatedPool:
     def nodes(self) -> set[str]:
         return {one.node for one in self._workers if one.is_up}
 
-    def submit(self, group: Group, avoided: frozenset[str]) -> None:
-        """Hands over a group, which costs the submitting process some time."""
+    def submit(self, group: SubJobGroup, avoided: frozenset[str]) -> None:
+        """Submit a group, which takes some time in the submitting process."""
         self._goes_on(self._field.submit_s)
         self.counts.submit_s += self._field.submit_s
         self.counts.groups += 1
@@ -143,7 +143,7 @@ class SimulatedPool:
         self._give(group.number, waiting)
 
     def exclude(self, address: str) -> bool:
-        """All workers are the same."""
+        """Return False: no worker is excluded."""
         del address
         return False
 
@@ -152,7 +152,7 @@ class SimulatedPool:
         return None if waiting is None else waiting.begun_s
 
     def done(self, timeout_s: float) -> Iterator[Done]:
-        """The groups of the next moment. The job takes and folds their results, which costs it some time."""
+        """Return the groups of the next event. Merging their results takes some time in the job."""
         until_s = self._clock_s + timeout_s
         while not self._done and self._events and self._events[0][0] <= until_s:
             self._clock_s = max(self._clock_s, self._events[0][0])
@@ -168,7 +168,7 @@ class SimulatedPool:
             self._goes_on(folded_s)
 
     def cancel(self, number: int) -> None:
-        """Its worker is free when its agent has seen it."""
+        """Cancel a group. Its worker becomes free once its agent has noticed."""
         waiting = self._groups.pop(number, None)
         self._results.pop(number, None)
         self.counts.cancelled_groups += 1
@@ -182,12 +182,12 @@ class SimulatedPool:
             self._at(self._clock_s + AGENT_LOOK_INTERVAL_S, "free", worker)
 
     def stop(self) -> None:
-        """Groups come back when they are done."""
+        """Do nothing: groups return when they are done."""
 
     def close(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing."""
 
-    # The field.
+    # Workers and sites.
 
     def _made(self, number: int) -> Worker:
         field, faults = self._field, self._field.faults
@@ -201,7 +201,7 @@ class SimulatedPool:
         return Worker(number, f"node{node:03}", site, factor, node in holes, ends_s)
 
     def _true_site(self, worker: Worker) -> str:
-        """Where it stands, whether it is known or not."""
+        """Return the site of a worker, known or not."""
         return self._field.site(worker.number // self._field.workers_per_node)
 
     def _count_slots(self) -> None:
@@ -218,7 +218,7 @@ class SimulatedPool:
         heapq.heappush(self._events, (at_s, next(self._numbers), kind, worker.number, worker.turn))
 
     def _goes_on(self, seconds: float) -> None:
-        """Time passes while the submitting process works."""
+        """Advance the clock while the submitting process works."""
         until_s = self._clock_s + seconds
         while self._events and self._events[0][0] <= until_s:
             self._clock_s = max(self._clock_s, self._events[0][0])
@@ -244,7 +244,7 @@ class SimulatedPool:
             self._is_free(worker)
 
     def _ends(self, worker: Worker) -> None:
-        """A worker of the pool dies, and its group waits for another one."""
+        """End a worker of the pool. Its group waits for another one."""
         worker.is_up = False
         worker.turn += 1
         self._idle.setdefault(worker.site, {}).pop(worker.number, None)
@@ -268,10 +268,12 @@ class SimulatedPool:
         worker.group = group
         self.counts.busy.append((self._clock_s, self._busy))
 
-    # Who gets what.
+    # Assignment of groups.
 
     def _give(self, number: int, waiting: _Waiting) -> None:
-        """To an idle worker that may have it, else it waits. One at a node to avoid is worse than one far away."""
+        """Start a group on a suitable idle worker, or let it wait. Workers on nodes to avoid are worse than distant
+        ones.
+        """
         if waiting.site is not None:
             near = (one.host for one in self._slots if one.site == waiting.site)
             waiting.site = waiting.site if any(one not in waiting.avoided for one in near) else None
@@ -285,7 +287,7 @@ class SimulatedPool:
         self._queues.setdefault(waiting.site, deque()).append(number)
 
     def _is_free(self, worker: Worker) -> None:
-        """It takes what waits longest for it, or is idle."""
+        """Start the longest-waiting group for this worker, if any."""
         for site in (worker.site, None):
             queue = self._queues.get(site, deque())
             for number in [one for one in queue if one not in self._groups]:
@@ -320,8 +322,8 @@ class SimulatedPool:
             self._has_left(number)
             self._done.append(Done(number, result))
 
-    def _worked(self, worker: Worker, group: Group) -> tuple[GroupResult, float]:
-        """What a group will bring back from a worker, and after how long, if nothing happens to the worker."""
+    def _worked(self, worker: Worker, group: SubJobGroup) -> tuple[GroupResult, float]:
+        """Return the messages of a group and their times, if nothing happens to the worker."""
         field, faults = self._field, self._field.faults
         seconds = field.group_start_s + (0.0 if worker.has_process else field.process_start_s)
         result = GroupResult(worker.name, worker.node, node=worker.node)
@@ -355,7 +357,7 @@ class SimulatedPool:
 
 
 class _HandedOver:
-    """Folds results of neighbours and hands them over as a real worker does; ``held`` are lost with its process."""
+    """Merges neighbouring results and returns them like a real worker. ``held`` results are lost with its process."""
 
     def __init__(self, result: GroupResult) -> None:
         self._result = result

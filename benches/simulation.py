@@ -1,5 +1,5 @@
-"""`python -m benches simulation`: jobs at once, simulated from the trace of one, beside as many real jobs; and how long
-simulations take.
+"""`python -m benches simulation`: concurrent jobs, simulated from the trace of one job and compared with real jobs, and
+the time that simulations take.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from branchline.reading.trees.stream import ChunkStream
 from branchline.tracing.recording import recording
 from branchline.tracing.trace import read_trace
 
-#: Numbers of real jobs at once.
+#: Numbers of concurrent real jobs.
 COUNTS = (1, 2, 4, 8, 16)
 WAIT_S = 300.0
 MB = 1e6
 DISK = DiskKind("disk", 30_000_000, 1000)
 LINK_RATE, ROUND_TRIP_S = 30e6, 0.02
-#: Of the page: how far a simulation may be from what was measured.
+#: Largest accepted relative difference between simulation and measurement.
 GOAL = 0.15
-#: Nothing else holds jobs back: memory, and the loop of this machine.
+#: A rate that never limits jobs, for memory and the loopback interface.
 FREE = 1e12
 
 
 @dataclass(frozen=True)
 class RealPlace:
-    """Where jobs read: the files of each, and the platform as the simulator has it."""
+    """A place with a file for each job, and its description as a platform for the simulator."""
 
     name: str
     files: list[str]
@@ -58,7 +58,9 @@ class RealPlace:
 
 @contextmanager
 def capped_disk(source: Path, jobs: int) -> Iterator[RealPlace]:
-    """A loop device whose reads the kernel caps, with a file for each job. Raises LackingError where that cannot be."""
+    """Yield a loop device with a kernel limit on its read rate, and a file for each job. Raises LackingError if the
+    machine cannot do this.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         group = Group()
@@ -73,14 +75,14 @@ def capped_disk(source: Path, jobs: int) -> Iterator[RealPlace]:
             copy.write_bytes(source.read_bytes())
             files.append(str(copy))
         os.sync()
-        # An operation has 128 KiB here, the read-ahead of the device: the rate is used up first.
+        # Operations are 128 KiB, the read-ahead of the device, so that the byte rate is the limit, not the operations.
         disk = Disk("capped", float(DISK.bytes_per_s))
         yield RealPlace("a capped disk", files, _platform((disk,), (), Storage("here", disk="capped")), is_local=True)
 
 
 @contextmanager
 def shaped_link(source: Path, jobs: int) -> Iterator[RealPlace]:
-    """An XRootD server behind a proxy that delays, and passes so many bytes a second for all jobs together."""
+    """Yield an XRootD server with a proxy that adds latency and limits the total bandwidth of all jobs."""
     throttle = f"latency={1000 * ROUND_TRIP_S:.0f}ms,bandwidth={LINK_RATE / MB:.0f}MB/s"
     with served({f"{number}.root": source for number in range(jobs)}) as place, link(place.port, throttle) as base:
         files = [f"{base}/{number}.root" for number in range(jobs)]
@@ -96,7 +98,7 @@ def _platform(disks: tuple[Disk, ...], links: tuple[Link, ...], storage: Storage
 
 
 def plan_of_one(place: RealPlace) -> BlockPlan:
-    """The plan of a job, from the trace of one that read the first file alone."""
+    """Return the plan of a job, from the trace of a job that read only the first file."""
     if place.is_local:
         make_cold(place.files[:1])
     with tempfile.TemporaryDirectory() as folder:
@@ -106,12 +108,12 @@ def plan_of_one(place: RealPlace) -> BlockPlan:
                 chunk.release()
         trace = read_trace(path)
     (plan,) = plans_of(trace, "here")
-    # The trace begins before its stream, and the first connection is made before the first request.
+    # Remove the time from the start of the trace to the first request, including the first connection.
     return plan
 
 
 def measured(place: RealPlace, count: int) -> tuple[float, list[float]]:
-    """The makespan of so many jobs at once, and the seconds of each."""
+    """Return the makespan of this many concurrent jobs, and the seconds of each."""
     if place.is_local:
         make_cold(place.files)
     requests = [
@@ -126,7 +128,7 @@ def measured(place: RealPlace, count: int) -> tuple[float, list[float]]:
 
 
 def real_rows(place: RealPlace, rounds: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """A row for each number of jobs: measured in rounds, and simulated."""
+    """Return a row for each number of jobs, with measured and simulated times."""
     plan = plan_of_one(place)
     request = JobsRequest(place.platform, (plan,))
     found: dict[int, list[tuple[float, float]]] = {count: [] for count in COUNTS if count <= len(place.files)}
@@ -156,8 +158,8 @@ def real_rows(place: RealPlace, rounds: int, progress: Callable[[str], None]) ->
 
 @dataclass(frozen=True)
 class Farm:
-    """What jobs share whose simulation is timed: nodes of 16 cores with cards, a link that gives ``link_part`` of what
-    all cards take together or a rate, and disks that give a rate together.
+    """The shared resources of simulated jobs: nodes of 16 cores with network cards, a link with a fixed rate or
+    ``link_part`` of the total rate of all cards, and disks with a total rate.
     """
 
     name: str
@@ -168,7 +170,7 @@ class Farm:
     link_part: float = 0.0
 
     def platform(self, jobs: int) -> Platform:
-        """With a slot for each of the jobs. Rates of links and disks are those for 1000 of them."""
+        """Return the platform, with a slot for each job. Rates of links and disks are for 1000 jobs and scaled."""
         nodes = -(-jobs // NODE_CORES)
         link_rate = self.link_rate * jobs / 1000 or self.link_part * self.card * nodes
         disk_rate = self.disk_rate * jobs / 1000 / self.disks
@@ -183,10 +185,10 @@ class Farm:
 
 NODE_CORES, BLOCKS = 16, 31
 NARROW, WIDE = 12e6, 1.25e9
-#: Where cards are narrow and the link is nearly full, now these and now that hold a job back.
+#: With narrow cards and a nearly full link, the bottleneck of a job alternates between card and link.
 FARMS = (
-    Farm("wide cards, one disk that is full", 1, WIDE, 2e9, link_rate=10e9),
-    Farm("wide cards, disks that are full", 20, WIDE, 2e9, link_rate=10e9),
+    Farm("wide cards, one saturated disk", 1, WIDE, 2e9, link_rate=10e9),
+    Farm("wide cards, saturated disks", 20, WIDE, 2e9, link_rate=10e9),
     *(
         Farm(f"narrow cards, a link of {part} of them", 1, NARROW, FREE, link_part=part)
         for part in (0.7, 0.95, 1.0, 1.05)
@@ -197,7 +199,7 @@ FARMS = (
 
 
 def scale_row(farm: Farm, jobs: int, seed: int) -> dict[str, Any]:
-    """A simulation of so many jobs with 31 blocks each: the seconds that it takes, and counts, which the seed gives."""
+    """Simulate this many jobs with 31 blocks each. Return the seconds it takes, and counts determined by the seed."""
     chance = Random(seed)
     reading = ReadingAhead(requests_in_flight=1, blocks_ahead=1)
 
@@ -224,7 +226,7 @@ def scale_row(farm: Farm, jobs: int, seed: int) -> dict[str, Any]:
 
 
 def scale_rows(largest: int, progress: Callable[[str], None]) -> list[dict[str, Any]]:
-    """A row for each farm, with a tenth of the largest number of jobs and with all of them."""
+    """Return rows for each farm, with a tenth of the largest number of jobs and with all of them."""
     rows = []
     for jobs in (largest // 10, largest):
         for farm in FARMS:
@@ -236,9 +238,9 @@ def scale_rows(largest: int, progress: Callable[[str], None]) -> list[dict[str, 
 def simulation_page(
     cache: Path, file_bytes: int, largest: int, rounds: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, simulates, and gives the page with its rows."""
+    """Measure, simulate, and return the page with its rows."""
     source = large_file(cache, file_bytes, progress)
-    lines = ["# Simulated jobs beside real ones", "", *machine_lines(rounds), ""]
+    lines = ["# Simulated jobs compared with real jobs", "", *machine_lines(rounds), ""]
     rows: list[dict[str, Any]] = []
     for make in (capped_disk, shaped_link):
         try:
@@ -249,19 +251,22 @@ def simulation_page(
     scale = scale_rows(largest, progress)
     size = source.stat().st_size / MB
     lines += [
-        f"Each job reads a file of {size:.0f} MB of its own, all branches, with one thread. The disk is a loop device",
-        f"whose reads the kernel caps at {DISK.bytes_per_s / MB:.0f} MB/s; the link is a proxy of",
-        f"{1000 * ROUND_TRIP_S:.0f} ms and {LINK_RATE / MB:.0f} MB/s before an XRootD server. The plan is that of the",
-        f"trace of one job alone; the platform is what is capped, and the cores here. The goal is {GOAL:.0%}.",
+        f"Each job reads a separate file of {size:.0f} MB, all branches, with one thread. The disk is a loop device",
+        f"whose reads the kernel limits to {DISK.bytes_per_s / MB:.0f} MB/s. The link is a proxy with",
+        f"{1000 * ROUND_TRIP_S:.0f} ms and {LINK_RATE / MB:.0f} MB/s in front of an XRootD server. The plan of a job",
+        "comes from the trace of a single job. The platform consists of the limited disk or link, and the cores of",
+        f"this machine. The goal is a difference of at most {GOAL:.0%}.",
         "",
         real_table(rows),
         "",
-        "## How long a simulation takes",
+        "## Duration of simulations",
         "",
-        "Farms have a slot for each job, on nodes of 16 cores; blocks are of 1 to 9 MB and 0.1 to 1 s, read one ahead.",
-        f"Narrow cards are of {NARROW / MB:.0f} MB/s, wide ones of {WIDE / MB:.0f} MB/s; the link gives so much of",
-        "what all cards take together. A *level*, found so many times for each event, is the rate of all requests that",
-        "one resource holds back; in a *move* another one holds a request back. A *filling* computes all rates anew.",
+        "Farms have a slot for each job, on nodes of 16 cores. Blocks have 1 to 9 MB and take 0.1 to 1 s of computing;",
+        f"one block is read ahead. Narrow cards have {NARROW / MB:.0f} MB/s, wide ones {WIDE / MB:.0f} MB/s. The link",
+        "has the stated fraction of the total rate of all cards.",
+        "",
+        "A *level* is the common rate of all requests limited by the same resource. A *move* changes the resource that",
+        "limits a request. Both are counted per event. A *filling* recomputes all rates.",
         "",
         scale_table(scale),
     ]
@@ -269,8 +274,8 @@ def simulation_page(
 
 
 def real_table(rows: list[dict[str, Any]]) -> str:
-    """Measured and simulated, and the difference in percent."""
-    head = ["place", "jobs", "makespan s", "simulated", "%", "median s", "simulated", "%", "held back by"]
+    """Return a table of measured and simulated times with their difference in per cent."""
+    head = ["place", "jobs", "makespan s", "simulated", "%", "median s", "simulated", "%", "bottleneck"]
     cells = []
     for one in rows:
         line = [one["place"], str(one["jobs"])]
@@ -282,7 +287,7 @@ def real_table(rows: list[dict[str, Any]]) -> str:
 
 
 def scale_table(rows: list[dict[str, Any]]) -> str:
-    """Farms, jobs and blocks of simulations, what they cost for each event, and the seconds that they took."""
+    """Return a table of the size of simulations, their cost per event, and their duration."""
     cells = []
     for one in rows:
         per_event = [f"{one[name] / one['events']:.2f}" for name in ("levels", "moves")]

@@ -1,6 +1,6 @@
-"""Files of 100 events with some 480 branches of split objects: opening counts as much as reading there.
+"""Files of 100 events with some 480 branches of split objects, for which opening takes as long as reading.
 
-Every reader reads the branches that Branchline reads; uproot leaves out those of them that it cannot read itself.
+Every reader reads the branches that Branchline supports, except that uproot skips branches that it cannot read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from benches.tables import arms_of, case_line, opening, spread, table
 
 
 def readable_branches(path: Path) -> list[str]:
-    """The chains of names of the branches with values that Branchline reads."""
+    """Return the full names of the branches with values that Branchline reads."""
     import branchline
 
     tree = branchline.open(f"{path}:{SPLIT_TREE}")
@@ -23,7 +23,7 @@ def readable_branches(path: Path) -> list[str]:
 
 
 def measured_table(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
-    """Events per second, time per file and read calls per file of every arm."""
+    """Return a table of events per second, time per file and read calls per file of every arm."""
     files = len(case.files)
     rows = []
     for arm in arms:
@@ -38,7 +38,7 @@ def measured_table(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
 
 
 def ratio_lines(arms: list[Arm], case: Case, samples: list[Sample]) -> list[str]:
-    """Branchline against the fastest setting of each peer that was measured on as many cores."""
+    """Compare Branchline with the fastest setting of each peer on the same number of cores."""
     lines = []
     for cores in sorted({arm.cores for arm in arms}):
         (ours,) = arms_of(arms, BRANCHLINE, cores)
@@ -54,7 +54,7 @@ def ratio_lines(arms: list[Arm], case: Case, samples: list[Sample]) -> list[str]
 def split_object_pages(
     cache: Path, count: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """Makes the files, measures, and gives the page with its cases and samples."""
+    """Create the files, measure, and return the page with its cases and samples."""
     files = split_object_files(cache, count, progress)
     branches = readable_branches(files[0])
     sizes = basket_sizes(files, SPLIT_TREE, branches)
@@ -65,9 +65,9 @@ def split_object_pages(
     lines = opening("Small files of split objects with hundreds of branches", repeats)
     lines += [
         f"{case_line(case)}.",
-        f"Each pass opens each file and reads its {len(branches)} branches with values that Branchline reads; events/s",
-        "count whole events. Read calls are those of the reader to the file; uproot maps the files into memory, and",
-        "its calls are the ranges that it asked for.",
+        f"Each pass opens each file and reads the {len(branches)} branches with values that Branchline supports.",
+        "Events/s are complete events. Read calls are counted by the reader; for uproot, which maps the files into",
+        "memory, they are the ranges that it requested.",
         "",
         measured_table(arms, case, samples),
         "",

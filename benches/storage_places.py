@@ -1,5 +1,5 @@
-"""The storages that are compared: each a real server on the loopback with the same file, and the bare client that
-copies it from there.
+"""Starts a real server for each storage on the loopback interface, with the same file, and defines the client that
+copies the file from it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "events.root"
 
 @dataclass(frozen=True)
 class Place:
-    """A file at a storage. `bare` is the command of the client that people use there, which copies to /dev/null."""
+    """A file at a storage. `bare` is the command of a common client that copies it to /dev/null."""
 
     name: str
     url: str
@@ -36,7 +36,7 @@ def curl(url: str, *options: str) -> list[str]:
 
 
 def xrootd(room: Room, file: Path) -> list[Place]:
-    """XRootD's own protocol and HTTP, from the same process."""
+    """XRootD, serving its own protocol and HTTP."""
     data = room.below("xrootd-data")
     shutil.copy(file, data / NAME)
     server, http_port = xrootd_with_http(room.below("xrootd"), data, loopback_shim(room.path))
@@ -56,12 +56,12 @@ def nginx(room: Room, file: Path) -> list[Place]:
     trust = {"SSL_CERT_FILE": authority}
     return [
         Place("HTTP, nginx", url, curl(url), "nginx, one worker"),
-        Place("HTTPS, nginx", secure, curl(secure, "--cacert", authority), "the same nginx, by TLS 1.3", trust),
+        Place("HTTPS, nginx", secure, curl(secure, "--cacert", authority), "the same nginx, with TLS 1.3", trust),
     ]
 
 
 def gateway(room: Room, file: Path) -> list[Place]:
-    """Ceph's gateway; moto where there is none."""
+    """Ceph's S3 gateway, or moto if it is not installed."""
     try:
         at_ceph = Ceph(room).gateway()
     except pytest.skip.Exception:
@@ -105,7 +105,7 @@ MAKERS: dict[str, Callable[[Room, Path], list[Place]]] = {
 
 @contextmanager
 def places(file: Path, chosen: list[str], say: Callable[[str], None]) -> Iterator[tuple[list[Place], list[str]]]:
-    """The places, and which of them cannot be on this machine, with the reason."""
+    """Yield the available places, and the reasons why others cannot run on this machine."""
     made: list[Place] = []
     missing: list[str] = []
     rooms: list[Room] = []

@@ -1,5 +1,5 @@
-"""One file at several storages: how fast Branchline gets its bytes, how fast they become arrays, what
-CPU that takes, and how fast the bare client of each storage copies it.
+"""Measures one file at several storages: the throughput and CPU time of Branchline as bytes and as arrays, and the
+throughput of another client.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benches.tables import MEGA, spread, table
 
 BRANCHES = 20
 PIECE_BYTES = 8 * 2**20
-# So many pieces are asked for at once: what a job has in flight.
+# Number of ranges requested at a time, as in a job.
 PIECES = 4
 CONDITIONS = ("date", "commit", "processor", "system", "load", "versions")
 BARE, BYTES, ARRAYS, STAGE, AGAIN = "bare client", "bytes", "arrays", "arrays, staged", "arrays, cached"
@@ -33,24 +33,24 @@ TO_DISK, COPY = "bare client, to disk", "copy, staged"
 WAYS = (BARE, BYTES, ARRAYS, TO_DISK, COPY, STAGE, AGAIN)
 
 READING = """\
-Every pass gets the whole file once, out of the server's memory or the kernel's: what is compared is protocols and
-clients, not disks. Server and client share this machine's cores, so a server that takes much CPU slows its client.
+Every pass reads the whole file once, from the memory of the server or the page cache: the table compares protocols and
+clients, not disks. Server and client share the cores of this machine, so an expensive server slows its client.
 
-- **bare client**: the command that people copy with, to /dev/null; its whole process.
-- **bytes**: `branchline`'s store of that place, four ranges of 8 MiB at a time, nothing decoded.
+- **bare client**: a common command that copies the file to /dev/null; its whole process.
+- **bytes**: Branchline's store, four ranges of 8 MiB at a time, without decoding.
 - **arrays**: `branchline.iterate` over all branches, awkward arrays.
-- **bare client, to disk**: the command that copies it to a file on the local disk instead.
-- **copy, staged**: `branchline`'s store with `access="stage"`, until its copy is on the same disk, nothing decoded. It
-  is compared with the bare client that writes to disk, all others with the one that does not.
-- **arrays, staged**: arrays with `access="stage"`: copied to the local disk first, then read from there.
-- **arrays, cached**: the same from a `cache_dir` that has all of it; only whether the file is still the same is asked.
-  Where a place gives no versions, nothing is cached, and the line is missing.
-- **MB/s**: bytes of the file (10^6) over the median of the seconds, with the slowest and the fastest round.
-- **CPU s/GB**: user and system time of the client's process, median, for 10^9 bytes of the file; not the server's."""
+- **bare client, to disk**: the same command, copying to a file on the local disk.
+- **copy, staged**: Branchline's store with `access="stage"`, until the copy is on the local disk, without decoding. It
+  is compared with the bare client that writes to disk; the other rows are compared with the one that does not.
+- **arrays, staged**: arrays with `access="stage"`: copied to the local disk, then read from there.
+- **arrays, cached**: arrays from a `cache_dir` with the whole file; only the version of the file is requested. The row
+  is missing for servers without versions, since their files are not cached.
+- **MB/s**: size of the file in 10^6 bytes, divided by the median seconds, with the slowest and the fastest round.
+- **CPU s/GB**: median user and system time of the client's process for 10^9 bytes of the file, without the server."""
 
 
 def make_file(cache: Path, megabytes: int, say: Callable[[str], None]) -> Path:
-    """Twenty branches of numbers that compress by a third, in LZ4, in baskets of about a megabyte."""
+    """Write a file with twenty branches of numbers that compress by a third, in LZ4, with baskets of about 1 MB."""
     import uproot
 
     path = cache / f"storages-{megabytes}.root"
@@ -80,7 +80,7 @@ def bare_pass(command: list[str], target: str = os.devnull) -> tuple[float, floa
 
 
 def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str) -> tuple[float, float, int]:
-    """Seconds, CPU seconds, and bytes or entries; in a process of its own that stays."""
+    """Return the seconds, CPU seconds, and bytes or entries of a pass. Runs in a separate, persistent process."""
     import branchline
     from branchline._core import Store
 
@@ -88,7 +88,7 @@ def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str
     count, start, cpu = 0, time.perf_counter(), time.process_time()
     if way == COPY:
         staged = Store(url, branchline.Access(mode="stage", stage_dir=folder))
-        # What it takes to remove the copy is not counted, as it is not for the bare client.
+        # Removing the copy is not measured, as for the bare client.
         return time.perf_counter() - start, time.process_time() - cpu, staged.size_bytes
     if way == BYTES:
         store = Store(url)
@@ -108,7 +108,7 @@ def branchline_pass(way: str, url: str, environment: dict[str, str], folder: str
 
 
 def gives_versions(url: str, environment: dict[str, str]) -> bool:
-    """Whether the place gives each version of a file an identity; without one nothing is cached."""
+    """Whether the server identifies each version of a file; otherwise nothing is cached."""
     from branchline._core import Store
 
     os.environ.update(environment)
@@ -116,7 +116,7 @@ def gives_versions(url: str, environment: dict[str, str]) -> bool:
 
 
 def run(file: Path, made: list[Place], repeats: int, say: Callable[[str], None]) -> list[Sample]:
-    """The places turn about, so that what disturbs a round disturbs all; the first round warms up and is not kept."""
+    """Measure all places in rotating order. The first round is a warm-up and is discarded."""
     samples = []
     ways = {place.name: list(WAYS) for place in made}
     with (
@@ -179,16 +179,16 @@ def page(file: Path, made: list[Place], missing: list[str], samples: list[Sample
     size_bytes = file.stat().st_size
     known = {name: text for name, text in conditions(repeats).items() if name in CONDITIONS}
     lines = ["# One file at several storages", "", *(f"- {name}: {text}" for name, text in known.items())]
-    lines += [f"- rounds: {repeats} after one to warm up; in each every place is read in every way", ""]
+    lines += [f"- rounds: {repeats}, after one to warm up; every place is read in every way per round", ""]
     lines += [f"A file of {size_bytes / MEGA:.0f} MB with {BRANCHES} branches, in LZ4.", "", READING, ""]
     lines += [results_table(made, samples, size_bytes), "", "![MB/s of each](storages.svg)", "", "## Servers", ""]
     lines += [f"- {place.name}: {place.server}; bare client `{Path(place.bare[0]).name}`" for place in made]
-    lines += ["", "## Not here", "", *(f"- {reason}" for reason in missing)] if missing else []
+    lines += ["", "## Not measured", "", *(f"- {reason}" for reason in missing)] if missing else []
     return "\n".join(lines) + "\n"
 
 
 def draw(target: Path, made: list[Place], samples: list[Sample], size_bytes: int) -> None:
-    """A picture of the rates, a group of bars for each storage."""
+    """Draw a picture of the rates, with a group of bars for each storage."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -217,7 +217,7 @@ def draw(target: Path, made: list[Place], samples: list[Sample], size_bytes: int
 def storages(
     cache: Path, results: Path, megabytes: int, chosen: list[str], repeats: int, say: Callable[[str], None]
 ) -> tuple[str, list[Case], list[Sample]]:
-    """The page, its cases and samples; the picture is written to ``results``."""
+    """Return the page, its cases and samples, and write the picture to ``results``."""
     file = make_file(cache, megabytes, say)
     with places(file, chosen, say) as (made, missing):
         samples = run(file, made, repeats, say)

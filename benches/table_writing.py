@@ -1,7 +1,7 @@
 """A skim of collisions to one TTree: a train of two workers, RDataFrame's Snapshot with two threads, and uproot.
 
 ``python -m benches.table_writing [--files N] [--events N] [--repeats N]`` prints wall time, CPU time and memory of
-whole processes, warm, in turns. All write the same rows with zstd of level 5, and the rows are compared.
+whole processes, warm, in rotating order. All write the same rows with zstd level 5, and the rows are compared.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ with uproot.recreate(out + ".root", compression=uproot.ZSTD(5)) as file:
 print(out + ".root")
 """
 ARMS = {"Branchline, 2 workers": BRANCHLINE, "RDataFrame.Snapshot, 2 threads": SNAPSHOT, "uproot": UPROOT}
-# The resources of the children of a small process, so that nothing of this one is in them.
+# Measure the children of a small process, since peak memory includes the memory of the parent before exec.
 LAUNCHER = """
 import json, resource, subprocess, sys, time
 begin = time.perf_counter()
@@ -77,7 +77,7 @@ print(json.dumps([wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, 
 
 
 def main() -> None:
-    """Prints a line for each way."""
+    """Print a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", type=int, default=24)
     parser.add_argument("--events", type=int, default=150)
@@ -95,7 +95,7 @@ def main() -> None:
                 words = [sys.executable, "-S", "-c", LAUNCHER, sys.executable, "-c", script, out, *files]
                 made = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
                 wall_s, cpu_s, peak_bytes, path = json.loads(made.stdout)
-                if repeat:  # the first round only warms the caches
+                if repeat:  # the first round only warms up the caches
                     measured[name].append((wall_s, cpu_s, peak_bytes))
                     continue
                 sizes[name] = Path(path).stat().st_size

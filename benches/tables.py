@@ -1,4 +1,4 @@
-"""Tables of a run, in Markdown: ratios with their spread, and the seconds they come from."""
+"""Tables of a run in Markdown: ratios with their spread, and the seconds they are computed from."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from benches.conditions import READING_CLOCK, conditions, settings_lines
 from benches.rounds import Case, Sample, Spread, fastest, ratio, seconds_of
 
 MEGA = 1e6
-# What Branchline is to reach on all branches with equal cores: times as fast as a peer, share of the limit.
+# Goals for reading all branches with equal cores: speedup over peers, and fraction of the limit.
 TARGET_OVER_PEERS = {"zlib": 2.5, "LZ4": 2.5, "zstd": 1.7, "LZMA": 1.0}
 TARGET_OF_LIMIT = 0.85
 TARGET_TWO_CORES = 1.9
-# Passes of one reader that differ by more than this were disturbed by something else.
+# A larger ratio between passes of one reader indicates interference by other programs.
 QUIET_SPREAD = 1.25
-# The peers that TARGET_OVER_PEERS holds for; ahead of the others is enough.
+# The peers that TARGET_OVER_PEERS applies to. For other peers the goal is 1.
 TARGET_PEERS = (UPROOT, GET_ENTRY)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table whose columns line up as plain text too."""
+    """Return a Markdown table with aligned columns."""
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
 
     def line(cells: list[str]) -> str:
@@ -32,7 +32,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def spread(numbers: Spread, scale: float = 1.0, digits: int = 2, unit: str = "") -> str:
-    """`median (lowest-highest)`."""
+    """Format numbers as `median (lowest-highest)`."""
     low, mid, high = (f"{n * scale:.{digits}f}" for n in (numbers.low, numbers.median, numbers.high))
     return f"{mid}{unit} ({low}-{high})"
 
@@ -42,13 +42,15 @@ def arms_of(arms: list[Arm], family: str, cores: int) -> list[Arm]:
 
 
 def setting_letters(arms: list[Arm]) -> dict[str, str]:
-    """A letter for each setting of a peer, by which the table of ratios names the fastest one."""
+    """Return a letter for each setting of a peer, used in the table of ratios."""
     names = dict.fromkeys(arm.name for family in PEERS for arm in arms if arm.family == family)
     return dict(zip(names, ascii_lowercase, strict=False))
 
 
 def ratio_table(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> str:
-    """Branchline against the best setting of each peer and against the limit, one line per case and number of cores."""
+    """Compare Branchline with the best setting of each peer and with the limit, in one row per case and number of
+    cores.
+    """
     letters, rows = setting_letters(arms), []
     for case in cases:
         for cores in sorted({arm.cores for arm in arms}):
@@ -69,24 +71,24 @@ def ratio_table(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> st
 
 
 def two_core_gain(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
-    """How much faster two cores are than one."""
+    """Return the speedup of two cores over one."""
     (one,), (two,) = arms_of(arms, BRANCHLINE, 1), arms_of(arms, BRANCHLINE, 2)
     return spread(ratio(samples, case.name, one.key, two.key))
 
 
 def shortfalls(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list[str]:
-    """The targets that the medians miss, in words."""
+    """Describe the goals that the medians miss."""
     missed = []
 
     def check(case: Case, cores: int, what: str, reached: float, wanted: float) -> None:
         if reached < wanted:
-            missed.append(f"{case.name}, {cores} core(s): {what} is {reached:.2f}, to reach {wanted:.2f}")
+            missed.append(f"{case.name}, {cores} core(s): {what} is {reached:.2f}, goal {wanted:.2f}")
 
     for case in (c for c in cases if c.branches is None):
         for cores in sorted({arm.cores for arm in arms}):
             (ours,), (limit,) = arms_of(arms, BRANCHLINE, cores), arms_of(arms, LIMIT, cores)
             share = ratio(samples, case.name, limit.key, ours.key).median
-            check(case, cores, "share of the limit", share, TARGET_OF_LIMIT)
+            check(case, cores, "fraction of the limit", share, TARGET_OF_LIMIT)
             for family in PEERS:
                 peer = fastest(samples, case.name, arms_of(arms, family, cores))
                 wanted = TARGET_OVER_PEERS[case.codec] if family in TARGET_PEERS else 1.0
@@ -98,7 +100,7 @@ def shortfalls(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> lis
 
 
 def seconds_table(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
-    """Every arm of a case: seconds, throughput, and what it counted."""
+    """Return a table of every arm of a case: seconds, throughput, entries and values."""
     rows = []
     for arm in arms:
         mine = [s for s in samples if s.case == case.name and s.arm == arm.key]
@@ -110,20 +112,20 @@ def seconds_table(arms: list[Arm], case: Case, samples: list[Sample]) -> str:
 
 
 def case_line(case: Case) -> str:
-    """The sizes of a case in words."""
+    """Describe the sizes of a case."""
     return (
         f"{len(case.files)} files, {case.baskets} baskets, {case.compressed_bytes / MEGA:.1f} MB compressed, "
-        f"{case.plain_bytes / MEGA:.1f} MB after decompression"
+        f"{case.plain_bytes / MEGA:.1f} MB uncompressed"
     )
 
 
 def opening(title: str, repeats: int, clock: str = READING_CLOCK) -> list[str]:
-    """Title and conditions of a page, whose clock measures what `clock` says."""
+    """Return the title and conditions of a page. `clock` defines the measured time."""
     return [f"# {title}", "", *(f"- {name}: {text}" for name, text in conditions(repeats, clock).items()), ""]
 
 
 def disturbed(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list[str]:
-    """The cases in which passes of one reader took so different times that something else was at work."""
+    """Return the cases in which passes of one reader differ enough to indicate interference by other programs."""
     lines = []
     for case in cases:
         times = {}
@@ -140,31 +142,31 @@ def disturbed(arms: list[Arm], cases: list[Case], samples: list[Sample]) -> list
 
 
 READING = f"""\
-All readers read the same files to the last value; a run stops where they count different numbers of entries or values.
-Each line of the table is one codec, one choice of branches and one number of cores (the whole process is bound to
-them). Of cold files no page was in the page cache before a pass (mincore); on a virtual machine they may be in the
-memory of its host.
+All readers read all values of the same files; a run fails if they count different numbers of entries or values. Each
+row is one codec, one selection of branches and one number of cores, to which the whole process is bound. Before each
+pass of a cold file, mincore verified that it was not in the page cache; on a virtual machine it may be in the memory of
+the host.
 
 - **Branchline s**: seconds of a pass, median (lowest-highest) of the rounds. **plain** and **compressed MB/s** are the
-  baskets of the branches read, after and before decompression, over that median; MB are 10^6 bytes.
-- **x uproot, x GetEntry, x RDataFrame**: how many times Branchline's seconds the peer took, in the setting that was the
-  peer's fastest by its median; the letter says which (below). Above 1 Branchline is faster. Formed pair by pair
-  within a round, so that what disturbs a round disturbs both; median (lowest-highest) of these.
+  uncompressed and compressed sizes of the baskets read, divided by that median; MB are 10^6 bytes.
+- **x uproot, x GetEntry, x RDataFrame**: seconds of the peer divided by Branchline's; above 1, Branchline is faster.
+  The letter is the setting with the lowest median (below). Ratios are computed pair by pair within a round, so that a
+  slowdown of the machine affects both sides; median (lowest-highest).
 - **% of the limit**: the seconds of decompression alone in per cent of Branchline's.
-- **x one core**: how many times as fast as on one core.
+- **x one core**: speedup over one core.
 
-What is not alike: Branchline and uproot leave every value in an array, ROOT's loops hand over entry by entry into
-buffers that the next entry overwrites. None of the readers computes anything with the values. A reader
-whose slowest pass took more than {QUIET_SPREAD} times its fastest was disturbed by other programs: see "Disturbed"."""
+Differences between readers: Branchline and uproot return every value in an array. ROOT's loops process one entry at a
+time in buffers that the next entry overwrites. No reader computes anything with the values. If the slowest pass of a
+reader took more than {QUIET_SPREAD} times its fastest, other programs interfered: see "Disturbed"."""
 
 
 def readers_page(arms: list[Arm], cases: list[Case], samples: list[Sample], repeats: int) -> str:
-    """The page of the comparison of readers."""
+    """Return the page of the comparison of readers."""
     lines = opening("Branchline, uproot and ROOT on the same files", repeats)
-    lines += [READING, "", ratio_table(arms, cases, samples), "", "## What each reader does", ""]
-    lines += [*settings_lines(setting_letters(arms)), "", "## Targets missed", ""]
+    lines += [READING, "", ratio_table(arms, cases, samples), "", "## Settings of the readers", ""]
+    lines += [*settings_lines(setting_letters(arms)), "", "## Missed goals", ""]
     missed = shortfalls(arms, cases, samples)
-    lines += [f"- {text}" for text in missed] or ["None: all branches reach every target."]
+    lines += [f"- {text}" for text in missed] or ["None."]
     lines += ["", "## Disturbed", ""]
     lines += [f"- {text}" for text in disturbed(arms, cases, samples)] or ["None."]
     for case in cases:

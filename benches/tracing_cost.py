@@ -1,4 +1,4 @@
-"""`python -m benches tracing`: what `--trace` costs, the same reads with a trace and without, pair by pair."""
+"""`python -m benches tracing`: the overhead of `--trace`, from pairs of reads with and without a trace."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from benches.places import served
 from benches.rounds import Spread
 from benches.tables import opening, spread, table
 
-#: A pass reads the files so often that it takes about so long: short, as what disturbs one of a pair then mostly
-#: disturbs the other.
+#: A pass repeats the reads for about this long. Short passes ensure that interference affects both passes of a pair.
 PASS_S = 0.12
-#: How often pairs are drawn for the interval of a median, and what part of the medians drawn is in it.
+#: Number of bootstrap samples, and the confidence level of the interval of a median.
 DRAWS, CONFIDENCE = 2000, 0.95
 
 
 @dataclass(frozen=True)
 class Read:
-    """Files that are read whole in one way, as often as a pass does it."""
+    """Files that are read completely in one way, repeated within a pass."""
 
     name: str
     files: list[str]
@@ -38,7 +37,7 @@ class Read:
 
 @contextmanager
 def reads(cache: Path, files: int, events: int, progress: Callable[[str], None]) -> Iterator[list[Read]]:
-    """What is measured: small baskets from the page cache, the demo's files, and files behind an XRootD server."""
+    """Return the measured reads: small baskets from the page cache, the demo's files, and files on an XRootD server."""
     shared = shared_folder()
     real = shared / "data" / "root" / "AliESDs-0.root" if shared else None
     small = real if real is not None and real.exists() else split_object_files(cache, 1, progress)[0]
@@ -55,7 +54,7 @@ def reads(cache: Path, files: int, events: int, progress: Callable[[str], None])
 
 
 def pass_of(read: Read, times: int, folder: Path | None) -> tuple[float, float]:
-    """Seconds, and seconds of the processor, of reading the files so often, with a trace in the folder or without."""
+    """Return the wall and CPU seconds of reading the files this many times, with or without a trace in the folder."""
     from branchline import Access, _core
     from branchline.reading.sources import Source
     from branchline.reading.trees.stream import ChunkStream
@@ -77,7 +76,7 @@ def cpu_seconds() -> float:
 
 
 def measured(read: Read, repeats: int, folder: Path) -> dict[str, Any]:
-    """Pairs of passes, with and without in turn."""
+    """Measure pairs of passes with and without a trace, in alternating order."""
     pass_of(read, 1, None)
     once = pass_of(read, 1, None)[0]
     times = max(1, round(PASS_S / once)) if repeats > 1 else 1
@@ -95,7 +94,7 @@ def measured(read: Read, repeats: int, folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cost:
-    """How much more a trace took, as a part: the median of the pairs, and between which two that median lies."""
+    """The relative overhead of a trace: the median of the pairs, and its confidence interval."""
 
     median: float
     low: float
@@ -103,7 +102,7 @@ class Cost:
 
     @classmethod
     def of(cls, ratios: list[float]) -> Cost:
-        """Draws pairs again from those measured, as often as there are, and looks how the median varies."""
+        """Compute the interval with a bootstrap of the measured pairs."""
         drawn = np.random.default_rng(0).choice(np.array(ratios), (DRAWS, len(ratios)))
         low, high = np.quantile(np.median(drawn, axis=1), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
         return cls(median(ratios), float(low), float(high))
@@ -113,7 +112,7 @@ class Cost:
 
 
 def costs_of(found: dict[str, Any]) -> list[Cost]:
-    """The cost in wall time, and in time of the processor."""
+    """Return the overhead in wall time and in CPU time."""
     return [Cost.of([pair["with"][which] / pair["without"][which] - 1 for pair in found["pairs"]]) for which in (0, 1)]
 
 
@@ -129,7 +128,7 @@ def row_of(found: dict[str, Any]) -> list[str]:
 def tracing_page(
     cache: Path, files: int, events: int, repeats: int, progress: Callable[[str], None]
 ) -> tuple[str, list[dict[str, Any]]]:
-    """Measures, and gives the page with its rows."""
+    """Measure and return the page with its rows."""
     rows = []
     cache.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="journals-", dir=cache))
@@ -140,15 +139,14 @@ def tracing_page(
                 rows.append(measured(read, repeats, folder))
     finally:
         shutil.rmtree(folder)
-    lines = opening("What --trace costs", repeats)
-    head = ["read", "with a trace ms", "without ms", "cost", "of processor time", "fastest passes", "trace kB"]
+    lines = opening("Overhead of --trace", repeats)
+    head = ["read", "with a trace ms", "without ms", "overhead", "in CPU time", "fastest passes", "trace kB"]
     lines += [table(head, [row_of(row) for row in rows]), ""]
     lines += [
-        "Each pass reads its files as often as takes 120 ms, all from the page cache, and a pair is one pass with a",
-        "trace and one without, which begins being in turn; times and bytes are those of reading the files once. A",
-        "cost is the median of the pairs; in brackets is where it lies with 95 % confidence, from pairs drawn again",
-        "(bootstrap). With a trace every request and every basket is recorded and written before the pass ends. What",
-        "happens once in a process, making its journal, and what comes after the job, making the trace out of what was",
-        "recorded, are not in it.",
+        "Each pass reads its files repeatedly for about 120 ms, from the page cache. A pair is a pass with a trace and",
+        "one without, in alternating order. Times and bytes refer to reading the files once. Overheads are medians of",
+        "the pairs with 95 % bootstrap intervals. With a trace, every request and every basket is recorded and written",
+        "before the pass ends. Creating the journal, once per process, and converting it to a trace after the job are",
+        "not included.",
     ]
     return "\n".join(lines) + "\n", rows

@@ -1,7 +1,7 @@
-"""A process that holds one reader and runs a pass whenever a line of JSON asks for one.
+"""A process that holds one reader and runs a pass for each line of JSON.
 
-Imports, compilation and ROOT's start are over when the process answers "ready", so no clock ever sees them. The
-process is bound to its cores before anything is imported that counts them.
+Imports, compilation and ROOT's start are complete before the process answers "ready", so that they are not measured.
+The process is bound to its cores before it imports anything that counts them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class Worker:
-    """The parent's handle of a worker process."""
+    """The parent's handle to a worker process."""
 
     def __init__(self, arm: Arm, setup: dict[str, Any]) -> None:
         self.arm = arm
@@ -35,16 +35,16 @@ class Worker:
         self._send({"arm": asdict(arm), "setup": setup})
 
     def wait_ready(self) -> None:
-        """Blocks until imports and compilation are over."""
+        """Block until imports and compilation are complete."""
         self._receive()
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One pass; the answer holds the fields of readers.Pass. RuntimeError with the worker's words if it fails."""
+        """Run a pass and return the fields of readers.Pass. Raises RuntimeError with the worker's message."""
         self._send(request)
         return self._receive()
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
@@ -68,16 +68,16 @@ class Worker:
 
 
 def bind_to_cores(count: int) -> None:
-    """Keeps this process and its threads on the first `count` of the cores it may use."""
+    """Restrict this process and its threads to the first `count` of its allowed cores."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < count:
-        msg = f"{count} cores are needed and {len(allowed)} are there"
+        msg = f"{count} cores are needed, but only {len(allowed)} are available"
         raise RuntimeError(msg)
     os.sched_setaffinity(0, set(allowed[:count]))
 
 
 def serve() -> None:
-    """The worker's loop. Its own channel replaces standard output, on which libraries may print."""
+    """Run the loop of the worker. Answers use a separate channel, since libraries may print to standard output."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

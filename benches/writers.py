@@ -1,7 +1,7 @@
-"""A process that holds one writer, and writes a tree of arrays in memory whenever a line of JSON asks for one.
+"""A process that holds one writer and writes a tree of arrays in memory for each line of JSON.
 
-Imports, ROOT's compilation and the making of the arrays are over before the clock of a pass starts. The process is
-bound to its cores before anything is imported that counts them.
+Imports, ROOT's compilation and the creation of the arrays are not measured. The process is bound to its cores before it
+imports anything that counts them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Order:
-    """A file to be written, and to be on the disk in the end if it ``syncs``; ``code`` is the codec in ROOT's numbers,
-    as the writer counts its levels.
+    """A file to write; with ``syncs`` it must be on the disk at the end. ``code`` is the codec in ROOT's numbers, with
+    the level as the writer counts it.
     """
 
     path: str
@@ -38,15 +38,15 @@ class Order:
 
 @dataclass(frozen=True)
 class Arrays:
-    """What is written: numbers by their names, or lists of numbers, which all have the same lengths."""
+    """The data to write: numbers by name, or lists of numbers with common lengths."""
 
     flat: dict[str, Any]
     lists: dict[str, Any]
     lengths: Any
 
     def columns(self, kind: str) -> dict[str, Any]:
-        """The columns as Branchline and uproot take them: lists of a TTree are those of records, which have a counter
-        in common as in ROOT's files.
+        """Return the columns for Branchline and uproot. Lists of a TTree are lists of records, which share a counter as
+        in ROOT's files.
         """
         import awkward as ak
 
@@ -57,7 +57,7 @@ class Arrays:
 
 @cache
 def arrays_of(shape: str, entries: int) -> Arrays:
-    """The same arrays in every process: floats of which a half of the digits are random."""
+    """Return the same arrays in every process: floats with half of their digits random."""
     import numpy as np
 
     rng = np.random.default_rng(SEED)
@@ -76,7 +76,7 @@ def _columns(kind: str, shape: str, entries: int) -> dict[str, Any]:
 
 
 def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
-    """Branchline, which takes the cores that the process may use."""
+    """Return Branchline's writer, which uses the cores of the process."""
     import branchline
 
     def prepared(order: Order) -> Callable[[], None]:
@@ -95,7 +95,7 @@ def branchline_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
 
 
 def uproot_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
-    """uproot, which has one thread."""
+    """Return uproot's writer, which has one thread."""
     import uproot
 
     def prepared(order: Order) -> Callable[[], None]:
@@ -104,7 +104,7 @@ def uproot_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
 
         def write() -> None:
             with uproot.recreate(order.path, compression=setting) as file:
-                # `file[TREE] = columns` makes an RNTuple since uproot 5.7, whatever one expects.
+                # `file[TREE] = columns` creates an RNTuple since uproot 5.7.
                 make = file.mktree if order.kind == "TTree" else file.mkrntuple
                 make(TREE, columns)
 
@@ -114,7 +114,7 @@ def uproot_writer(_cores: int) -> Callable[[Order], Callable[[], None]]:
 
 
 def root_writer(cores: int) -> Callable[[Order], Callable[[], None]]:
-    """ROOT's compiled loops over entries."""
+    """Return ROOT's compiled loops over entries."""
     import numpy as np
     import ROOT
 
@@ -133,7 +133,7 @@ def root_writer(cores: int) -> Callable[[Order], Callable[[], None]]:
             ROOT.add(columns.lists, values)
         starts = np.concatenate([[0], np.cumsum(arrays.lengths)]).astype("i8")
         columns.starts = starts
-        return columns, starts  # whose memory the columns point to
+        return columns, starts  # keep the arrays alive, since the columns point to their memory
 
     def prepared(order: Order) -> Callable[[], None]:
         columns, _starts = given(order.shape, order.entries)
@@ -144,7 +144,7 @@ def root_writer(cores: int) -> Callable[[Order], Callable[[], None]]:
 
 
 def _sync(path: str) -> None:
-    """Waits until a file is on the disk, as Branchline does by itself."""
+    """Wait until a file is on the disk, as Branchline does itself."""
     file = os.open(path, os.O_RDONLY)
     os.fsync(file)
     os.close(file)
@@ -155,7 +155,7 @@ WRITERS = {BRANCHLINE: branchline_writer, "uproot": uproot_writer, "ROOT": root_
 
 
 def serve(writer: str, cores: int) -> None:
-    """Answers each order with its seconds and CPU seconds. Its own channel replaces standard output."""
+    """Answer each order with its wall and CPU seconds. Answers use a separate channel instead of standard output."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     bind_to_cores(cores)

@@ -1,9 +1,9 @@
-"""Writing a TTree and an RNTuple from arrays in memory: Branchline, uproot and ROOT, with one core and with all.
+"""Writing a TTree and an RNTuple from arrays in memory with Branchline, uproot and ROOT, on one core and on all.
 
-Each writer is a process of its own (`benches/writers.py`); the seconds are those from its first call until the file
-is closed. Codecs are compared where they do the same work: levels of zstd are twice as high in ROOT's numbers, and
-uproot's LZ4 is ROOT's fast one at every level. ROOT fills entry by entry in compiled code; with several cores a TTree
-by TBufferMerger with implicit multithreading, an RNTuple by RNTupleParallelWriter, each with one thread for each core.
+Each writer is a separate process (`benches/writers.py`). Times are from its first call until the file is closed. Codecs
+are compared at equivalent levels: zstd levels are twice as high in ROOT's numbers, and uproot's LZ4 is ROOT's fast LZ4
+at every level. ROOT fills entry by entry in compiled code; on several cores it writes a TTree with TBufferMerger and
+implicit multithreading, and an RNTuple with RNTupleParallelWriter, with one thread per core.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benches.writers import TREE, WRITERS, Order, arrays_of
 
 @dataclass(frozen=True)
 class Codec:
-    """The same work in the numbers of each writer; uproot's is None for what it has not."""
+    """Equivalent settings in the numbers of each writer; uproot's is None if it does not support the codec."""
 
     name: str
     ours: str
@@ -44,38 +44,36 @@ CODECS = (
     Codec("zstd 10", "zstd:5", 505, 510),
     Codec("LZMA 1", "lzma:1", 201, 201),
 )
-#: A pass of it takes as long as a round of all others: its rounds are a third as many.
+#: This codec gets a third of the rounds, since a pass takes as long as a round of all others.
 SLOW = "LZMA 1"
 KINDS = ("TTree", "RNTuple")
 SHAPES = ("fixed", "jagged")
-#: Files in memory show the work alone; on a disk Branchline waits until the file is there, and so must the others.
+#: Files in memory exclude the disk. On a disk, all writers must sync the file, as Branchline does.
 IN_MEMORY = Path("/dev/shm")
 OURS, UPROOT, ROOT = WRITERS
 LIMIT_PASSES = 3
 ABOUT = (
-    "{events} entries of 12 floats (fixed) or of 4 lists of 0 to 7 floats (jagged), which are in memory; seconds are "
-    "medians of {repeats} rounds ({slow} of LZMA), in which the writers take turns. Files are in memory too, but for "
-    "the rows that say otherwise: there all wait until the file is on the disk, Branchline by itself and the others by "
-    "an fsync behind their last call, without which their file may be lost with the power. zstd 4 and 10 are zstd's "
-    "own levels, ROOT's 2 and 5. The lists of a TTree have one counter, and its baskets 1 MiB, ROOT's too: ROOT begins "
-    "with 32 kB and makes them larger behind the first 30 MB, and codecs find less in small ones, in less time. With "
-    "several cores ROOT writes with TBufferMerger and RNTupleParallelWriter; uproot has one thread. Every file of "
-    "Branchline was read by uproot, and its values are those that were given.",
-    "**x uproot** and **x ROOT** say how many times as fast Branchline is: medians of the pairs of a round, of wall "
-    "seconds and, behind the slash, of CPU seconds. **% of the limit**: the limit is the compression of the same bytes "
-    "by the same codec and one write of the file, and nothing else; its CPU seconds in per cent of Branchline's. "
-    "**limit x uproot** is how many times as fast as uproot, in CPU seconds, a writer would be that did nothing else: "
-    "with the same codec none exceeds it on one core. Where it is below 2, the codec is the bound, or without one the "
-    "kernel, which takes the bytes. Where it is above, what is missing to it is Branchline's own work: numbers in "
-    "ROOT's order of bytes, checksums, and what a call costs in Python, which counts where all takes 10 ms. Pages of "
-    "an RNTuple that do not become smaller are not in the limit, and pages that several columns have in common, as the "
-    "ends of their lists, are in it once for each.",
+    "{events} entries of 12 floats (fixed) or of 4 lists of 0 to 7 floats (jagged) in memory. Seconds are medians of "
+    "{repeats} rounds ({slow} of LZMA) in rotating order. Files are in memory, too, except in rows labelled `on the "
+    "disk`: there every writer waits until the file is on the disk, Branchline by default and the others with an "
+    "fsync. zstd 4 and 10 are zstd's levels, which are ROOT's 2 and 5. The lists of a TTree share one counter. Baskets "
+    "have 1 MiB in all writers; ROOT's default of 32 kB, which grows after the first 30 MB, compresses less in less "
+    "time. On several cores ROOT writes with TBufferMerger and RNTupleParallelWriter; uproot has one thread. uproot "
+    "read every file of Branchline, and its values were compared with the input.",
+    "**x uproot** and **x ROOT** are the speedups of Branchline: medians of the ratios within a round, of wall seconds "
+    "and, after the slash, of CPU seconds. The limit is only the compression of the same bytes with the same codec, "
+    "and one write of the file. **% of the limit** is its CPU time in per cent of Branchline's. **limit x uproot** is "
+    "its speedup over uproot in CPU time, an upper bound for every writer with the same codec on one core. Below 2, "
+    "the codec is the bottleneck, or the kernel if the data is not compressed. Above 2, the remaining time is "
+    "Branchline's own work: byte order, checksums, and the overhead of calls in Python, which matters for files that "
+    "take 10 ms. The limit excludes pages of an RNTuple that do not compress, and counts pages shared by several "
+    "columns, such as list offsets, once per column.",
 )
 
 
 @dataclass(frozen=True)
 class Case:
-    """A file that all writers make."""
+    """A file written by all writers."""
 
     kind: str
     shape: str
@@ -85,13 +83,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the row is called."""
+        """The label of the row."""
         return f"{self.kind}, {self.shape}, {self.codec.name}{'' if self.place else ', on the disk'}"
 
 
 @dataclass(frozen=True)
 class Written:
-    """One measurement: the passes of a writer, round by round."""
+    """A measurement: the passes of a writer, by round."""
 
     case: str
     cores: int
@@ -102,7 +100,7 @@ class Written:
 
 
 class Writer:
-    """A process that writes what it is told."""
+    """A process that writes the files of its orders."""
 
     def __init__(self, name: str, cores: int) -> None:
         words = [sys.executable, "-W", "ignore", "-m", "benches.writers", name, str(cores)]
@@ -110,7 +108,7 @@ class Writer:
         self._process = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=REPOSITORY)
 
     def write(self, order: Order) -> tuple[float, float]:
-        """Wall and CPU seconds of one pass. RuntimeError if the process ends."""
+        """Return the wall and CPU seconds of one pass. Raises RuntimeError if the process ends."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asdict(order)) + "\n")
@@ -123,14 +121,14 @@ class Writer:
         return wall_s, cpu_s
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 def writing_page(events: int, repeats: int, progress: Callable[[str], None]) -> tuple[str, list[dict[str, object]]]:
-    """The page with all measurements, and the numbers."""
+    """Measure, and return the page with all measurements and its rows."""
     cores_all = sorted({1, len(os.sched_getaffinity(0))})
     places = [(codec, IN_MEMORY) for codec in CODECS if IN_MEMORY.is_dir()] + [(CODECS[1], None)]
     cases = [
@@ -158,7 +156,7 @@ def writing_page(events: int, repeats: int, progress: Callable[[str], None]) -> 
 def _measured(
     case: Case, writers: dict[str, Writer], path: Path, events: int, rounds: int
 ) -> tuple[list[Written], float]:
-    """All writers in turns, behind a round to warm up, and the CPU seconds of the limit."""
+    """Measure all writers in rotating order, after a warm-up round, and the CPU seconds of the limit."""
     codes = {OURS: 0, UPROOT: case.codec.uproot, ROOT: case.codec.root}
     passes: dict[str, list[tuple[float, float]]] = {name: [] for name, code in codes.items() if code is not None}
     sizes, limit_s = {}, 0.0
@@ -183,23 +181,23 @@ def _measured(
 
 
 def _check(path: Path, case: Case, events: int) -> None:
-    """Raises RuntimeError unless uproot reads the values that were given."""
+    """Raise RuntimeError unless uproot reads the values that were written."""
     import awkward as ak
     import uproot
 
     read = uproot.open(path)[TREE].arrays()
     for name, given in arrays_of(case.shape, events).columns("RNTuple").items():
         if ak.to_list(ak.num(read, axis=0)) != events or not ak.array_equal(read[name], given, dtype_exact=False):
-            msg = f"{path}: uproot reads other values of {name} than were written"
+            msg = f"{path}: values of {name} read by uproot differ from those written"
             raise RuntimeError(msg)
 
 
 def _limit_s(path: Path, codec: str) -> float:
-    """CPU seconds of compressing what is in a file, and of writing its bytes in one call."""
+    """Return the CPU seconds of compressing the content of a file, and of writing its bytes in one call."""
     from branchline import _core
 
     def cpu_s(work: Callable[[], object]) -> float:
-        """The shortest of some passes."""
+        """Return the CPU seconds of the fastest of several passes."""
         took = []
         for _ in range(LIMIT_PASSES):
             begin_s = time.process_time()
@@ -229,7 +227,7 @@ def _row(case: Case, measured: list[Written], limit_s: float) -> list[str]:
 
 
 def _times(theirs: list[float], ours: list[float]) -> str:
-    """How many times as long they take, pair by pair."""
+    """Return the ratios of their seconds to ours, pair by pair."""
     return f"{median(one / other for one, other in zip(theirs, ours, strict=True)):.2f}"
 
 

@@ -1,5 +1,5 @@
-// ROOT's writers at their best: entries are filled by as many threads as there are cores. Baskets have the bytes that
-// Branchline's have, and that ROOT's get behind the first 30 MB: they start with 32 kB, in which codecs find less.
+// ROOT's writers with their fastest settings, with one thread per core. Baskets have the same size as Branchline's,
+// which ROOT reaches after the first 30 MB; its initial size of 32 kB compresses less.
 #include <ROOT/RNTupleFillContext.hxx>
 #include <ROOT/RNTupleModel.hxx>
 #include <ROOT/RNTupleParallelWriter.hxx>

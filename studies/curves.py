@@ -10,9 +10,10 @@ from textwrap import fill
 
 from docs.generate.tables import table
 
+from branchline.base.palette import COLOURS
 from branchline.base.plain import finite, from_plain, to_plain
 from branchline.base.quantities import percent
-from branchline.lab.studies.study_pictures import COLOURS, Series, lines
+from branchline.lab.studies.study_pictures import Series, lines
 from studies.pictures import standalone
 from studies.records import RECORDS, Machine
 

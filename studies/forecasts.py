@@ -12,7 +12,7 @@ from docs.generate.tables import table
 from branchline.base.quantities import counted, percent, significant
 from branchline.lab.limits import CPU_SPREAD
 from branchline.lab.simulation.job_plan import ONE_BY_ONE, Block, BlockPlan, ReadingAhead
-from branchline.lab.simulation.kernel_requests import KernelSettings, Read, kernel_requests
+from branchline.lab.simulation.kernel_requests import KernelSettings, ReadCall, kernel_requests
 from branchline.lab.simulation.platform import Disk, Link, Nodes, Platform, Storage
 from branchline.lab.simulation.simulated_jobs import JobsPoint, JobsRequest, simulate_jobs
 from branchline.lab.studies.study_result import ArmResult, StudyResult
@@ -131,7 +131,7 @@ def _as_traced(case: Case, cost: JobCost) -> BlockPlan:
 
 def _from_begin_to_end(cost: JobCost, kind: DiskKind) -> BlockPlan:
     size = math.ceil(cost.bytes_ / cost.calls)
-    calls = [Read(size * one, size) for one in range(cost.calls)]
+    calls = [ReadCall(size * one, size) for one in range(cost.calls)]
     sent = kernel_requests(calls, math.ceil(cost.bytes_), KernelSettings(kind.read_ahead_bytes))
     return _plan(cost, min(cost.calls, _BLOCKS_MAX), sum(len(one) for one in sent), "")
 

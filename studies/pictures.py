@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from branchline.lab.studies.study_pictures import COLOURS, SERIES_MAX, IntervalRow, Picture, Series, intervals, lines
+from branchline.base.palette import COLOURS
+from branchline.lab.studies.study_pictures import SERIES_MAX, IntervalRow, Series, StudyPicture, intervals, lines
 from branchline.lab.studies.study_result import ArmResult, StudyResult
 
 _ROWS_MAX = 24
@@ -47,7 +48,7 @@ def _efficiency(one: ArmResult) -> float | None:
 
 def _against_jobs(
     result: StudyResult, title: str, jobs: list[str], value: Callable[[ArmResult], float | None]
-) -> Picture:
+) -> StudyPicture:
     rows: dict[str, dict[str, ArmResult]] = {}
     for one in result.arms:
         others = ", ".join(level for name, level in one.levels.items() if name != "jobs")
@@ -59,7 +60,7 @@ def _against_jobs(
     return lines(title, "", jobs, series[:SERIES_MAX], "jobs at once")
 
 
-def standalone(picture: Picture) -> str:
+def standalone(picture: StudyPicture) -> str:
     """A picture as a file of its own, on white, with its title above and its keys below."""
     svg = str(picture.svg)
     head, _, inner = svg.partition(">")
