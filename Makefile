@@ -43,7 +43,7 @@ PYO3_AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_CONFIG_FILE="$$(ls $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo serve-demo data test test-rust test-python test-long test-storage test-cluster bench studies fuzz miri check check-rust check-python docs \
+.PHONY: help build demo serve-demo data test test-rust test-python test-long test-storage test-cluster bench studies fuzz miri check check-rust check-python docs sdist try-sdist release audit coverage \
 	docs-recipes wheel try-wheel peers uproot-tests peer-packages format lock clean
 # Two cargo commands at once would wait for each other's lock.
 .NOTPARALLEL:
@@ -63,21 +63,29 @@ serve-demo: build data ## run the demo train a few times, each reporting to a co
 data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are kept
 	$(BIN)/branchline demo-data $(DEMO_DATA) --files $(DEMO_FILES) --workers $(DEMO_WORKERS)
 
-# With CI set also Miri and the fuzz targets. They compile with another Rust into folders of their own, and run beside
-# checks and tests that use one core only: mypy, links, the longest test in Rust.
-test: build peer-packages ## run the checks, and all tests that this machine can run; with CI set, everything that CI checks
-	@set -e; mkdir -p target; \
-	$(if $(CI),$(MAKE) miri fuzz >target/miri-and-fuzz.log 2>&1 & beside=$$!; trap 'kill $$beside 2>/dev/null || true' EXIT;) \
-	$(MAKE) check test-rust; \
-	$(if $(CI),wait $$beside || { cat target/miri-and-fuzz.log >&2; exit 1; }; grep '^fuzz target' target/miri-and-fuzz.log;) \
+# $(call beside,NAME,GOALS) starts goals in the background, with their output in target/NAME.log. $(call joined,NAME)
+# waits for these goals, and prints their output if they failed.
+beside = $(MAKE) $(2) >target/$(1).log 2>&1 & $(1)=$$!; started="$$started $$!";
+joined = wait $$$(1) || { cat target/$(1).log >&2; exit 1; };
+
+# With CI set, also runs Miri and the fuzz targets, which compile with nightly Rust into their own folders. Both run in
+# the background, like the Python checks, because pip, linking and the longest Rust test use only one core. `cargo
+# --version` makes rustup install the pinned toolchain before another rustup installs nightly.
+test: ## run the checks, and all tests that this machine can run; with CI set, everything that CI checks
+	@set -e; cargo --version >/dev/null 2>&1 || true; mkdir -p target; started=; trap 'kill $$started 2>/dev/null || true' EXIT; \
+	$(if $(CI),$(call beside,miri_and_fuzz,miri fuzz)) \
+	$(MAKE) build peer-packages; \
+	$(call beside,check_python,check-python) \
+	$(MAKE) check-rust test-rust; \
+	$(call joined,check_python) \
+	$(if $(CI),$(call joined,miri_and_fuzz) grep '^fuzz target' target/miri_and_fuzz.log;) \
 	$(MAKE) test-python
 
 test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" \
-		--cache-clear -o cache_dir=target/tests $(TESTS) || $(BIN)/python -m tests.alone $$? target/tests
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" $(TESTS)
 
 test-long: build peer-packages ## run what is marked long: benchmarks at small size, more random files, kills, sizes of pages; TESTS= chooses some
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m long $(TESTS)
@@ -104,14 +112,33 @@ test-reuse: build peer-packages ## compare trains that reuse results with others
 test-faults: build peer-packages ## run a train with each kind of faulty wagon at each place; half an hour
 	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist load --durations=5 -m "long or not long" tests/faults
 
-fault-table: build peer-packages ## write docs/reference/faulty-wagons.md from what trains with faulty wagons do; half an hour
-	$(BIN)/python -m tests.faults.table
+fault-table: build peer-packages ## write docs/reference/faulty-wagons.md from what trains with faulty wagons do; half an hour; PLACES="slurm htcondor" does these columns anew
+	$(BIN)/python -m tests.faults.table $(PLACES)
 
 wheel: $(STAMPS)/wheel ## build one wheel into dist, for Python 3.11 and later and old systems
 	$(BIN)/python -m maturin build --release --out dist $(WHEEL_FLAGS)
 
 try-wheel: ## install the wheel in dist into fresh environments without a compiler, open a file, run the demo
 	$(PYTHON) tests/wheel/try_wheel.py dist/*.whl
+
+sdist: $(STAMPS)/wheel ## build the source distribution into dist, and check its metadata
+	$(BIN)/python -m maturin sdist --out dist
+	$(BIN)/python -m twine check --strict dist/*.tar.gz
+
+try-sdist: ## install the source distribution in dist into a fresh environment, which compiles it, and open a file
+	$(PYTHON) tests/wheel/try_sdist.py dist/*.tar.gz
+
+release: ## check the tree, set VERSION=1.2.3 in all files, date the changelog, commit and tag; pushes nothing
+	$(PYTHON) release/prepare.py $(VERSION)
+
+audit: ## check licences, advisories and sources of all crates; installs cargo-deny
+	cargo deny --version >/dev/null 2>&1 || cargo install --locked cargo-deny
+	cargo deny --all-features check
+
+coverage: build peer-packages ## measure which lines the tests reach, in Rust and in Python, into target/coverage; installs cargo-llvm-cov
+	cargo llvm-cov --version >/dev/null 2>&1 || { cargo install --locked cargo-llvm-cov && rustup component add llvm-tools; }
+	$(PYO3_AS_MATURIN) cargo llvm-cov --workspace --html --output-dir target/coverage/rust
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --cov --cov-report html:target/coverage/python -m "not long" $(TESTS)
 
 docs: build $(STAMPS)/docs ## build the site of documentation: docs/_build/index.html
 	$(BIN)/python -m docs.generate
