@@ -25,6 +25,8 @@ TESTS ?=
 # Many tests wait, for servers, kills and leases: two workers more than there are cores. Each takes a file at a time, so
 # that what a file's tests share is made once.
 TEST_WORKERS ?= $(shell expr $$(nproc) + 2)
+# pytest-xdist may wait forever after a worker that replaced a crashed one has ended. A crash is a failure anyway.
+IN_WORKERS := -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # What `make test-seeds` and `make test-reuse` run: from the first seed to before the last.
 SEEDS ?= 0:1000
 # Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
@@ -85,10 +87,10 @@ test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace
 
 test-python: build peer-packages ## run the tests in Python; TESTS=tests/unit chooses some
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=30 -m "not long" $(TESTS)
+	$(BIN)/python -m pytest $(IN_WORKERS) --durations=30 -m "not long" $(TESTS)
 
 test-long: build peer-packages ## run what is marked long: benchmarks at small size, more random files, kills, sizes of pages; TESTS= chooses some
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 -m long $(TESTS)
+	$(BIN)/python -m pytest $(IN_WORKERS) --durations=10 -m long $(TESTS)
 
 test-storage: build peer-packages ## run the tests with heavy servers: Ceph, HDFS, mounts; installs what it can, skips the rest
 	tests/storage/install.sh
@@ -138,7 +140,7 @@ audit: ## check licences, advisories and sources of all crates; installs cargo-d
 coverage: build peer-packages ## measure which lines the tests reach, in Rust and in Python, into target/coverage; installs cargo-llvm-cov
 	cargo llvm-cov --version >/dev/null 2>&1 || { cargo install --locked cargo-llvm-cov && rustup component add llvm-tools; }
 	$(PYO3_AS_MATURIN) cargo llvm-cov --workspace --html --output-dir target/coverage/rust
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --cov --cov-report html:target/coverage/python -m "not long" $(TESTS)
+	$(BIN)/python -m pytest $(IN_WORKERS) --cov --cov-report html:target/coverage/python -m "not long" $(TESTS)
 
 docs: build $(STAMPS)/docs ## build the site of documentation: docs/_build/index.html
 	$(BIN)/python -m docs.generate
