@@ -29,8 +29,8 @@ TEST_WORKERS ?= $(shell expr $$(nproc) + 2)
 IN_WORKERS := -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # What `make test-seeds` and `make test-reuse` run: from the first seed to before the last.
 SEEDS ?= 0:1000
-# Seconds for each fuzz target. CI only shows that each one builds, runs and finds nothing at once.
-SECONDS ?= $(if $(CI),1,60)
+# Seconds for each fuzz target.
+SECONDS ?= 60
 
 # On Linux zig compiles and links against the glibc of manylinux2014, so that the wheel runs wherever pip takes it.
 WHEEL_FLAGS := $(if $(filter Linux,$(shell uname)),--zig --compatibility manylinux2014) $(if $(CI),--locked)
@@ -70,17 +70,19 @@ data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are
 beside = $(MAKE) $(2) >target/$(1).log 2>&1 & $(1)=$$!; started="$$started $$!";
 joined = wait $$$(1) || { cat target/$(1).log >&2; exit 1; };
 
-# With CI set, also runs Miri and the fuzz targets, which compile with nightly Rust into their own folders. Both run in
-# the background, like the Python checks, because pip, linking and the longest Rust test use only one core. `cargo
-# --version` makes rustup install the pinned toolchain before another rustup installs nightly.
+# With CI set, also runs Miri, which installs a nightly Rust. What uses only one core, like pip, runs in the background.
+# `cargo --version` makes rustup install the pinned toolchain before another rustup installs nightly.
 test: ## run the checks, and all tests that this machine can run; with CI set, everything that CI checks
 	@set -e; cargo --version >/dev/null 2>&1 || true; mkdir -p target; started=; trap 'kill $$started 2>/dev/null || true' EXIT; \
-	$(if $(CI),$(call beside,miri_and_fuzz,miri fuzz)) \
-	$(MAKE) build peer-packages; \
+	$(MAKE) $(STAMPS)/build; \
+	$(call beside,peer_packages,peer-packages) \
+	$(MAKE) build; \
+	$(call joined,peer_packages) \
 	$(call beside,check_python,check-python) \
+	$(if $(CI),$(call beside,miri,miri)) \
 	$(MAKE) check-rust test-rust; \
 	$(call joined,check_python) \
-	$(if $(CI),$(call joined,miri_and_fuzz) grep '^fuzz target' target/miri_and_fuzz.log;) \
+	$(if $(CI),$(call joined,miri)) \
 	$(MAKE) test-python
 
 test-rust: $(STAMPS)/extension ## run the tests in Rust
@@ -166,7 +168,6 @@ check: check-rust check-python ## check formatting, lints and types
 
 check-rust: $(STAMPS)/extension
 	cargo fmt --all --check
-	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(PYO3_AS_MATURIN) cargo clippy $(CARGO_FLAGS) --workspace --all-targets --quiet -- --deny warnings
 
 check-python: build peer-packages
@@ -177,7 +178,6 @@ check-python: build peer-packages
 
 format: peer-packages ## format the sources in place
 	cargo fmt --all
-	cargo fmt --manifest-path fuzz/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -21,7 +21,7 @@ VERSION_LINES = {
     "release/conda/recipe.yaml": r'(?m)^(  version: ")[^"]+',
 }
 LOCKED_CRATE = r'(name = "branchline-(?!fuzz)[a-z]+"\nversion = ")[^"]+'
-LOCK_FILES = ("Cargo.lock", "fuzz/Cargo.lock")
+LOCK_FILE = "Cargo.lock"
 
 
 class ReleaseError(Exception):
@@ -88,7 +88,7 @@ def main(words: list[str]) -> int:
     (version,) = words
     try:
         check_tree(version)
-        patterns = VERSION_LINES | dict.fromkeys(LOCK_FILES, LOCKED_CRATE)
+        patterns = VERSION_LINES | {LOCK_FILE: LOCKED_CRATE}
         texts = {name: replaced(name, pattern, version) for name, pattern in patterns.items()}
         texts["CHANGELOG.md"] = dated_changelog(version, datetime.datetime.now(datetime.UTC).date())
         for name, text in texts.items():

@@ -8,6 +8,7 @@ pub mod input;
 pub mod layouts;
 pub mod memory;
 pub mod ntuple;
+pub mod targets;
 
 #[global_allocator]
 static ALLOCATOR: allocations::CountingAllocator = allocations::CountingAllocator;

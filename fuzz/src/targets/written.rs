@@ -1,13 +1,13 @@
 //! The record of a TTree that is made from nothing, as an input describes it: it is read back as it was described.
 
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::numbers::number::Number;
 use branchline_format::tree::read_tree;
 use branchline_format::write::object::classes::tree_infos;
 use branchline_format::write::tree::tree_record::{BranchKind, NewBranch, NewTree, WrittenBasket};
 use branchline_format::write::{Changes, Recording};
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 const FACTOR: usize = 16384;
 const LEAVES: [Number; 6] = [Number::Bool, Number::I8, Number::U16, Number::I64, Number::F32, Number::F64];

@@ -1,12 +1,12 @@
 //! A whole file: its header, its directories with their keys, and the plain bytes of their objects; once with all bytes
 //! at hand and once fetched as the decoders ask for them.
 
+use crate::memory::bounded;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::Result;
 use branchline_format::file::directory::{Directories, Entry};
 use branchline_format::file::loaded_bytes::{DecodeError, LoadedBytes};
 use branchline_format::file::{read_header, read_object, FileHeader};
-use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
 
 /// Keys and paths may take a multiple of the file's bytes.

@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::error::Result;
 use branchline_format::tree::{read_tree, TTree};
 use branchline_format::write::slim;
 use branchline_format::write::{join_infos, Changes, InfoList, Recording};
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Bytes of memory for a byte of streamer infos and tree: the tree twice, and its record in pieces.
 const FACTOR: usize = 2048;

@@ -5,13 +5,13 @@ use branchline_format::basket::decode::decode;
 use branchline_format::basket::Plain;
 use std::sync::Arc;
 
+use crate::columns::checked_len;
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::objects::Classes;
 use branchline_format::tree::kind_of;
 use branchline_format::tree::{read_tree, Place, TTree};
-use branchline_fuzz::columns::checked_len;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Bytes of memory for a byte of streamer infos and tree.
 const FACTOR: usize = 512;

@@ -3,6 +3,10 @@
 
 use std::sync::Arc;
 
+use crate::classes;
+use crate::columns::checked_len;
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::basket::decode::decode;
 use branchline_format::basket::embedded::read_basket_head;
 use branchline_format::basket::{BasketRecord, Plain};
@@ -14,10 +18,6 @@ use branchline_format::layout::Kind;
 use branchline_format::objects::Classes;
 use branchline_format::tree::kind_of;
 use branchline_format::write::{move_record, BasketForm, BasketFrame, BasketMaker, BasketTools, Entries, NewPlace};
-use branchline_fuzz::classes;
-use branchline_fuzz::columns::checked_len;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Programs of classes, tables of codecs, and values that objects make without bytes behind them.
 const BASE_BYTES: usize = 128 << 20;
@@ -78,7 +78,7 @@ fn taken_apart(record: &[u8], kind: &Kind, tools: &mut BasketTools) -> Option<Ta
     }
     let basket = BasketRecord::parse(record, count).ok()?;
     let entries = Entries::of(&basket.plain(tools.decompress(&basket).ok()?), kind, None, 0).ok()?;
-    Some(((entries, head.entries_count as usize), before))
+    Some(((entries, head.entries_count), before))
 }
 
 fn column(record: &[u8], kind: &Kind) -> Option<Column> {

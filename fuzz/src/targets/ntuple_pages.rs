@@ -3,6 +3,10 @@
 
 use std::ops::Range;
 
+use crate::columns::checked_len;
+use crate::input::Input;
+use crate::memory::bounded;
+use crate::ntuple::{clusters, described, no_classes};
 use branchline_format::column::Column;
 use branchline_format::compress::Decompressor;
 use branchline_format::error::{FormatError, Result};
@@ -11,10 +15,6 @@ use branchline_format::ntuple::form::{standalone_form, Form};
 use branchline_format::ntuple::names::branches;
 use branchline_format::ntuple::page_list::Cluster;
 use branchline_format::ntuple::schema::Schema;
-use branchline_fuzz::columns::checked_len;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
-use branchline_fuzz::ntuple::{clusters, described, no_classes};
 use bytes::Bytes;
 
 /// Bytes of memory for a byte of pages and what describes them: zeros from before a column was added are up to 1024

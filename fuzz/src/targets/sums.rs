@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use crate::classes::SUM_CLASSES;
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::write::{Addend, ObjectPrograms, Sum};
-use branchline_fuzz::classes::SUM_CLASSES;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Bytes of memory for a byte of the objects, whose numbers are kept as they are and as numbers.
 const FACTOR: usize = 1024;

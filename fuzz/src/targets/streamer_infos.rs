@@ -1,8 +1,8 @@
 //! The plain bytes of a list of streamer infos, behind two bytes for the size of its key.
 
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::classes::streamer::ClassInfos;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Bytes of memory for a byte of streamer infos.
 const FACTOR: usize = 256;

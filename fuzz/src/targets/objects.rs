@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::input::Input;
+use crate::memory::bounded;
+use crate::{baskets, classes};
 use branchline_format::classes::streamer::ClassInfos;
 use branchline_format::objects::Classes;
 use branchline_format::tree::kind_of;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
-use branchline_fuzz::{baskets, classes};
 
 /// Programs of classes take memory for up to a hundred thousand members of classes within classes.
 const PROGRAM_BYTES: usize = 64 << 20;

@@ -1,7 +1,7 @@
 //! A basket of numbers, in a layout that the first bytes choose.
 
-use branchline_fuzz::input::Input;
-use branchline_fuzz::{baskets, layouts};
+use crate::input::Input;
+use crate::{baskets, layouts};
 
 pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);

@@ -1,16 +1,16 @@
 //! What describes an RNTuple. The first byte chooses: an anchor; an envelope as it lies in a file, in several keys and
 //! compressed; or the payloads of header and footer, from which fields become branches.
 
+use crate::columns::checked_len;
+use crate::input::Input;
+use crate::memory::bounded;
+use crate::ntuple::{described, is_within, no_classes};
 use branchline_format::compress::Decompressor;
 use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::anchor::read_anchor;
 use branchline_format::ntuple::envelope::{read_envelope, EnvelopeKind, Link, Locator};
 use branchline_format::ntuple::form::standalone_form;
 use branchline_format::ntuple::names::branches;
-use branchline_fuzz::columns::checked_len;
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
-use branchline_fuzz::ntuple::{described, is_within, no_classes};
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,6 +1,8 @@
 //! An RNTuple that is made from nothing, as an input describes it: header, footer, page lists and pages of any
 //! elements. What was written is read back as it was described.
 
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::compress::{Codec, Compressor, Decompressor, Setting};
 use branchline_format::file::loaded_bytes::LoadedBytes;
 use branchline_format::ntuple::encoding::Kind;
@@ -14,8 +16,6 @@ use branchline_format::ntuple::write::envelope::NewEnvelope;
 use branchline_format::ntuple::write::page::{checked, sealed, unpacked};
 use branchline_format::ntuple::write::page_list::{write_page_list, NewCluster, NewColumn};
 use branchline_format::ntuple::write::schema::{write_footer, write_header};
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 use bytes::Bytes;
 
 /// Bytes of memory for a byte of input: a field of one byte takes 300, in several copies.
@@ -209,9 +209,10 @@ fn page(input: &mut Input<'_>) {
         assert_eq!(found, plain);
     }
     let Ok(other) = other else { return };
-    if other.natural() == encoding.natural() && element_size(&other) == size {
-        if let Ok(encoded) = reencoded(&encoding, &plain, count, &other) {
-            assert_eq!(encoded.len() as u64, other.page_size(count as u64));
-        }
+    if other.natural() == encoding.natural()
+        && element_size(&other) == size
+        && let Ok(encoded) = reencoded(&encoding, &plain, count, &other)
+    {
+        assert_eq!(encoded.len() as u64, other.page_size(count as u64));
     }
 }

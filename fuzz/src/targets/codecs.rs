@@ -1,8 +1,8 @@
 //! Compression records of any codec, behind three bytes for the plain size.
 
+use crate::input::Input;
+use crate::memory::bounded;
 use branchline_format::compress::{Codec, Decompressor};
-use branchline_fuzz::input::Input;
-use branchline_fuzz::memory::bounded;
 
 /// Plain bytes that are decompressed at most.
 const PLAIN_BYTES_MAX: usize = 1 << 20;
