@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -29,9 +30,21 @@ def local_cluster(workers: int, **settings: Any) -> Iterator[Any]:
         ) -> Literal["OK"]:
             return await super().close(timeout, reason)
 
+    before = dict(os.environ)
     with LocalCluster(n_workers=workers, worker_class=PatientNanny, **settings) as cluster:
+        _restore_environment(before)
         yield cluster
+    _restore_environment(before)
     del cluster
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+def _restore_environment(before: Mapping[str, str]) -> None:
+    """Remove the variables that Dask sets for its workers and does not remove. With a changed environment, later tests
+    could not fork their commands and workers (`tests.branchline_command`).
+    """
+    for name in os.environ.keys() - before.keys():
+        del os.environ[name]
+    os.environ.update(before)
