@@ -82,14 +82,15 @@ def filled(path: str, server: Server) -> str:
 
 # Those about people are in test_people.py: here somebody is alone.
 PATHS = [one for one in PAGES if one not in ("/me", "/people")]
+#: Tried on every change: the widest tables, forms, live pages and pages of a single thing.
+SOME_PATHS = ["/jobs", "/jobs/{job}", "/sites", "/costs", "/new-train", "/new-plan", "/trains/{number}", "/findings"]
 
 
-# Wide, on every change, only the pages with the widest tables.
 @pytest.mark.parametrize(
     ("path", "width"),
     long_but(
         itertools.product(PATHS, [NARROW, WIDE]),
-        [*itertools.product(PATHS, [NARROW]), ("/jobs", WIDE), ("/jobs/{job}", WIDE), ("/sites", WIDE)],
+        [*itertools.product(SOME_PATHS, [NARROW]), *itertools.product(["/jobs", "/jobs/{job}", "/sites"], [WIDE])],
     ),
 )
 def test_it_fits_and_is_used_without_a_mouse(
@@ -127,7 +128,7 @@ def check(page: Page, width: int) -> None:
     assert len(places) > 5
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", long_but(PATHS, SOME_PATHS))
 def test_it_says_the_same_without_a_script(viewer: Open, whole: Server, path: str) -> None:
     address = filled(path, whole)
     page = viewer(address, NARROW, server=whole, java_script_enabled=False)

@@ -20,6 +20,8 @@ from tests.unit.trains.wagons.conftest import EVENTS_PER_FILE, FILES, run_in_chu
 from branchline.trains.running.result import TrainResult
 from branchline.trains.sums.digests import digest_of
 
+pytestmark = pytest.mark.slow
+
 EVENTS = FILES * EVENTS_PER_FILE
 TIMEOUT_S = 4.0
 
