@@ -187,6 +187,21 @@ void fill_array_before_pair(TFile* file) {
   tree.Write();
 }
 """
+# ROOT stores the first array and omits the second.
+MIXED_ARRAYS = """
+struct MixedArrays { E_i32 large[3]; int x; E_i16 small[4]; };
+void fill_mixed_arrays(TFile* file) {
+  TTree tree("mixed_arrays", "");
+  MixedArrays o;
+  tree.Branch("whole.", &o, 32000, 0);
+  for (o.x = 0; o.x < 3; o.x++) {
+    for (auto& one : o.large) one = B_i32;
+    for (auto& one : o.small) one = B_i16;
+    tree.Fill();
+  }
+  tree.Write();
+}
+"""
 # With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over.
 TAKEN_FOR_INTS = """
 enum E_small : unsigned char { A_small = 1, B_small = 250 };
@@ -294,7 +309,16 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name, (underlying, big) in TYPES.items()
     )
     (folder / "enumerations.h").write_text(
-        code + ONE_ELEMENT + CONTAINERS + UNDESCRIBED + BEFORE_PAIR + TAKEN_FOR_INTS + NTUPLE + POINTERS + ARRAYS
+        code
+        + ONE_ELEMENT
+        + CONTAINERS
+        + UNDESCRIBED
+        + BEFORE_PAIR
+        + MIXED_ARRAYS
+        + TAKEN_FOR_INTS
+        + NTUPLE
+        + POINTERS
+        + ARRAYS
     )
     root.gSystem.Load("libROOTNTuple")
     # The code runs for milliseconds, and takes the compiler twice as long with its optimizations.
@@ -314,6 +338,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in TYPES:
         getattr(root, f"fill_only_{name}")(file)
     root.fill_array_before_pair(file)
+    root.fill_mixed_arrays(file)
     file.Close()
     file = root.TFile(str(folder / "containers.root"), "RECREATE")
     root.fill_containers(file)
@@ -483,6 +508,12 @@ def test_objects_with_such_arrays_are_read_or_refused_by_their_reason(folder: Pa
 def test_the_header_of_an_object_is_not_read_as_an_array(folder: Path) -> None:
     with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of enumeration E_u32"):
         branchline.open(folder / "only.root")["array_before_pair/whole."].array()
+
+
+@pytest.mark.peer
+def test_a_file_with_stored_and_omitted_arrays_is_not_called_damaged(folder: Path) -> None:
+    with pytest.raises(branchline.UnsupportedBranchError, match="arrays of E_i32 or of E_i16, and the file"):
+        branchline.open(folder / "only.root")["mixed_arrays/whole."].array()
 
 
 @pytest.mark.peer

@@ -39,25 +39,26 @@ impl Machine<'_> {
         self.convert(&Convert { stored: Number::I32.into(), count, slot: one.slot, number: one.scalar.number() }, base)
     }
 
-    /// Whether to assume that the array read by this step is not stored. Records the name of the first enumeration
-    /// whose fixed-size arrays ROOT may have omitted.
+    /// Whether to assume that the array read by this step is not stored. Records the name of its enumeration.
     pub(super) fn leaves_out(&mut self, step: &Step) -> bool {
         let Some(name) = step.unsure_array() else { return false };
-        self.unsure_array.get_or_insert_with(|| name.to_string());
+        if !self.unsure_array_names.iter().any(|known| known == name) {
+            self.unsure_array_names.push(name.to_string());
+        }
         self.unsure_arrays == UnsureArrays::LeftOut
     }
 
     /// Whether to accept objects without headers. After an array that may be omitted, misread bytes may look like an
     /// object without a header.
     pub(super) fn may_lack_headers(&self) -> bool {
-        self.unsure_array.is_none() || self.unsure_arrays == UnsureArrays::Stored
+        self.unsure_array_names.is_empty() || self.unsure_arrays == UnsureArrays::Stored
     }
 
     /// Read a byte count and a version. After an array that may be omitted, misread bytes may look like a version
     /// without a byte count, so the first attempt requires byte counts.
     pub(super) fn version_header(&mut self) -> Result<VersionHeader> {
         let header = self.cursor.version_header()?;
-        match (header.end, &self.unsure_array) {
+        match (header.end, self.unsure_array_names.first()) {
             (None, Some(name)) if self.unsure_arrays == UnsureArrays::Undecided => {
                 Err(self.damaged(format!("a header after an array of enumeration {name} has no byte count")))
             }
@@ -67,7 +68,7 @@ impl Machine<'_> {
 
     /// Fail if the walk succeeded only under the assumption that ROOT omitted arrays of enumerations.
     pub(super) fn all_stored(&self) -> Result<()> {
-        match &self.unsure_array {
+        match self.unsure_array_names.first() {
             Some(name) if self.unsure_arrays == UnsureArrays::LeftOut => Err(not_stored(name)),
             _ => Ok(()),
         }
@@ -99,9 +100,9 @@ impl Attempts {
         let next = match self.arrays {
             UnsureArrays::Undecided => UnsureArrays::LeftOut,
             UnsureArrays::LeftOut => UnsureArrays::Stored,
-            UnsureArrays::Stored => return Err(self.unsupported.take().unwrap_or(error)),
+            UnsureArrays::Stored => return Err(self.unsupported.take().unwrap_or_else(|| undecided(machine, error))),
         };
-        if machine.unsure_array.is_none() {
+        if machine.unsure_array_names.is_empty() {
             return Err(error);
         }
         if error.kind == ErrorKind::Unsupported {
@@ -121,6 +122,18 @@ fn fits(value: i32, number: Number) -> bool {
         Number::I16 => i16::try_from(value).is_ok(),
         Number::U16 => u16::try_from(value).is_ok(),
         Number::I32 | Number::U32 | Number::I64 | Number::U64 | Number::F16 | Number::F32 | Number::F64 => true,
+    }
+}
+
+/// Error after all attempts failed. ROOT stores arrays of 32-bit enumerations and omits arrays of smaller ones, so an
+/// object with arrays of several enumerations fails every attempt, although the file may be undamaged.
+fn undecided(machine: &Machine<'_>, error: FormatError) -> FormatError {
+    match &*machine.unsure_array_names {
+        [] | [_] => error,
+        [first, rest @ ..] => FormatError::unsupported(format!(
+            "ROOT does not store fixed arrays of {first} or of {}, and the file does not say which",
+            rest.join(", ")
+        )),
     }
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct Machine<'a> {
     pub(super) failed: Option<String>,
     /// Reason why the first skipped object could not be read.
     pub(super) stepped_over: Option<String>,
-    /// Name of the enumeration in the first fixed-size array that ROOT may have omitted.
-    pub(super) unsure_array: Option<String>,
+    /// Names of the enumerations in fixed-size arrays that ROOT may have omitted, without duplicates.
+    pub(super) unsure_array_names: Vec<String>,
     pub(super) unsure_arrays: UnsureArrays,
     pub(super) stored: Vec<u8>, // a buffer for undecoded numbers
 }
@@ -94,7 +94,7 @@ impl<'a> Machine<'a> {
             known: HashMap::new(),
             failed: None,
             stepped_over: None,
-            unsure_array: None,
+            unsure_array_names: Vec::new(),
             unsure_arrays: UnsureArrays::default(),
             stored: Vec::new(),
         }
