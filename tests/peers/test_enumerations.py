@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,22 @@ void fill_mixed_arrays(TFile* file) {
   tree.Write();
 }
 """
+# ROOT stores both arrays.
+STORED_ARRAYS = """
+enum E_other : int { A_other = 1 };
+struct StoredArrays { E_i32 one[3]; E_other two[2]; std::vector<int> v; };
+void fill_stored_arrays(TFile* file) {
+  file->SetCompressionLevel(0);
+  TTree tree("stored_arrays", "");
+  StoredArrays o;
+  tree.Branch("whole.", &o, 32000, 0);
+  for (auto& one : o.one) one = B_i32;
+  for (auto& one : o.two) one = A_other;
+  o.v = {11111, 22222, 33333};
+  tree.Fill();
+  tree.Write();
+}
+"""
 # With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over.
 TAKEN_FOR_INTS = """
 enum E_small : unsigned char { A_small = 1, B_small = 250 };
@@ -315,6 +332,7 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         + UNDESCRIBED
         + BEFORE_PAIR
         + MIXED_ARRAYS
+        + STORED_ARRAYS
         + TAKEN_FOR_INTS
         + NTUPLE
         + POINTERS
@@ -339,6 +357,9 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
         getattr(root, f"fill_only_{name}")(file)
     root.fill_array_before_pair(file)
     root.fill_mixed_arrays(file)
+    file.Close()
+    file = root.TFile(str(folder / "stored_arrays.root"), "RECREATE")
+    root.fill_stored_arrays(file)
     file.Close()
     file = root.TFile(str(folder / "containers.root"), "RECREATE")
     root.fill_containers(file)
@@ -512,8 +533,20 @@ def test_the_header_of_an_object_is_not_read_as_an_array(folder: Path) -> None:
 
 @pytest.mark.peer
 def test_a_file_with_stored_and_omitted_arrays_is_not_called_damaged(folder: Path) -> None:
-    with pytest.raises(branchline.UnsupportedBranchError, match="arrays of E_i32 or of E_i16, and the file"):
+    with pytest.raises(branchline.UnsupportedBranchError, match="does not store fixed arrays of enumeration E_i16"):
         branchline.open(folder / "only.root")["mixed_arrays/whole."].array()
+
+
+@pytest.mark.peer
+def test_damage_after_stored_arrays_is_damage(folder: Path, tmp_path: Path) -> None:
+    [entry] = branchline.open(folder / "stored_arrays.root")["stored_arrays/whole."].array().to_list()
+    assert entry == {"one": [-70000] * 3, "two": [1] * 2, "v": [11111, 22222, 33333]}
+    content = (folder / "stored_arrays.root").read_bytes()
+    vector = struct.pack(">4i", 3, 11111, 22222, 33333)
+    assert content.count(vector) == 1
+    (tmp_path / "damaged.root").write_bytes(content.replace(vector, struct.pack(">i", 300) + vector[4:]))
+    with pytest.raises(branchline.BadFileError):
+        branchline.open(tmp_path / "damaged.root")["stored_arrays/whole."].array()
 
 
 @pytest.mark.peer

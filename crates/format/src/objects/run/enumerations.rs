@@ -7,6 +7,9 @@ use crate::numbers::number::Number;
 
 use super::machine::{Machine, UnsureArrays, COUNT_BYTES};
 
+/// Maximum number of enumerations for which each combination of stored and omitted arrays is tried.
+const MIXED_MAX: usize = 4;
+
 impl Machine<'_> {
     /// Whether the collections up to `end` contain enumerations that ROOT stores as int although their own size
     /// differs. ROOT does so in std::vector and std::set, but not in std::list and nested containers. This function
@@ -42,10 +45,16 @@ impl Machine<'_> {
     /// Whether to assume that the array read by this step is not stored. Records the name of its enumeration.
     pub(super) fn leaves_out(&mut self, step: &Step) -> bool {
         let Some(name) = step.unsure_array() else { return false };
-        if !self.unsure_array_names.iter().any(|known| known == name) {
-            self.unsure_array_names.push(name.to_string());
+        let names = &mut self.unsure_array_names;
+        let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
+            names.push(name.to_string());
+            names.len() - 1
+        });
+        match self.unsure_arrays {
+            UnsureArrays::Undecided | UnsureArrays::Stored => false,
+            UnsureArrays::LeftOut => true,
+            UnsureArrays::Mixed { omitted } => index < MIXED_MAX && omitted >> index & 1 == 1,
         }
-        self.unsure_arrays == UnsureArrays::LeftOut
     }
 
     /// Whether to accept objects without headers. After an array that may be omitted, misread bytes may look like an
@@ -68,10 +77,12 @@ impl Machine<'_> {
 
     /// Fail if the walk succeeded only under the assumption that ROOT omitted arrays of enumerations.
     pub(super) fn all_stored(&self) -> Result<()> {
-        match self.unsure_array_names.first() {
-            Some(name) if self.unsure_arrays == UnsureArrays::LeftOut => Err(not_stored(name)),
-            _ => Ok(()),
-        }
+        let index = match self.unsure_arrays {
+            UnsureArrays::Undecided | UnsureArrays::Stored => return Ok(()),
+            UnsureArrays::LeftOut => 0,
+            UnsureArrays::Mixed { omitted } => omitted.trailing_zeros() as usize,
+        };
+        self.unsure_array_names.get(index).map_or(Ok(()), |name| Err(not_stored(name)))
     }
 }
 
@@ -83,6 +94,8 @@ pub(super) struct Attempts {
     /// Error of the first attempt that failed with an unsupported feature. Errors of later attempts are less reliable,
     /// because these may have read bytes of other members.
     unsupported: Option<FormatError>,
+    /// Error and number of enumerations of the attempt that assumed that all arrays are stored.
+    stored: Option<(FormatError, usize)>,
 }
 
 impl Attempts {
@@ -97,13 +110,23 @@ impl Attempts {
 
     /// Select the next assumption after a failed walk. Fails if no array may be omitted, or if no assumption is left.
     pub(super) fn next(&mut self, machine: &Machine<'_>, error: FormatError) -> Result<()> {
+        if machine.unsure_array_names.is_empty() {
+            return Err(error);
+        }
         let next = match self.arrays {
             UnsureArrays::Undecided => UnsureArrays::LeftOut,
             UnsureArrays::LeftOut => UnsureArrays::Stored,
-            UnsureArrays::Stored => return Err(self.unsupported.take().unwrap_or_else(|| undecided(machine, error))),
+            UnsureArrays::Stored => {
+                self.stored = Some((error.clone(), machine.unsure_array_names.len().min(MIXED_MAX)));
+                UnsureArrays::Mixed { omitted: 1 }
+            }
+            UnsureArrays::Mixed { omitted } => UnsureArrays::Mixed { omitted: omitted + 1 },
         };
-        if machine.unsure_array_names.is_empty() {
-            return Err(error);
+        if let (UnsureArrays::Mixed { omitted }, Some((_, names))) = (next, &self.stored)
+            && u32::from(omitted) + 1 >= 1 << names
+        {
+            let stored = self.stored.take().map_or(error, |(stored, _)| stored);
+            return Err(self.unsupported.take().unwrap_or(stored));
         }
         if error.kind == ErrorKind::Unsupported {
             self.unsupported.get_or_insert(error);
@@ -122,18 +145,6 @@ fn fits(value: i32, number: Number) -> bool {
         Number::I16 => i16::try_from(value).is_ok(),
         Number::U16 => u16::try_from(value).is_ok(),
         Number::I32 | Number::U32 | Number::I64 | Number::U64 | Number::F16 | Number::F32 | Number::F64 => true,
-    }
-}
-
-/// Error after all attempts failed. ROOT stores arrays of 32-bit enumerations and omits arrays of smaller ones, so an
-/// object with arrays of several enumerations fails every attempt, although the file may be undamaged.
-fn undecided(machine: &Machine<'_>, error: FormatError) -> FormatError {
-    match &*machine.unsure_array_names {
-        [] | [_] => error,
-        [first, rest @ ..] => FormatError::unsupported(format!(
-            "ROOT does not store fixed arrays of {first} or of {}, and the file does not say which",
-            rest.join(", ")
-        )),
     }
 }
 

@@ -28,12 +28,10 @@ pub(super) const MEMBERWISE_VERSION_MIN: i16 = 8;
 /// First container version whose empty memberwise collections store nothing for the members.
 const EMPTY_LEFT_OUT_VERSION: i16 = 7;
 
-/// The members of a TObject.
+/// The members fUniqueID and fBits of a TObject.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ObjectIdentity {
-    /// TObject::fUniqueID.
     pub(super) unique_id: u32,
-    /// TObject::fBits.
     pub(super) bits: u32,
 }
 
@@ -75,6 +73,8 @@ pub(crate) enum UnsureArrays {
     LeftOut,
     /// The arrays are stored, and objects after them may have no headers.
     Stored,
+    /// Arrays of some enumerations are omitted: bit i stands for the i-th one. Only used like `LeftOut`.
+    Mixed { omitted: u8 },
 }
 
 impl<'a> Machine<'a> {
