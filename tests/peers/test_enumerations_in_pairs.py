@@ -19,8 +19,11 @@ TYPES = {
 ENTRIES = 4
 NOT_STORED = "PairE_i64, which the file does not describe"
 CODE = """
+#include <list>
 #include <map>
+#include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 #include <TFile.h>
@@ -37,6 +40,14 @@ struct Pairs_{name} {{
   std::map<int, PairE_{name}> values;
   std::map<PairE_{name}, std::vector<int>> lists;
   std::map<int, std::pair<int, PairE_{name}>> inner;
+  std::pair<PairE_{name}, unsigned long> wide;
+  std::pair<PairE_{name}, Long64_t> long64;
+  std::pair<Double_t, PairE_{name}> number;
+  std::pair<PairE_{name}, std::list<Long64_t>> listed;
+  std::pair<std::multiset<ULong64_t>, PairE_{name}> ordered;
+  std::pair<PairE_{name}, std::list<unsigned char>> without_dictionary;
+  std::map<PairE_{name}, std::list<Long64_t>> lists64;
+  std::map<PairE_{name}, std::unordered_set<unsigned>> sets;
   int z;
 }};
 void fill_pairs_{name}(int split, bool memberwise) {{
@@ -68,7 +79,15 @@ void fill_pairs_{name}(int split, bool memberwise) {{
       o.values[j] = one(j);
       o.lists[one(j)] = {{j, 5}};
       o.inner[j] = {{3, one(j)}};
+      o.lists64[one(j)] = {{j, 6}};
+      o.sets[one(j)] = {{8}};
     }}
+    o.wide = {{one(i), i}};
+    o.long64 = {{one(i), -i}};
+    o.number = {{i, one(i)}};
+    o.listed = {{one(i), {{1, 2}}}};
+    o.ordered = {{{{3, 4}}, one(i)}};
+    o.without_dictionary = {{one(i), {{5}}}};
     o.z = i;
     many.assign(2, o);
     tree.Fill();
@@ -83,6 +102,9 @@ void fill_pairs_{name}(int split, bool memberwise) {{
 #pragma link C++ class std::map<PairE_{name},int>+;
 #pragma link C++ class std::map<int,PairE_{name}>+;
 #pragma link C++ class std::map<int,std::pair<int,PairE_{name}>>+;
+#pragma link C++ class std::list<Long64_t>+;
+#pragma link C++ class std::multiset<ULong64_t>+;
+#pragma link C++ class std::unordered_set<unsigned>+;
 #pragma link C++ class std::vector<Pairs_{name}>+;
 #endif
 """
@@ -119,10 +141,10 @@ def expected(name: str) -> list[dict[str, Any]]:
     def one(number: int, big: int = big) -> int:
         return 1 if number % 2 else big
 
-    def pair(**members: int) -> dict[str, int]:
+    def pair(**members: Any) -> dict[str, Any]:
         return members
 
-    def pair_of(number: int, second: int) -> dict[str, int]:
+    def pair_of(number: int, second: Any) -> dict[str, Any]:
         return pair(first=one(number, in_pair), second=second) if is_stored else pair(second=second)
 
     def entry(i: int) -> dict[str, Any]:
@@ -138,6 +160,14 @@ def expected(name: str) -> list[dict[str, Any]]:
             "values": [(j, one(j)) for j in range(i)],
             "lists": [(number, [j, 5]) for number, j in numbers],
             "inner": [(j, {"first": 3} | ({"second": one(j, in_pair)} if is_stored else {})) for j in range(i)],
+            "wide": pair_of(i, i),
+            "long64": pair_of(i, -i),
+            "number": {"first": float(i)} | behind,
+            "listed": pair_of(i, [1, 2]),
+            "ordered": {"first": [3, 4]} | behind,
+            "without_dictionary": {"first": one(i, in_pair)} if is_stored else {},
+            "lists64": [(number, [j, 6]) for number, j in numbers],
+            "sets": [(number, [8]) for number, j in numbers],
             "z": i,
         }
 
@@ -170,10 +200,10 @@ def test_whole_objects_and_containers(folder: Path, name: str, memberwise: bool)
 def test_split_objects_and_containers(folder: Path, name: str, memberwise: bool) -> None:
     tree = branchline.open(folder / f"99-{memberwise}.root")[f"t_{name}"]
     wanted = expected(name)
-    stored = [("second", "first"), ("pairs", "second"), ("values", "first")]
+    stored = [("second", "first"), ("wide", "second"), ("number", "first"), ("pairs", "second"), ("values", "first")]
     if name != "i64":
         stored += [("first", "first"), ("second", "second"), ("both", "second"), ("pairs", "first")]
-        stored += [("keys", "first"), ("values", "second")]
+        stored += [("wide", "first"), ("number", "second"), ("keys", "first"), ("values", "second")]
     big = TYPES[name][1]
     # Split off, the keys and values of a map are members of pairs.
     wrapped = {big: big - 2**32} if name == "u32" else {}
@@ -182,10 +212,10 @@ def test_split_objects_and_containers(folder: Path, name: str, memberwise: bool)
         values = [[wrapped.get(one, one) for one in value] if isinstance(value, list) else value for value in values]
         assert tree[f"o./o.{member}/o.{member}.{part}"].array().to_list() == values, (member, part)
     assert tree["o./o.z"].array().to_list() == [entry["z"] for entry in wanted]
-    for member in ("pairs", "inner", "lists"):
+    for member in ("pairs", "inner", "lists", "sets"):
         found = tree[f"many/many.{member}"].array().to_list()
         assert found == [[entry[member]] * 2 for entry in wanted], member
-    for member in ("keys", "values"):
+    for member in ("keys", "values", "lists64"):
         branch = tree[f"many/many.{member}"]
         if name == "i64" and memberwise:
             with pytest.raises(branchline.UnsupportedBranchError, match=NOT_STORED):

@@ -10,5 +10,6 @@
 
 pub mod buffer;
 pub mod class_info;
+pub(crate) mod cpp_type;
 pub(crate) mod root_classes;
 pub mod streamer;

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 pub use crate::classes::class_info::{ClassInfo, Element};
 
 use crate::classes::buffer::{NameAndTitle, ObjectBuffer, Pointer};
+use crate::classes::cpp_type::CppType;
 use crate::classes::root_classes;
 use crate::error::{FormatError, Result};
 use crate::numbers::number::Number;
@@ -32,38 +33,19 @@ pub struct ClassInfos {
 /// Type code of a fixed-size array of ints.
 const INT_ARRAY: i32 = INT + ARRAY_STEP;
 
-/// ROOT's type aliases (RtypesCore.h) and the fixed-width types, each with its C++ type, spelled without spaces.
-const TYPEDEFS: [(&str, &str); 18] = [
-    ("Bool_t", "bool"),
-    ("Char_t", "char"),
-    ("UChar_t", "unsignedchar"),
-    ("Short_t", "short"),
-    ("UShort_t", "unsignedshort"),
-    ("Int_t", "int"),
-    ("UInt_t", "unsignedint"),
-    ("Long_t", "long"),
-    ("ULong_t", "unsignedlong"),
-    ("Float_t", "float"),
-    ("Double_t", "double"),
-    ("Text_t", "char"),
-    ("int8_t", "char"),
-    ("uint8_t", "unsignedchar"),
-    ("int16_t", "short"),
-    ("uint16_t", "unsignedshort"),
-    ("int32_t", "int"),
-    ("uint32_t", "unsignedint"),
-];
-
-/// Normalize a class name by removing spaces, `std::` and type aliases. Streamer infos do not spell class names like
-/// other parts of a file.
+/// Normalize the spelling of a class name: spaces, `std::`, aliases of numeric types, and in pairs also the kinds of
+/// containers. Streamer infos do not spell class names like other parts of a file.
 fn spelling_key(name: &str) -> String {
-    let packed: String = name.replace("std::", "").chars().filter(|letter| !letter.is_whitespace()).collect();
-    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let Some((class, arguments)) = packed.split_once('<').filter(|_| packed.contains("_t")) else { return packed };
-    let mut key = class.to_string() + "<";
+    let pair = CppType::parse(name).filter(|parsed| matches!(parsed, CppType::Pair(..))).map(|pair| pair.name());
+    let name = pair.as_deref().unwrap_or(name);
+    let packed = |part: &str| part.replace("std::", "").split_whitespace().collect::<String>();
+    let Some((class, arguments)) = name.split_once('<') else { return packed(name) };
+    let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | ':' | ' ');
+    let mut key = packed(class) + "<";
     for part in arguments.split_inclusive(|letter| !is_word(letter)) {
         let word = part.trim_end_matches(|letter| !is_word(letter));
-        key += TYPEDEFS.iter().find(|(typedef, _)| *typedef == word).map_or(word, |(_, plain)| plain);
+        let number = Number::of_type_name(word.trim()).map(Number::type_name);
+        key += &number.map_or_else(|| packed(word), String::from);
         key += &part[word.len()..];
     }
     key

@@ -52,7 +52,7 @@ impl Number {
     pub fn of_type_name(name: &str) -> Option<Self> {
         Some(match name {
             "bool" | "Bool_t" => Self::Bool,
-            "char" | "Char_t" | "signed char" | "int8_t" => Self::I8,
+            "char" | "Char_t" | "Text_t" | "signed char" | "int8_t" => Self::I8,
             "unsigned char" | "UChar_t" | "uint8_t" => Self::U8,
             "short" | "Short_t" | "short int" | "int16_t" => Self::I16,
             "unsigned short" | "UShort_t" | "unsigned short int" | "uint16_t" => Self::U16,

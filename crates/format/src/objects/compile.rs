@@ -2,7 +2,6 @@
 
 mod class;
 pub(crate) mod compiler;
-pub(crate) mod cpp_type;
 mod fuse;
 pub(crate) mod members;
 pub(crate) mod piece;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::classes::cpp_type::CppType;
 use crate::classes::streamer::Element;
 use crate::error::{FormatError, Result};
 use crate::marks::ENTRY_BYTES_MAX;
@@ -12,7 +13,6 @@ use crate::numbers::range::FloatRange;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code;
 use crate::objects::compile::compiler::Compiler;
-use crate::objects::compile::cpp_type::CppType;
 use crate::objects::compile::members::{container_type, dimensions, with_numbers, Members};
 use crate::objects::compile::piece::Piece;
 use crate::objects::{Classes, Program};

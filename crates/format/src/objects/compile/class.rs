@@ -1,5 +1,6 @@
 //! Compilation of classes and C++ types to steps.
 
+use crate::classes::cpp_type::CppType;
 use crate::classes::streamer::ClassInfo;
 use crate::error::Result;
 use crate::layout::form::Form;
@@ -11,7 +12,6 @@ use crate::numbers::type_code;
 use std::sync::Arc;
 
 use super::compiler::{unsupported, Compiler, DEPTH_MAX};
-use super::cpp_type::CppType;
 use super::members::version_of;
 use super::piece::Piece;
 
@@ -160,17 +160,16 @@ impl Compiler<'_> {
     }
 
     /// The type of a pair's member. An enumeration is replaced by the integer type that the file's description of the
-    /// pair declares. None if the description omits the member, because ROOT does not store 64-bit enumerations as
-    /// members.
+    /// pair declares. None if the description omits the member: as members, ROOT stores neither 64-bit enumerations
+    /// nor containers for which it has no dictionary.
     fn pair_member(&mut self, pair: &str, member: &str, of_type: &CppType) -> Option<CppType> {
-        let CppType::Class(name) = of_type else { return Some(of_type.clone()) };
-        if self.is_described(name) {
-            return Some(of_type.clone());
-        }
         let Some(info) = self.classes.infos.newest(pair) else { return Some(of_type.clone()) };
         let element = info.elements.iter().find(|element| element.name == member)?;
-        let scalar = Scalar::of_type_code(element.type_code, None);
-        Some(scalar.map_or_else(|| of_type.clone(), CppType::Number))
+        let stored = Scalar::of_type_code(element.type_code, None);
+        match (of_type, stored) {
+            (CppType::Class(name), Some(scalar)) if !self.is_described(name) => Some(CppType::Number(scalar)),
+            _ => Some(of_type.clone()),
+        }
     }
 
     fn pair_object(&mut self, name: &str, steps: Vec<Step>) -> Object {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::classes::cpp_type::CppType;
 use crate::classes::streamer::{ClassInfo, Element};
 use crate::error::{FormatError, Result};
 use crate::layout::form::Form;
@@ -13,7 +14,6 @@ use crate::numbers::number::Number;
 use crate::numbers::scalar::Scalar;
 
 use super::compiler::{unsupported, Compiler};
-use super::cpp_type::CppType;
 use super::piece::Piece;
 
 /// Names of the `std::array` member that holds the elements, in libstdc++ and libc++.
