@@ -156,8 +156,9 @@ def headline(found: Summary) -> list[str]:
     if not totals.basket_read_calls:
         return [f"{first}."]
     data = (
-        f"{counted(totals.basket_read_calls, 'call')} of these for baskets and pages, which got "
-        f"{count(totals.basket_read_bytes)} bytes; the others read headers and the metadata of files and trees"
+        f"{counted(totals.basket_read_calls, 'call')} of these started in baskets or pages and got "
+        f"{count(totals.basket_read_bytes)} bytes; the others started in headers or metadata and "
+        "may have read baskets behind them"
     )
     return [f"{first}.", f"{data}."]
 
@@ -202,6 +203,6 @@ def _busiest(found: Summary) -> list[str]:
         return []
     names = ", ".join(f"{row.branch} ({count(row.read_calls)})" for row in ordered[:NAMED_BRANCHES])
     return [
-        f"{number} of the {len(ordered)} branches that were read make half of the calls for baskets: {names}"
+        f"{number} of the {len(ordered)} branches that were read account for half of the calls that read baskets: {names}"
         f"{' and others' if number > NAMED_BRANCHES else ''}."
     ]
