@@ -13,13 +13,12 @@ import os
 import signal
 import socket
 import sys
-import threading
 import traceback
 from pathlib import Path
 from typing import Any
 
 import branchline
-from branchline.jobs.workers import fork_server, launcher
+from branchline.jobs.workers import fork_client, fork_server, launcher
 from branchline.records.report import report_page
 from branchline.trains.reuse import module_finder
 from branchline.trains.subjobs import shares
@@ -49,7 +48,7 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     # That of tasks of a batch system.
     os.environ["PYTHONPATH"] = os.pathsep.join([order["packages"], os.environ.get("PYTHONPATH", "")])
     if order["workers"]:
-        _fork_starter()
+        _fork_server()
     result = branchline.run(
         "wagons.py",
         "data",
@@ -67,32 +66,26 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     return {"outputs": dict(result.outputs), "reused": result.record.subjobs_reused}
 
 
-def _fork_starter() -> None:
-    """Gives the launcher a starter of workers forked from this process, which has loaded no module of the train yet.
+def _fork_server() -> None:
+    """Gives the launcher a fork server forked from this process, which has loaded no module of the train yet.
 
-    A starter that the launcher starts itself loads the same modules, in a second of CPU time.
+    A server that the launcher starts itself loads the same modules, in a second of CPU time.
     """
     requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = os.fork()
-    if pid == 0:
+    if os.fork() == 0:
         requests.close()
-        sys.argv = ["starter", str(theirs.fileno())]
+        sys.argv = ["server", str(theirs.fileno())]
         fork_server.main()
         os._exit(0)
     theirs.close()
-    requests.settimeout(launcher.STARTER_LOOK_S)
-    starter = launcher._Starter.__new__(launcher._Starter)
-    starter.inherited = launcher._Inherited.now()
-    starter._requests = requests
-    starter._process = process = launcher.ForkedProcess(pid)  # type: ignore[assignment]
-    starter._wait = threading.Thread(target=process.wait, args=(60.0,), daemon=True)
-    starter._wait.start()
-    launcher._kept._starter = starter
+    requests.settimeout(fork_client.FORK_SERVER_LOOK_S)
+    server = launcher._server
+    server._requests, server._end, server._inherited = requests, requests.close, fork_client._Inherited.now()
 
 
 def main() -> None:
     """Serves until there are no more orders."""
-    # What a shell starts in the background ignores Ctrl-C. A train does not, so its starter of workers must not either.
+    # What a shell starts in the background ignores Ctrl-C. A train does not, so its fork server must not either.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in (*_MODULES, *sys.argv[1:]):
         importlib.import_module(name)

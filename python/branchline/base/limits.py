@@ -239,13 +239,13 @@ AGENT_LOOK_INTERVAL_S = 0.25  # Interval at which an agent checks its process.
 AGENT_IDLE_S = 30.0
 # Maximum number of ended runs that an agent process remembers, more than a worker serves concurrently.
 AGENT_RUNS_MAX = 1000
-# Idle time after which the process that forks workers exits. The process uses about 90 MB.
-STARTER_IDLE_S = 900.0
-# Timeout for responses of the process that forks workers. They take milliseconds, but loading libraries from a cold
-# network disk may take this long.
-STARTER_ANSWER_S = 60.0
-# Interval at which a job checks for Ctrl-C while it waits for the process that forks workers.
-STARTER_LOOK_S = 0.2
+# Idle time after which a fork server exits. The fork server of workers uses about 90 MB.
+FORK_SERVER_IDLE_S = 900.0
+# Timeout for responses of the fork server of workers. They take milliseconds, but loading libraries from a cold network
+# disk may take this long.
+FORK_SERVER_ANSWER_S = 60.0
+# Interval at which a job checks for Ctrl-C while it waits for a fork server.
+FORK_SERVER_LOOK_S = 0.2
 # Maximum time that a job waits while its pool has no workers, for example because they are queued in a batch system.
 NO_WORKERS_S = 24 * 3600.0
 # A scheduler that is silent for this long is considered dead. With a thousand workers it may be busy for seconds.

@@ -40,11 +40,11 @@ print(branchline.__file__)
 print(run())
 Path(branchline.__file__).write_text("raise ImportError('this is the code of the new version')")
 modules = []
-if how == "new starter":
+if how == "new server":
     [one.kill() for one in psutil.Process().children()]
 elif how == "new process":
-    launcher._kept.end()
-    launcher._kept._is_refused = True
+    launcher._server.end()
+    launcher._server._is_refused = True
 else:
     modules = [ModuleFile("of_the_user", module)]
 try:
@@ -70,7 +70,7 @@ def upgradable(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("how", ["new starter", "new process", "dies as it starts", "fails as it starts"])
+@pytest.mark.parametrize("how", ["new server", "new process", "dies as it starts", "fails as it starts"])
 def test_a_worker_of_another_branchline_than_the_job_is_not_started(tmp_path: Path, how: str) -> None:
     if how != "new process" and sys.platform != "linux":
         pytest.skip("elsewhere workers are new processes")

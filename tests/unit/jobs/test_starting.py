@@ -21,22 +21,14 @@ import psutil
 import pytest
 from tests.patience import HANG_S
 
-from branchline.base.limits import STARTER_ANSWER_S
+from branchline.base.limits import FORK_SERVER_ANSWER_S
 from branchline.jobs.local import LocalProcesses
 from branchline.jobs.program import ModuleFile
 from branchline.jobs.subjob import Context, Finished, Message, SubJob, WorkerDiedError
-from branchline.jobs.workers import launcher
+from branchline.jobs.workers import fork_client, launcher
+from branchline.jobs.workers.fork_client import ForkedProcess, ForkServer, _orphans_taken
 from branchline.jobs.workers.heartbeat import HeartbeatReader
-from branchline.jobs.workers.launcher import (
-    ForkedProcess,
-    _Inherited,
-    _kept,
-    _orphans_taken,
-    _request,
-    _Starter,
-    load_for_workers,
-    start_worker,
-)
+from branchline.jobs.workers.launcher import _server, _worker_for, load_for_workers, start_worker
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere workers are new processes")
 
@@ -68,10 +60,10 @@ def run(what: Callable[[], Any], workers: int = 1, modules: tuple[ModuleFile, ..
     return [one.value for one in messages if isinstance(one, Finished)]
 
 
-def starters(process: int | None = None) -> list[psutil.Process]:
+def servers(process: int | None = None) -> list[psutil.Process]:
     """Those of a process, None for this one, and of workers those that it has forked."""
     children = psutil.Process(process).children()
-    return [one for one in children if any("jobs.workers.fork_server" in word for word in words_of(one))]
+    return [one for one in children if any("jobs.workers.fork_server import main" in word for word in words_of(one))]
 
 
 def words_of(process: psutil.Process) -> list[str]:
@@ -91,28 +83,28 @@ def is_at_work(process: psutil.Process) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def new_starter(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def new_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins without one, and as if none had failed."""
-    monkeypatch.setattr(_kept, "_is_refused", False)
-    _kept.end()
+    monkeypatch.setattr(_server, "_is_refused", False)
+    _server.end()
     yield
-    _kept.end()
+    _server.end()
 
 
 def test_the_next_train_finds_the_libraries_loaded() -> None:
     import branchline.trains.worker.train_worker  # noqa: F401 - so that it is known to be there
 
     [(_, first_s)] = run(os.getpid)
-    [before] = starters()
+    [before] = servers()
     [(_, second_s)] = run(os.getpid)
-    assert [one.pid for one in starters()] == [before.pid]
+    assert [one.pid for one in servers()] == [before.pid]
     assert second_s < first_s / 4
 
 
 def test_what_a_job_will_need_is_loaded_before_a_worker_is_asked_for() -> None:
     load_for_workers("branchline.trains.worker.train_worker")
     assert told(lambda: "branchline.trains.worker.train_worker" in sys.modules and "awkward" in sys.modules) == [True]
-    assert len(starters()) == 1
+    assert len(servers()) == 1
 
 
 def test_a_worker_is_a_child_of_the_job_in_a_group_of_its_own() -> None:
@@ -164,7 +156,7 @@ def test_a_worker_starts_in_a_folder_that_was_removed(tmp_path: Path, monkeypatc
 
 
 def test_modules_of_the_user_are_as_their_files_are_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also one that is named as a library which the starter loads, if no other that it loads imports that."""
+    """Also one that is named as a library which the server loads, if no other that it loads imports that."""
     monkeypatch.setattr(launcher, "_LIBRARIES", ("vector",))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "vector", raising=False)
@@ -183,9 +175,9 @@ def test_modules_of_the_user_are_as_their_files_are_now(tmp_path: Path, monkeypa
         assert told(value) == [number]
 
 
-def test_workers_go_on_when_the_starter_is_killed_and_the_next_train_has_another() -> None:
+def test_workers_go_on_when_the_server_is_killed_and_the_next_train_has_another() -> None:
     def kill_it() -> None:
-        [one] = [one for one in starters(os.getppid()) if one.pid != os.getpid()]
+        [one] = [one for one in servers(os.getppid()) if one.pid != os.getpid()]
         one.kill()
 
     assert told(kill_it) == [None]
@@ -209,7 +201,7 @@ def test_a_job_that_ignores_the_ends_of_its_children_has_forked_workers() -> Non
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert told(os.getppid, workers=2) == [os.getpid()] * 2
-        assert len(starters()) == 1
+        assert len(servers()) == 1
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -226,34 +218,34 @@ def test_a_job_whose_name_was_cut_inside_of_a_letter_has_workers() -> None:
 
 
 def test_a_worker_of_which_the_job_does_not_know_ends() -> None:
-    """As when the starter dies between the fork and its answer: another one gets the same socket then."""
+    """As when the server dies between the fork and its answer: another one gets the same socket then."""
     ours, theirs = socket.socketpair()
     page = HeartbeatReader()
     known, says_known = os.pipe()
     null, folder = os.open(os.devnull, os.O_RDWR), os.open(".", os.O_RDONLY)
-    starter = _Starter(_Inherited.now())
+    server = ForkServer({}, FORK_SERVER_ANSWER_S)
     with ours, theirs, _orphans_taken():
         ours.send(b"for another")
-        starter.ask(_request(()), [theirs.fileno(), page.descriptor, null, null, folder, known])
-        worker = ForkedProcess(starter.answer())
+        server._ask(_worker_for(""), [known, folder, null, null, theirs.fileno(), page.descriptor])
+        worker = ForkedProcess(server._answer())
         os.close(says_known)
         assert worker.wait(60) == 1
         assert theirs.recv(100) == b"for another"
-    starter.end()
+    server.end()
     page.handed_over()
     for one in (null, folder, known):
         os.close(one)
 
 
-def test_ctrl_c_does_not_wait_for_a_starter_that_does_not_answer() -> None:
+def test_ctrl_c_does_not_wait_for_a_server_that_does_not_answer() -> None:
     assert told(os.getppid) == [os.getpid()]
-    [starter] = starters()
-    others = {one.pid for one in psutil.Process().children()} - {starter.pid}
-    starter.suspend()
+    [server] = servers()
+    others = {one.pid for one in psutil.Process().children()} - {server.pid}
+    server.suspend()
     began_s = time.monotonic()
 
     def ask() -> None:
-        while not _kept.lock.locked():
+        while not ForkServer.lock.locked():
             time.sleep(0.01)
         time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
@@ -267,9 +259,9 @@ def test_ctrl_c_does_not_wait_for_a_starter_that_does_not_answer() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
         asked.join()
-    assert time.monotonic() - began_s < STARTER_ANSWER_S / 2
+    assert time.monotonic() - began_s < FORK_SERVER_ANSWER_S / 2
     # What it would have answered is not taken for the answer to another request.
-    assert not starter.is_running()
+    assert not server.is_running()
     assert {one.pid for one in psutil.Process().children()} <= others
     assert told(os.getppid) == [os.getpid()]
 
@@ -277,9 +269,9 @@ def test_ctrl_c_does_not_wait_for_a_starter_that_does_not_answer() -> None:
 def test_where_orphans_are_not_given_to_the_job_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Linux before 4.11, which gives none of a process that was started before it was asked."""
     keep_capabilities = 8
-    monkeypatch.setattr(launcher, "_PR_SET_CHILD_SUBREAPER", keep_capabilities)
+    monkeypatch.setattr(fork_client, "_PR_SET_CHILD_SUBREAPER", keep_capabilities)
     assert told(os.getppid, workers=2) == [os.getpid()] * 2
-    assert starters() == []
+    assert servers() == []
 
 
 def test_a_job_with_many_open_files_has_forked_workers() -> None:
@@ -290,7 +282,7 @@ def test_a_job_with_many_open_files_has_forked_workers() -> None:
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         assert told(os.getppid) == [os.getpid()]
-        assert len(starters()) == 1
+        assert len(servers()) == 1
     finally:
         for one in opened:
             os.close(one)
@@ -298,9 +290,9 @@ def test_a_job_with_many_open_files_has_forked_workers() -> None:
 
 
 def test_where_nothing_can_be_forked_workers_are_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kept, "_is_refused", True)
+    monkeypatch.setattr(_server, "_is_refused", True)
     assert told(os.getppid) == [os.getpid()]
-    assert starters() == []
+    assert servers() == []
 
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["forked", "new"])
@@ -309,13 +301,13 @@ def test_files_of_the_user_with_names_of_libraries_are_not_imported_instead_of_t
 ) -> None:
     for name in ("cloudpickle", "json", "queue", "socket", "subprocess"):
         (tmp_path / f"{name}.py").write_text("raise ImportError('a file of the user')\n")
-    monkeypatch.setattr(_kept, "_is_refused", is_refused)
+    monkeypatch.setattr(_server, "_is_refused", is_refused)
     monkeypatch.chdir(tmp_path)
     assert told(os.getcwd) == [str(tmp_path)]
 
 
 def test_how_a_forked_worker_ended_is_known() -> None:
-    process = start_worker(os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR), None, "")
+    process = start_worker(os.open(os.devnull, os.O_RDWR), os.open(os.devnull, os.O_RDWR), 2, "")
     # What it was given is no page of shared memory, so that it ends by itself.
     assert process.wait(60) == 1
     assert process.poll() == 1
@@ -335,27 +327,27 @@ def test_an_end_that_somebody_else_was_told_of_is_said_to_be_not_known() -> None
     assert "SIGCHLD" in str(raised.value.hint)
 
 
-def test_no_starter_outlives_a_job_that_is_killed() -> None:
+def test_no_server_outlives_a_job_that_is_killed() -> None:
     code = "import time; from branchline.jobs.workers.launcher import load_for_workers; load_for_workers('')"
     code += "; print(1, flush=True); time.sleep(60)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as job:
         assert job.stdout is not None
         assert job.stdout.readline() == b"1\n"
-        [starter] = psutil.Process(job.pid).children()
+        [server] = psutil.Process(job.pid).children()
         job.send_signal(signal.SIGKILL)
     deadline_s = time.monotonic() + HANG_S
-    while is_at_work(starter):
+    while is_at_work(server):
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
 
 
-def test_a_starter_that_ends_is_no_zombie_and_other_children_keep_how_they_ended() -> None:
+def test_a_server_that_ends_is_no_zombie_and_other_children_keep_how_they_ended() -> None:
     assert told(os.getppid) == [os.getpid()]
-    [starter] = starters()
+    [server] = servers()
     with subprocess.Popen(["sh", "-c", "exit 7"]) as other:
-        starter.kill()
+        server.kill()
         deadline_s = time.monotonic() + HANG_S
-        while psutil.pid_exists(starter.pid):
+        while psutil.pid_exists(server.pid):
             assert time.monotonic() < deadline_s
             time.sleep(0.01)
         assert other.wait(30) == 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,17 @@ import psutil
 import pytest
 from tests.patience import HANG_S
 
-from branchline.errors import OptionError
+from branchline.jobs.workers.fork_client import ForkServer
 from branchline.lab.sampling.job import JobRequest
-from branchline.lab.sampling.local_jobs import JobStarters, run_at_once
+from branchline.lab.sampling.local_jobs import JobServers, run_at_once
 
-SEEN = "import os, sys; open(sys.argv[1], 'w').write(f'{os.getpid()} {os.getppid()} {os.environ.get(\"COLOUR\")}')"
+#: The process of a job, its session, the number of blocked signals, and a variable, as a command of the job sees them.
+SEEN = (
+    "import os, signal, sys; blocked = len(signal.pthread_sigmask(signal.SIG_BLOCK, []));"
+    "open(sys.argv[1], 'w').write(f'{os.getppid()} {os.getsid(0)} {blocked} {os.environ.get(\"COLOUR\")}')"
+)
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere jobs are new processes")
 
 
 def commands(folder: Path, *texts: str) -> list[JobRequest]:
@@ -25,13 +32,12 @@ def commands(folder: Path, *texts: str) -> list[JobRequest]:
 
 
 @pytest.fixture
-def new_starters() -> Callable[[], list[int]]:
-    """Gives the processes that start jobs and that this test began; others of this worker may live."""
+def new_servers() -> Callable[[], list[int]]:
+    """Gives the fork servers that this test began; others of this worker may live."""
 
     def found() -> set[int]:
-        return {
-            one.pid for one in psutil.Process().children() if "branchline.lab.sampling.job_starter" in words_of(one)
-        }
+        children = psutil.Process().children()
+        return {one.pid for one in children if any("fork_server import main" in word for word in words_of(one))}
 
     before = found()
     return lambda: sorted(found() - before)
@@ -60,28 +66,64 @@ def is_at_work(process: int) -> bool:
         return False
 
 
-def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(
-    tmp_path: Path, new_starters: Callable[[], list[int]]
-) -> None:
-    starters = JobStarters()
-    seen = []
-    for number, environment in enumerate([{}, {}, {"COLOUR": "red"}]):
-        command = f"""python3 -c "{SEEN.replace('"', chr(92) + '"')}" {tmp_path}/{number}"""
-        _, [outcome] = run_at_once(commands(tmp_path, command), environment, 60.0, starters=starters)
-        assert not outcome.error
-        seen.append((tmp_path / str(number)).read_text().split())
-    assert [colour for _, _, colour in seen] == ["None", "None", "red"]
-    assert len({process for process, _, _ in seen}) == 3
-    assert len(new_starters()) == 2
-
-
-def test_they_end_with_who_asked(tmp_path: Path, new_starters: Callable[[], list[int]]) -> None:
-    starters = JobStarters()
-    _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
+def seen_by(folder: Path, environment: dict[str, str], servers: JobServers) -> list[str]:
+    """What a command of a job sees of it."""
+    command = f"""python3 -c "{SEEN.replace('"', chr(92) + '"')}" {folder}/seen"""
+    _, [outcome] = run_at_once(commands(folder, command), environment, 60.0, servers=servers)
     assert not outcome.error
-    processes = new_starters()
+    return (folder / "seen").read_text().split()
+
+
+@linux
+def test_jobs_of_one_client_and_environment_share_the_process_that_starts_them(
+    tmp_path: Path, new_servers: Callable[[], list[int]]
+) -> None:
+    servers: JobServers = {}
+    seen = [seen_by(tmp_path, environment, servers) for environment in ({}, {}, {"COLOUR": "red"})]
+    assert [colour for *_, colour in seen] == ["None", "None", "red"]
+    assert len({process for process, *_ in seen}) == 3
+    assert len(new_servers()) == 2
+
+
+@pytest.mark.parametrize("is_refused", [pytest.param(False, marks=linux, id="forked"), pytest.param(True, id="new")])
+def test_a_job_has_its_own_session_its_environment_and_no_blocked_signals(
+    tmp_path: Path, new_servers: Callable[[], list[int]], is_refused: bool
+) -> None:
+    server = ForkServer({"COLOUR": "red"}, 60.0)
+    server._is_refused = is_refused
+    key = "command", frozenset({("COLOUR", "red")})
+    process, session, blocked, colour = seen_by(tmp_path, {"COLOUR": "red"}, {key: server})
+    assert (session, blocked, colour) == (process, "0", "red")
+    assert len(new_servers()) == (not is_refused)
+
+
+@linux
+def test_a_server_imports_only_the_modules_of_its_client(tmp_path: Path, new_servers: Callable[[], list[int]]) -> None:
+    servers: JobServers = {}
+    loaded = []
+    for client in ("command", "branchline"):
+        before = new_servers()
+        run_at_once([JobRequest(0, client, [], str(tmp_path), command="true")], {}, 60.0, servers=servers)
+        [server] = set(new_servers()) - set(before)
+        loaded.append("awkward" in Path(f"/proc/{server}/maps").read_text())
+    assert loaded == [False, True]
+
+
+def test_a_package_that_cannot_be_imported_is_an_error_of_the_job(tmp_path: Path) -> None:
+    (tmp_path / "uproot.py").write_text("raise RuntimeError('broken')\n")
+    request = JobRequest(0, "uproot", [], str(tmp_path))
+    _, [outcome] = run_at_once([request], {"PYTHONPATH": str(tmp_path)}, 60.0)
+    assert outcome.error == "RuntimeError: broken"
+
+
+@linux
+def test_they_end_with_who_asked(tmp_path: Path, new_servers: Callable[[], list[int]]) -> None:
+    servers: JobServers = {}
+    _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, servers=servers)
+    assert not outcome.error
+    processes = new_servers()
     assert processes
-    del starters
+    del servers
     for one in processes:
         until_gone(one)
 
@@ -100,20 +142,36 @@ def test_a_job_that_is_killed_says_by_what(tmp_path: Path) -> None:
     assert "it died with code -9" in outcome.error
 
 
-def test_a_starter_that_dies_costs_one_sample(tmp_path: Path, new_starters: Callable[[], list[int]]) -> None:
-    starters = JobStarters()
-    run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
-    [starter] = new_starters()
-    os.kill(starter, signal.SIGKILL)
-    with pytest.raises(OptionError, match="a job of the study cannot be started"):
-        run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
-    _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, starters=starters)
-    assert not outcome.error
+def test_the_errors_of_a_job_are_those_of_its_sample(tmp_path: Path) -> None:
+    text = 'sh -c "kill -SEGV $PPID"'
+    _, [outcome] = run_at_once(commands(tmp_path, text), {"PYTHONFAULTHANDLER": "1"}, 60.0)
+    assert f"it died with code {-signal.SIGSEGV}" in outcome.error
+    assert "Segmentation fault" in outcome.error
 
 
-def test_jobs_whose_starter_dies_go_on(tmp_path: Path) -> None:
-    starters = JobStarters()
-    text = f"""sh -c "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); echo done > {tmp_path}/done" """
-    _, [outcome] = run_at_once(commands(tmp_path, text), {}, 60.0, starters=starters)
+@linux
+def test_a_server_that_dies_costs_no_sample(tmp_path: Path, new_servers: Callable[[], list[int]]) -> None:
+    servers: JobServers = {}
+    run_at_once(commands(tmp_path, "true"), {}, 60.0, servers=servers)
+    [server] = new_servers()
+    os.kill(server, signal.SIGKILL)
+    _, [outcome] = run_at_once(commands(tmp_path, "true"), {}, 60.0, servers=servers)
     assert not outcome.error
-    assert (tmp_path / "done").read_text() == "done\n"
+    assert set(new_servers()) - {server}
+
+
+@linux
+@pytest.mark.parametrize(
+    ("then", "error"), [("touch done", ""), ("kill -9 $PPID", "it died with code -9")], ids=["goes on", "dies"]
+)
+def test_the_end_of_a_job_whose_server_dies_is_known(
+    tmp_path: Path, new_servers: Callable[[], list[int]], then: str, error: str
+) -> None:
+    servers: JobServers = {}
+    run_at_once(commands(tmp_path, "true"), {}, 60.0, servers=servers)
+    [server] = new_servers()
+    text = f"""sh -c "cd {tmp_path}; kill -9 {server}; while kill -0 {server}; do :; done; {then}" """
+    _, [outcome] = run_at_once(commands(tmp_path, text), {}, 60.0, servers=servers)
+    assert outcome.error.startswith(error)
+    assert bool(outcome.error) == bool(error)
+    assert (tmp_path / "done").exists() == (not error)

@@ -1,1 +1,1 @@
-"""Worker processes: fork server, launcher, messages, heartbeat and memory limits."""
+"""Worker processes: fork server, messages, heartbeat and memory limits."""

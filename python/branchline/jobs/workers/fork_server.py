@@ -1,9 +1,10 @@
-"""Forks worker processes from a process that has already loaded the modules that workers need.
+"""Imports modules once, and forks the processes that need them: workers, and the jobs of studies.
 
-``main`` is called by a new Python interpreter with one inherited descriptor: the socket to the job
-(`branchline.jobs.workers.launcher`). Loading modules takes most of a second of CPU time, which each worker would
-otherwise spend again, for each train of a notebook. Only installed modules are loaded: workers load user modules
-themselves, from the current files.
+``main`` is called by a new Python interpreter with one inherited descriptor: the socket to the client
+(`branchline.jobs.workers.fork_client`). Importing takes most of a second of CPU time, and more with ROOT, which each
+process would otherwise spend again, for each train of a notebook and for each sample of a study.
+
+This module imports little, because a study measures processes that have imported only the modules of one client.
 """
 
 from __future__ import annotations
@@ -17,97 +18,105 @@ import socket
 import struct
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
-from branchline.base.limits import JOB_WATCH_PAUSE_S, STARTER_IDLE_S
+from branchline.base.limits import FORK_SERVER_IDLE_S, JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
-from branchline.jobs.package_versions import remember_versions
-from branchline.jobs.program import load_uncached
-from branchline.jobs.workers import worker
 
 #: Format of the response to a fork request: the process ID.
 ANSWER = struct.Struct("=q")
-#: Maximum size of a request. A `Request` contains the search path and a few module names.
+#: Maximum size of a pickled request, for example of a worker: the search path and a few module names.
 REQUEST_BYTES = 2**18
-DESCRIPTORS = 6
-#: Byte that the job writes to a worker's pipe when it has registered the worker.
+DESCRIPTORS_MAX = 6
+#: Byte that the client writes to a process's pipe when it has registered the process.
 KNOWN = b"k"
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request to load modules, with the search path, and optionally to fork a worker.
+class Forkable:
+    """The code of a process, pickled and sent to a fork server.
 
-    Without descriptors, modules are only loaded. To fork a worker, the request comes with the DESCRIPTORS: the socket
-    to the job, the heartbeat, standard output, standard error, the current folder, and a pipe on which the job confirms
-    that it has registered the worker. ``job`` is the job's process ID.
+    Without descriptors, the server only imports modules. To fork a process, the request comes with descriptors: a pipe
+    on which the client confirms that it has registered the process, the current folder, standard output, standard
+    error, and the descriptors for ``run``.
     """
 
-    job: int
-    path: tuple[str, ...]
-    modules: tuple[str, ...]
+    def prepare(self) -> None:
+        """Import the modules that the process needs, in the server. Exceptions are ignored, because ``run`` imports the
+        modules again and reports errors.
+        """
+        raise NotImplementedError
+
+    def run(self, descriptors: Sequence[int], loading_cpu_s: float) -> None:
+        """Run in the new process, with blocked signals. The exit code is 1 if this method returns or raises.
+
+        ``loading_cpu_s`` is the CPU time that the server spent on importing since it forked the previous process.
+        """
+        raise NotImplementedError
 
 
 def main() -> None:
-    """Serve requests until the job has ended or the server has been idle for a while."""
-    # `select` accepts no descriptor above 1023, but the job may have many open files: dup returns a low descriptor.
+    """Serve requests until the client has ended or the server has been idle for a while."""
+    # `select` accepts no descriptor above 1023, but the client may have many open files: dup returns a low descriptor.
     requests = socket.socket(fileno=os.dup(int(sys.argv[1])))
     os.close(int(sys.argv[1]))
     # Threads of libraries (OpenBLAS, jemalloc) are idle in this process and survive a fork.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    job, counted_s = os.getppid(), 0.0
-    while _is_asked(requests, job):
-        content, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, DESCRIPTORS)
+    client, counted_s = os.getppid(), 0.0
+    while _is_asked(requests, client):
+        content, descriptors, _, _ = socket.recv_fds(requests, REQUEST_BYTES, DESCRIPTORS_MAX)
         if not content:
             return
-        request = unpickle(from_own_process(content), Request)
-        _load(request)
+        request = _prepared(content)
         if descriptors:
             cpu_s = time.process_time()
-            requests.send(ANSWER.pack(_fork(request.job, requests, descriptors, cpu_s - counted_s)))
+            requests.send(ANSWER.pack(_fork(request, client, requests, descriptors, cpu_s - counted_s)))
             counted_s = cpu_s
         for one in descriptors:
             os.close(one)
 
 
-def _is_asked(requests: socket.socket, job: int) -> bool:
+def run_here() -> None:
+    """Run the request on standard input in this new process, with the descriptors in the arguments."""
+    request = unpickle(from_own_process(sys.stdin.buffer.read()), Forkable)
+    request.run([int(one) for one in sys.argv[1:]], 0.0)
+
+
+def _is_asked(requests: socket.socket, client: int) -> bool:
     """Wait for a request; return False if no more requests will come.
 
-    The parent process is also checked: a process that the user forked may keep the job's end of the socket open.
+    The parent process is also checked: a process that the user forked may keep the client's end of the socket open.
     """
-    idle_until_s = time.monotonic() + STARTER_IDLE_S
-    while os.getppid() == job and time.monotonic() < idle_until_s:
+    idle_until_s = time.monotonic() + FORK_SERVER_IDLE_S
+    while os.getppid() == client and time.monotonic() < idle_until_s:
         if select.select([requests], [], [], JOB_WATCH_PAUSE_S)[0]:
             return True
     return False
 
 
-def _load(request: Request) -> None:
-    """Load modules. Errors are ignored, because the worker loads the modules again and reports errors to the job."""
-    sys.path[:] = request.path
-    missing = [name for name in request.modules if name not in sys.modules]
-    for name in missing:
-        with suppress(Exception):
-            importlib.import_module(name)
-    if missing:
-        remember_versions(missing)
-        # Called here to fill the cache of installed package folders; every worker calls load_uncached again.
-        load_uncached()
-        # Freeze all objects, so that the workers' garbage collectors do not touch, and thus copy, the memory pages.
+def _prepared(content: bytes) -> Forkable:
+    """Unpickle a request and import its modules."""
+    loaded_count = len(sys.modules)
+    request = unpickle(from_own_process(content), Forkable)
+    with suppress(Exception):
+        request.prepare()
+    if len(sys.modules) > loaded_count:
+        # Freeze all objects, so that the processes' garbage collectors do not touch, and thus copy, the memory pages.
         gc.collect()
         gc.freeze()
+    return request
 
 
-def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading_cpu_s: float) -> int:
-    """Fork a worker as a child of the job and return the worker's process ID. ``loading_cpu_s`` is charged to the
-    worker.
+def _fork(
+    request: Forkable, client: int, requests: socket.socket, descriptors: Sequence[int], loading_cpu_s: float
+) -> int:
+    """Fork a process as a child of the client and return its process ID.
 
-    The worker is forked by an intermediate process that exits immediately. Linux makes the orphaned worker a child of
-    the job, which has requested this (PR_SET_CHILD_SUBREAPER). The job can therefore wait for the worker, and workers
-    survive the end of the fork server.
+    It is forked by an intermediate process that exits immediately. Linux makes the orphaned process a child of the
+    client, which has requested this (PR_SET_CHILD_SUBREAPER). The client can therefore wait for the process, and
+    processes survive the end of the fork server.
     """
     reader, writer = os.pipe()
     between = os.fork()
@@ -118,25 +127,25 @@ def _fork(job: int, requests: socket.socket, descriptors: Sequence[int], loading
         if number == 0:
             os.close(writer)
             requests.close()
-            *descriptors, known = descriptors
-            _wait_until_known(known, (job, between))
-            _be_worker(descriptors, loading_cpu_s)
+            known, *descriptors = descriptors
+            _wait_until_known(known, (client, between))
+            _run(request, descriptors, loading_cpu_s)
         os.write(writer, ANSWER.pack(number))
         os._exit(0)
     os.close(writer)
     with open(reader, "rb") as numbers:
         [number] = ANSWER.unpack(numbers.read(ANSWER.size))
     with suppress(ChildProcessError):
-        # Fails if the job, and therefore this process, ignores SIGCHLD: the kernel then reaps the children.
+        # Fails if the client, and therefore this process, ignores SIGCHLD: the kernel then reaps the children.
         os.waitpid(between, 0)
     return int(number)
 
 
 def _wait_until_known(known: int, parents: Sequence[int]) -> None:
-    """Wait until the job has registered this process; exit if the job is gone or has started a different worker
+    """Wait until the client has registered this process; exit if the client is gone or has started a different process
     instead.
 
-    The parent process is also checked: a process that the user forked may keep the job's end of the pipe open.
+    The parent process is also checked: a process that the user forked may keep the client's end of the pipe open.
     """
     while not select.select([known], [], [], JOB_WATCH_PAUSE_S)[0]:
         if os.getppid() not in parents:
@@ -146,18 +155,19 @@ def _wait_until_known(known: int, parents: Sequence[int]) -> None:
     os.close(known)
 
 
-def _be_worker(descriptors: Sequence[int], loading_cpu_s: float) -> None:
-    """Run as a worker in this forked process, then exit."""
+def _run(request: Forkable, descriptors: Sequence[int], loading_cpu_s: float) -> None:
+    """Run a request in this forked process, then exit."""
     try:
-        os.setpgid(0, 0)
-        connection, heartbeat, output, errors, folder = descriptors
+        folder, *standard = descriptors[:3]
         os.fchdir(folder)
         os.close(folder)
-        for target, source in enumerate((output, errors), 1):
+        for target, source in enumerate(standard, 1):
             os.dup2(source, target)
             os.close(source)
         _own_state()
-        worker.work_as(connection, heartbeat, loading_cpu_s)
+        request.run(descriptors[3:], loading_cpu_s)
+    except BaseException:  # noqa: BLE001 - the exception must not reach the loop of the server
+        traceback.print_exc()
     finally:
         os._exit(1)
 
@@ -166,7 +176,7 @@ def _own_state() -> None:
     """Set up state as in a newly started process: garbage collector, random seeds and output buffering."""
     gc.enable()
     random.seed()
-    # NumPy loads this module on demand, which takes 12 ms. A worker that loads the module later gets its own seed
+    # NumPy loads this module on demand, which takes 12 ms. A process that loads the module later gets its own seed
     # anyway.
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:

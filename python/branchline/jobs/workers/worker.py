@@ -1,5 +1,4 @@
-"""The main module of a worker process, which the starter forks (`branchline.jobs.workers.fork_server`) or which is a
-new Python interpreter that calls ``main``.
+"""The main module of a worker process.
 
 A worker has two descriptors: the socket to the job and the shared memory page of its heartbeat. It never imports the
 caller's main script, so scripts need no ``if __name__ == "__main__"``, and notebooks work.
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -17,16 +17,18 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import NoReturn
 
 from branchline.base.limits import JOB_WATCH_PAUSE_S
 from branchline.base.trust import from_own_process, unpickle
 from branchline.jobs.interruption import SIGNALS, Interruption
-from branchline.jobs.package_versions import require_versions
+from branchline.jobs.package_versions import remember_versions, require_versions
 from branchline.jobs.program import UncachedLoader, WorkerStart, load_uncached
 from branchline.jobs.subjob import Context, Finished, Folded, Pickled, SubJob, Wait, Work
+from branchline.jobs.workers.fork_server import Forkable
 from branchline.jobs.workers.heartbeat import HeartbeatWriter
 from branchline.jobs.workers.memory import EXIT_OUT_OF_MEMORY, keep_freed_memory
 from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, WorkerConnection, sent
@@ -116,18 +118,41 @@ def end_with_the_job() -> None:
     threading.Thread(target=watch, name="branchline-job-watch", daemon=True).start()
 
 
-def main() -> None:
-    """Entry point of a worker that is a new process."""
-    work_as(int(sys.argv[1]), int(sys.argv[2]))
+@dataclass(frozen=True)
+class ForkableWorker(Forkable):
+    """A worker for which a fork server imports modules from the search path ``path``.
+
+    Only installed modules are imported by the server: workers load user modules themselves, from the current files.
+    """
+
+    path: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    def prepare(self) -> None:
+        sys.path[:] = self.path
+        missing = [name for name in self.modules if name not in sys.modules]
+        for name in missing:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        if missing:
+            remember_versions(missing)
+            # Called here to fill the cache of installed package folders; every worker calls load_uncached again.
+            load_uncached()
+
+    def run(self, descriptors: Sequence[int], loading_cpu_s: float) -> None:
+        # A separate process group: Ctrl-C in the terminal then only reaches the job, which shuts the worker down
+        # gracefully.
+        os.setpgid(0, 0)
+        connection, heartbeat = descriptors
+        _work(WorkerConnection(connection), HeartbeatWriter(heartbeat), loading_cpu_s)
 
 
-def work_as(connection_descriptor: int, heartbeat_descriptor: int, loading_cpu_s: float = 0.0) -> NoReturn:
-    """Run as a worker, then exit. ``loading_cpu_s`` is the CPU time that was spent on loading the worker's modules."""
+def _work(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_s: float) -> NoReturn:
+    """Run as a worker, then exit."""
     # Print a traceback if the native code of a wagon or a package crashes. A job may have no standard error.
     if sys.stderr is not None:
         faulthandler.enable()
     end_with_the_job()
-    connection, heartbeat = WorkerConnection(connection_descriptor), HeartbeatWriter(heartbeat_descriptor)
     try:
         serve(connection, heartbeat, loading_cpu_s)
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -150,7 +175,3 @@ def _end_out_of_memory() -> None:
     error.
     """
     os._exit(EXIT_OUT_OF_MEMORY)
-
-
-if __name__ == "__main__":
-    main()

@@ -40,7 +40,7 @@ class WorkerProcess:
         self.heartbeat = HeartbeatReader()
         self._memory = MemoryWitness()
         try:
-            written_to = None if errors is None else errors.writer
+            written_to = _STANDARD_ERROR if errors is None else errors.writer
             self.process = start_worker(theirs.fileno(), self.heartbeat.descriptor, written_to, module)
         except BaseException:
             ours.close()

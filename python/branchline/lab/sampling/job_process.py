@@ -1,4 +1,4 @@
-"""One job of a study in its own process, which `job_starter` forks.
+"""One job of a study in its own process, with its own session.
 
 The process reads a request from standard input, prepares the client, reports that it is ready, waits for the signal to
 start, and prints the outcome. Each message is one line. The output of libraries is redirected to standard error.
@@ -12,9 +12,13 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TextIO
 
-from branchline.lab.sampling.clients import reader_of
+from branchline.jobs.interruption import SIGNALS
+from branchline.jobs.workers.fork_server import Forkable
+from branchline.lab.sampling.clients import prepare, reader_of
 from branchline.lab.sampling.job import Counts, JobOutcome, JobRequest, this_host, this_processor
 
 READY, GO = "ready", "go"
@@ -22,16 +26,29 @@ READY, GO = "ready", "go"
 _BLOCK_BYTES = 512
 
 
-def main() -> None:
-    """Run the job that the study requests, exchanging messages with the study over standard input and output."""
-    _end_with_parent()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    request = JobRequest.from_json(sys.stdin.readline())
-    outcome = _outcome(request, answers)
-    print(outcome.to_json(), file=answers, flush=True)
-    # Skip Python's shutdown, because ROOT and other libraries may take seconds to exit, or crash.
-    os._exit(0)
+@dataclass(frozen=True)
+class ForkableJob(Forkable):
+    """A job with this client, which runs with one descriptor, its standard input."""
+
+    client: str
+
+    def prepare(self) -> None:
+        prepare(self.client)
+
+    def run(self, descriptors: Sequence[int], _loading_cpu_s: float) -> None:
+        """Run the job that the study requests, exchanging messages with the study over standard input and output."""
+        os.setsid()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.dup2(descriptors[0], 0)
+        os.close(descriptors[0])
+        _end_with_parent()
+        answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        os.dup2(2, 1)
+        request = JobRequest.from_json(sys.stdin.readline())
+        outcome = _outcome(request, answers)
+        print(outcome.to_json(), file=answers, flush=True)
+        # Skip Python's shutdown, because ROOT and other libraries may take seconds to exit, or crash.
+        os._exit(0)
 
 
 def _end_with_parent() -> None:

@@ -17,7 +17,7 @@ from typing import Protocol
 from branchline.errors import BranchlineError
 from branchline.lab.limits import STUDY_JOBS_HERE_MAX
 from branchline.lab.sampling.job import JobRequest
-from branchline.lab.sampling.local_jobs import JobStarters, run_at_once
+from branchline.lab.sampling.local_jobs import JobServers, run_at_once
 from branchline.lab.sampling.machine import Moment, Surroundings
 from branchline.lab.sampling.page_cache import StillCachedError, cached_bytes, fuse_remark, make_cold
 from branchline.lab.sampling.samples import SampleKind, StudySample
@@ -64,7 +64,7 @@ class HereAtOnce:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._starters = JobStarters()
+        self._servers: JobServers = {}
 
     def _traces(self, turn: Turn) -> Callable[[int], Path] | None:
         """Return a function from a job's index to the path of the trace that the job records or repeats; None for
@@ -90,7 +90,7 @@ class HereAtOnce:
         with _folder_for_jobs() as folder:
             requests = _requests(settings, files, folder, self._traces(turn))
             try:
-                wall_s, jobs = run_at_once(requests, environment, wait_s, before_start, self._starters)
+                wall_s, jobs = run_at_once(requests, environment, wait_s, before_start, self._servers)
                 error = next((one.error for one in jobs if one.error), "")
             except BranchlineError as failure:
                 wall_s, jobs, error = 0.0, [], str(failure)
