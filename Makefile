@@ -70,7 +70,8 @@ data: build $(STAMPS)/demo ## simulate the collisions of the demo only; they are
 beside = $(MAKE) $(2) >target/$(1).log 2>&1 & $(1)=$$!; started="$$started $$!";
 joined = wait $$$(1) || { cat target/$(1).log >&2; exit 1; };
 
-# With CI set, also runs Miri, which installs a nightly Rust. What uses only one core, like pip, runs in the background.
+# With CI set, also runs Miri, which installs a nightly Rust. pip, which uses one core, runs beside the compilation, and
+# Rust beside the tests in Python, many of which wait.
 # `cargo --version` makes rustup install the pinned toolchain before another rustup installs nightly.
 test: ## run the checks, and all tests that this machine can run; with CI set, everything that CI checks
 	@set -e; cargo --version >/dev/null 2>&1 || true; mkdir -p target; started=; trap 'kill $$started 2>/dev/null || true' EXIT; \
@@ -79,11 +80,10 @@ test: ## run the checks, and all tests that this machine can run; with CI set, e
 	$(MAKE) build; \
 	$(call joined,peer_packages) \
 	$(call beside,check_python,check-python) \
-	$(if $(CI),$(call beside,miri,miri)) \
-	$(MAKE) check-rust test-rust; \
+	$(call beside,rust,check-rust test-rust $(if $(CI),miri)) \
+	$(MAKE) test-python; \
 	$(call joined,check_python) \
-	$(if $(CI),$(call joined,miri)) \
-	$(MAKE) test-python
+	$(call joined,rust)
 
 test-rust: $(STAMPS)/extension ## run the tests in Rust
 	$(PYO3_AS_MATURIN) cargo test $(CARGO_FLAGS) --workspace

@@ -17,6 +17,7 @@ from tests.clusters.places import PlaceHere, dask_servers
 from tests.clusters.wagons import PLAIN, SLOW, write_wagons
 from tests.local_dask import local_cluster
 from tests.patience import HANG_S
+from tests.sampled import long_but
 from tests.stores.servers import free_port
 from tests.unit.trains.wagons.test_used_inputs import install
 
@@ -165,7 +166,7 @@ def test_a_worker_with_another_package_gets_no_sub_jobs_and_others_do(train: Tra
     assert record.reuse_notes == []
 
 
-@pytest.mark.parametrize(("folder", "version"), [("2", "2"), ("none", "missing")])
+@pytest.mark.parametrize(("folder", "version"), long_but([("2", "2"), ("none", "missing")], [("none", "missing")]))
 def test_a_train_whose_workers_all_have_another_package_ends_with_both_versions(
     train: Train, folder: str, version: str
 ) -> None:

@@ -21,9 +21,10 @@ pytestmark = pytest.mark.slow
 
 
 CASES = [(name, check) for name in PLACES for check in CHECKS]
-#: The scheduler of another process: what differs from one in this process. All else is tried there.
-OVER_TCP = (the_result_is_the_same_bit_for_bit, a_killed_worker_costs_nothing, ctrl_c_keeps_what_is_done)
-KEPT = [(name, check) for name, check in CASES if name != "Dask over TCP" or check in OVER_TCP]
+#: What differs most between similar places: executors, and a scheduler of Dask in another process.
+MOST_DIFFERENT = (the_result_is_the_same_bit_for_bit, a_killed_worker_costs_nothing, ctrl_c_keeps_what_is_done)
+TRIED_BRIEFLY = ("threads", "processes of an executor", "Dask over TCP")
+KEPT = [(name, check) for name, check in CASES if name not in TRIED_BRIEFLY or check in MOST_DIFFERENT]
 
 
 @pytest.mark.parametrize(

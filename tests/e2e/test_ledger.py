@@ -84,6 +84,7 @@ def slow(originals: Path, tmp_path_factory: pytest.TempPathFactory) -> Slow:
 
 
 # Six trains; on a busy machine, where each takes a quarter of a minute, they are over the limit of other tests.
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_change_of_one_wagon_runs_it_alone(branchline: Callable[..., Any], data: Path, tmp_path: Path) -> None:
     write_wagons(tmp_path)

@@ -81,6 +81,7 @@ def test_while_it_runs_the_directory_says_so_and_another_run_is_refused(
     assert not (tmp_path / "out" / "PARTIAL.txt").exists()
 
 
+@pytest.mark.long
 def test_what_a_killed_run_left_is_recognised_and_gone_on_with(
     waiting: Any, branchline: Any, plain_wagons: Path, data: Path, tmp_path: Path
 ) -> None:

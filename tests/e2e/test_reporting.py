@@ -252,7 +252,7 @@ def test_a_wrong_token_is_said_without_showing_it(
     assert "another-one" not in ended.stderr
 
 
-@pytest.mark.parametrize("where", long_but(["this process", "processes", "executor", "dask"], ["processes", "dask"]))
+@pytest.mark.parametrize("where", long_but(["this process", "processes", "executor", "dask"], ["processes"]))
 def test_runs_in_python_report_from_every_place(
     plain_wagons: Path, data: Path, tmp_path: Path, room: Room, where: str
 ) -> None:

@@ -50,6 +50,7 @@ def test_the_network_is_cut_in_mid_train_and_comes_back(
         check_all_counts_once(running, branchline, between, room, tmp_path)
 
 
+@pytest.mark.long
 def test_reports_whose_answers_are_lost_count_once(
     start_branchline: Callable[..., Running], branchline: Branchline, data: Path, tmp_path: Path, room: Room
 ) -> None:

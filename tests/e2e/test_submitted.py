@@ -43,6 +43,7 @@ def test_a_submitted_train_has_the_results_of_this_machine(slurm: Slurm, tmp_pat
     assert shown.stdout.startswith("3 sub-jobs: 3 done, 0 running, 0 queued, 0 failed; 1 800 000 events done\n")
 
 
+@pytest.mark.long
 def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_its_end(
     slurm: Slurm, tmp_path: Path, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_the_jobs_of_a_submitted_train_report_what_each_read_and_the_last_one_it
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.long
 def test_no_run_replaces_a_submitted_train_whose_jobs_wait(slurm: Slurm, tmp_path: Path) -> None:
     train = Train(tmp_path, 2).make()
     words = [*train.words, "-o", "out", "--on", "slurm", "--tasks", "1"]

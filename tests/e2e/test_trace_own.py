@@ -161,6 +161,7 @@ def whole(part: dict[str, Any]) -> bool:
     return part["size_bytes"] == part["extent_bytes"]
 
 
+@pytest.mark.long
 def test_a_job_that_is_killed_leaves_what_it_read(files: list[Path], tmp_path: Path) -> None:
     mark = tmp_path / "all is read"
     (tmp_path / "wagons.py").write_text(SLOW.format(mark=str(mark)))

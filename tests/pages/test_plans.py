@@ -25,6 +25,7 @@ def planned(passed: Path, tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("width", "has_scripts"), long_but([(WIDE, True), (NARROW, False)], [(NARROW, False)]))
 def test_an_operator_makes_a_plan_and_pauses_it(
     planned: Server, viewer: Open, picture: Keep, width: int, has_scripts: bool

@@ -15,12 +15,13 @@ import pytest
 import uproot
 from tests.command_line import run_command
 from tests.peers.ntuple_files import by_root, plain, wanted_order
-from tests.sampled import long_but
 
 import branchline
 from branchline.errors import UnsupportedBranchError
 from branchline.writing.merging.merge import FilledBranch, merge
 from branchline.writing.merging.verify import verify
+
+pytestmark = pytest.mark.long
 
 #: Entries of each file.
 ENTRIES = {"few": 20, "all": 30, "some": 25}
@@ -65,7 +66,7 @@ def defaults(root: Any, peers: Any, fields: list[str], tmp_path_factory: pytest.
     return found
 
 
-@pytest.fixture(scope="module", params=long_but([False, True], [True]), ids=["encodings of ROOT", "random encodings"])
+@pytest.fixture(scope="module", params=[False, True], ids=["encodings of ROOT", "random encodings"])
 def inputs(
     request: pytest.FixtureRequest, peers: Any, fields: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
@@ -94,7 +95,7 @@ def expected(peers: Any, inputs: dict[str, str], order: list[str], field: str, d
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("order", long_but(["few all some", "all few some", "some few all"], ["some few all"]))
+@pytest.mark.parametrize("order", ["few all some", "all few some", "some few all"])
 def test_all_fields_of_all_files_are_in_the_output(
     peers: Any, inputs: dict[str, str], fields: list[str], defaults: dict[str, Any], tmp_path: Path, order: str
 ) -> None:

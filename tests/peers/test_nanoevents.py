@@ -122,6 +122,7 @@ class OlderDelphes(nanoevents.DelphesSchema):
     }
 
 
+@pytest.mark.long
 def test_events_of_fcc_are_those_of_uproot(shared: Path) -> None:
     schemas = imported("coffea.nanoevents.schemas.fcc")
     location = f"{shared / 'root' / 'p8_ee_WW_ecm240_edm4hep.root'}:events"

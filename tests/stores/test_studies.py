@@ -156,6 +156,7 @@ disk = "unknown"
 """
 
 
+@pytest.mark.long
 def test_the_ranges_of_a_server_are_repeated_on_the_disk_behind_it(server: tuple[Nginx, Path], tmp_path: Path) -> None:
     nginx, data = server
     (data / "one.root").unlink()

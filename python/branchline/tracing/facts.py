@@ -203,6 +203,6 @@ def _busiest(found: Summary) -> list[str]:
         return []
     names = ", ".join(f"{row.branch} ({count(row.read_calls)})" for row in ordered[:NAMED_BRANCHES])
     return [
-        f"{number} of the {len(ordered)} branches that were read account for half of the calls that read baskets: {names}"
-        f"{' and others' if number > NAMED_BRANCHES else ''}."
+        f"{number} of the {len(ordered)} branches that were read account for half of the calls that read baskets: "
+        f"{names}{' and others' if number > NAMED_BRANCHES else ''}."
     ]

@@ -35,6 +35,7 @@ def compared(first: Reading, second: Reading) -> Comparison:
     return compare(ComparisonPlan(first, second, precision=0.9, budget_s=60.0, seed=3))
 
 
+@pytest.mark.long
 def test_two_ways_to_read_the_same_file_are_compared_by_phases(file: str) -> None:
     options = ReadingOptions(branches=("p*",))
     slow = "plain,throttle=latency=100ms"

@@ -94,6 +94,7 @@ def test_a_job_that_fails_on_a_farm_is_counted_and_the_others_are_compared(data:
     assert any("1 job failed" in one and "ended with code 1" in one for one in sentences(found))
 
 
+@pytest.mark.long
 def test_a_sample_of_which_most_jobs_fail_is_lost(data: Path) -> None:
     text = READING.replace('copy = { client = "copy" }', 'copy = { client = "command", command = "false" }')
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:

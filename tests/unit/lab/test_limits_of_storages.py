@@ -38,6 +38,7 @@ reading = "plain"
 """
 
 
+@pytest.mark.long
 def test_the_ranges_that_an_arm_reads_are_recorded_repeated_and_drawn(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -26,6 +26,7 @@ def test_storages_are_compared_in_each_test_with_the_first_one() -> None:
         StorageTests(where=("/a", "/a")).study()
 
 
+@pytest.mark.long
 def test_files_are_copied_and_read_and_a_train_runs(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(2):

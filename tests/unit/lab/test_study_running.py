@@ -91,6 +91,7 @@ def test_a_round_has_each_arm_once_and_the_baseline_twice_in_an_order_of_the_see
     assert orders[0] != orders[2]
 
 
+@pytest.mark.long
 def test_a_study_that_is_killed_again_and_again_takes_the_same_samples_and_none_twice(tmp_path: Path) -> None:
     text = SLEEPS.replace('budget = "60 s"', 'budget = "60 s"\nrounds = 6').replace("60%", "1%")
     study_of(tmp_path, text)

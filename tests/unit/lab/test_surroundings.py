@@ -44,6 +44,7 @@ def test_a_program_beside_a_sample_is_noted(busy: None, tmp_path: Path) -> None:
     assert taken.surroundings.others_share > 0.05
 
 
+@pytest.mark.long
 def test_it_is_noted_with_a_sample_that_failed_and_in_the_sentences(busy: None, tmp_path: Path) -> None:
     failed = sample(tmp_path, "sh -c 'sleep 1.5; exit 3'")
     assert "code 3" in failed.error

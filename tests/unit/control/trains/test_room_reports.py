@@ -106,6 +106,7 @@ def test_a_train_is_a_job_while_it_runs_and_its_reads_are_in_all_tables_at_its_e
     assert (wagon.name, wagon.events, user.name, user.jobs) == ("Wagon", 600, "ada", 1)
 
 
+@pytest.mark.long
 def test_a_train_that_is_run_again_is_another_job_with_what_it_read_itself(
     made: list[SharedRoom], tmp_path: Path
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_cancelled_train_that_is_run_again_at_once_has_its_results(made: list[
     assert RUNNING not in {one.status for one in jobs(shared.room)}
 
 
+@pytest.mark.long
 def test_a_train_that_ends_while_no_server_runs_is_taken_by_the_next_one(
     made: list[SharedRoom], tmp_path: Path
 ) -> None:

@@ -192,6 +192,7 @@ while not pathlib.Path(%r).exists():
 """
 
 
+@pytest.mark.long
 def test_a_train_goes_on_without_the_server_and_is_resumed_after_a_kill(made: list[SharedRoom], tmp_path: Path) -> None:
     gate = tmp_path / "data" / "open"
     shared = SharedRoom(tmp_path, source(GATE % str(gate)))

@@ -211,6 +211,7 @@ def test_a_train_goes_on_while_the_server_is_away(room: ControlRoom, gate: Path)
     again.close()
 
 
+@pytest.mark.long
 def test_a_train_is_cancelled_and_sent_again(room: ControlRoom, gate: Path) -> None:
     gate.unlink()
     number = room.trains.order(ORDER, ADA)

@@ -88,6 +88,7 @@ def test_wagons_that_passed_are_tried_in_one_train(room: Room) -> None:
     assert len(room.trials.history(TRAIN, DATASET)) == 1, "nothing has changed"
 
 
+@pytest.mark.long
 def test_a_wagon_that_changes_what_others_use_fails_by_name_and_the_others_ride(room: Room) -> None:
     for name in ("total", "spoiler", "victim"):
         room.wagon(name.title(), name, SOURCE)

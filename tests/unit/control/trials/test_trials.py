@@ -196,6 +196,7 @@ def test_a_wagon_that_kills_its_process_fails_alone(room: Room, body: str, named
     assert room.ended("total").state == DONE
 
 
+@pytest.mark.long
 def test_a_large_result_is_warned_of(room: Room) -> None:
     source = "import numpy as np\nclass Large:\n    def process(self, events):\n        return np.zeros(30_000_000)\n"
     room.wagon("Large", "large", source)
@@ -206,6 +207,7 @@ def test_a_large_result_is_warned_of(room: Room) -> None:
     assert any("result of large will have 240 MB" in one.what for one in warnings(trial.outcome))
 
 
+@pytest.mark.long
 def test_a_trial_that_a_stop_of_the_server_ended_is_tried_again(tmp_path: Path) -> None:
     room = Room(tmp_path)
     marker = tmp_path / "runs"

@@ -63,6 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.long
 def test_the_same_train_again_is_identical(server: Server) -> None:
     found: Any = server.get("/trains/2/compare.json").json()
     assert (found["other"], found["choices"], found["compared"]["is_identical"]) == (1, [1], True)

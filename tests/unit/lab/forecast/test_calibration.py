@@ -33,6 +33,7 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+@pytest.mark.long
 def test_a_machine_and_a_storage_are_measured_and_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "file.root", [2000] * 5)
     found = calibrate([DataFile(str(path), "events")], Access())

@@ -73,6 +73,7 @@ def test_the_example_is_as_with_coffea(samples: Path) -> None:
     assert 0 < compare.moved(again, ours) < 1e-3
 
 
+@pytest.mark.long
 def test_the_example_is_as_with_rdataframe(samples: Path) -> None:
     """In a process of its own: ROOT changes what Python does in this one."""
     if importlib.util.find_spec("ROOT") is None:

@@ -131,6 +131,7 @@ def job(folder: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], A
             process.communicate()
 
 
+@pytest.mark.long
 def test_workers_of_dask_that_do_not_see_its_directory_read_the_same_files(
     folder: Path, elsewhere: Path, job: tuple[subprocess.Popen[str], Any]
 ) -> None:

@@ -104,6 +104,7 @@ def test_results_are_the_same_bit_for_bit_anywhere(nano: list[Path], step_size: 
         assert (again.subjobs, again.step_entries) == (record.subjobs, record.step_entries)
 
 
+@pytest.mark.long
 def test_results_are_the_same_bit_for_bit_on_dask(nano: list[Path]) -> None:
     with local_cluster(2, threads_per_worker=1, dashboard_address=":0") as cluster:
         for step_size in (None, 700):

@@ -334,6 +334,7 @@ def test_a_child_forked_in_postprocess_does_not_run_the_rest_of_the_script(folde
     assert record.error.type == "ChildProcessError"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_subjobs")
 def test_at_dask_faulty_wagons_are_stopped_alone(folder: Path) -> None:
     with local_cluster(2, threads_per_worker=1, dashboard_address=":0") as cluster:

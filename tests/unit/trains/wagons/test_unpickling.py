@@ -186,6 +186,7 @@ def test_a_wagon_that_cannot_be_unpickled_stops_alone(folder: Path, kind: type[L
     assert errors["follows"].type == "RequiredWagonStopped"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("small_subjobs")
 def test_results_and_wagons_that_cannot_be_unpickled_on_dask(folder: Path, tmp_path: Path) -> None:
     settings: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}

@@ -9,6 +9,7 @@ import awkward as ak
 import numpy as np
 import pytest
 import uproot
+from tests.sampled import long_but
 
 import branchline
 from branchline.errors import OptionError, UnsupportedBranchError
@@ -63,7 +64,7 @@ def test_entries_are_added_in_several_sessions(tmp_path: Path, call: str, count:
     assert branchline.open(path).keys(cycle=False) == ["dir", "dir/t", "note"]
 
 
-@pytest.mark.parametrize("call", MADE)
+@pytest.mark.parametrize("call", long_but(MADE, ["mktree"]))
 def test_baskets_and_pages_stay_where_they_are(tmp_path: Path, call: str) -> None:
     path = tmp_path / "a.root"
     make(path, call, 200_000, "none")
