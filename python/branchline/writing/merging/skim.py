@@ -84,7 +84,7 @@ def slim(
         raise OptionError(f"all branches of the tree {path} would be dropped")
     wanted = TreeSelection(branches={path: kept})
     made = merge(files, output, tree=path if only_tree else None, selection=wanted, **options)
-    with _opened(made.paths[0], None) as file:
+    with File(made.paths[0]) as file:
         written_count = len(file.tree(path).outline.paths)
     note = f"tree {path}: kept {count(written_count)} of {counted(len(every), 'branch', 'branches')}"
     return others.described(made, note, only_tree=only_tree)
