@@ -32,6 +32,11 @@ impl Machine<'_> {
             return Err(FormatError::internal("expected a collection of enumerations"));
         };
         let count = self.count(size_of::<i32>())?;
+        // Containers that a member holds have one int per number. Containers behind pointers and in maps have two.
+        if count > 0 && one.scalar.stored_size() > size_of::<i32>() {
+            let what = format!("ROOT stored the 64-bit numbers of enumeration {class_name} as ints");
+            return Err(FormatError::unsupported(what));
+        }
         let ints = self.cursor.rest().chunks_exact(size_of::<i32>()).take(count);
         // ROOT may reinterpret several small integers as one int and drop the remainder.
         if !ints.map_while(|int| int.first_chunk()).all(|int| fits(i32::from_be_bytes(*int), one.scalar.number())) {
