@@ -152,8 +152,8 @@ def record_of(kind: type[Record], measured: object) -> Record:
     """Create a record of type ``kind`` from the attributes of another object that have the same names as the record's
     fields. Fields whose attribute is missing or None get their defaults.
     """
-    names = [one.name for one in dataclasses.fields(kind)]
-    return kind(**{name: value for name in names if (value := getattr(measured, name, None)) is not None})
+    values = {one.name: getattr(measured, one.name, None) for one in dataclasses.fields(kind)}
+    return kind(**{name: value for name, value in values.items() if value is not None})
 
 
 @lru_cache(maxsize=64)

@@ -52,22 +52,26 @@ def read_trusted(path: Path) -> TrustedBytes:
 def check_trusted(status: os.stat_result, path: Path) -> None:
     """Raise UntrustedFileError, which states the owner and mode, unless a file or directory is trusted."""
     mode = stat.S_IMODE(status.st_mode)
+    has_content = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    is_owner_trusted = status.st_uid in trusted_numbers()
+    others_write = mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private_group(status))
+    if has_content and is_owner_trusted and not others_write:
+        return
     what = f"{path} belongs to {user_text(status.st_uid)} and has mode {mode:04o}"
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+    if not has_content:
         raise UntrustedFileError(f"{what}; it is neither a file nor a directory", path=str(path))
-    if status.st_uid not in trusted_numbers():
+    if not is_owner_trusted:
         raise UntrustedFileError(
             f"{what}; it is not loaded, since its content would run as code with your permissions",
             path=str(path),
             hint=f"if you trust this user: --trust-user {_name_of(status.st_uid)}, or {VARIABLE}",
         )
-    if mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not _is_private_group(status)):
-        raise UntrustedFileError(
-            f"{what}, so other users can write to it; it is not loaded, since its content would run as code with your "
-            "permissions",
-            path=str(path),
-            hint=f"check what is in it, then: chmod go-w {path}",
-        )
+    raise UntrustedFileError(
+        f"{what}, so other users can write to it; it is not loaded, since its content would run as code with your "
+        "permissions",
+        path=str(path),
+        hint=f"check what is in it, then: chmod go-w {path}",
+    )
 
 
 def trusted_numbers() -> frozenset[int]:

@@ -135,7 +135,8 @@ def _is_short_for(short: str, full: str) -> bool:
 def holding_most(hosts: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """Return the hosts that hold the largest number of files, given the hosts of each file."""
     held = Counter(chain.from_iterable(hosts))
-    return tuple(host for host, count in held.items() if count == max(held.values()))
+    most = max(held.values(), default=0)
+    return tuple(host for host, count in held.items() if count == most)
 
 
 @dataclass(frozen=True)

@@ -253,9 +253,10 @@ def check_entries(entry_start: int | None, entry_stop: int | None, entries_count
 
 def positive_bytes(what: str, size: object) -> int:
     """Parse a size of at least one byte. Raises OptionError for smaller or invalid sizes."""
-    if not isinstance(size, int | str) or parse_bytes(size) < 1:
+    size_bytes = parse_bytes(size) if isinstance(size, int | str) else 0
+    if size_bytes < 1:
         raise OptionError(f"invalid {what} {size!r}", hint='give a size such as "100 MB"')
-    return parse_bytes(size)
+    return size_bytes
 
 
 def check_workers(workers: int | None) -> int:

@@ -96,7 +96,7 @@ def write_out(
     writing.records(result, advise)
     if writing.error is not None:
         raise writing.error
-    return [writing.out_dir / name for name in writing.written()]
+    return [writing.out_dir / name for name in result.record.written]
 
 
 class _Writing:
@@ -107,7 +107,6 @@ class _Writing:
     ) -> None:
         self._job = job
         self._pictures = pictures
-        self._wants_pictures = pictures != NO_PICTURES
         self._no_sensors = left_out(f"{SENSORS} is", "pyarrow")
         # Set when the first histogram that needs matplotlib is found.
         self._no_pictures: str | None = None
@@ -137,15 +136,18 @@ class _Writing:
 
     def everything(self, result: Result) -> None:
         """Write the results and pictures of the job."""
-        with self.attempt("the directory"):
-            self.clear()
+        with self.attempt("the directory"), failed_writing(self.out_dir):
+            self.out_dir.mkdir(parents=True, exist_ok=True)
+            for path in list(earlier_files(self.out_dir)):
+                path.unlink(missing_ok=True)
         for wagon, output in result.outputs.items():
             with self.attempt("an output", wagon):
                 self.output(wagon, output)
         with self.attempt(FILE_NAME):
             self.root_file()
-        with self.attempt("pictures"):
-            self.pictures()
+        if self._pictures != NO_PICTURES:
+            with self.attempt("pictures"):
+                self.pictures()
 
     def cut_off(self) -> None:
         """Record that the results are only partly written because the user pressed Ctrl-C."""
@@ -190,13 +192,6 @@ class _Writing:
             self._job.status = PARTIAL
         self._job.errors.append(fault)
 
-    def clear(self) -> None:
-        """Create the output directory, and delete the files that an earlier job left in it."""
-        with failed_writing(self.out_dir):
-            self.out_dir.mkdir(parents=True, exist_ok=True)
-            for path in list(earlier_files(self.out_dir)):
-                path.unlink(missing_ok=True)
-
     def output(self, wagon: str, output: object) -> None:
         """Write one wagon's output in open formats."""
         name = self._wagon_names.give(wagon)
@@ -239,8 +234,6 @@ class _Writing:
 
     def pictures(self) -> None:
         """Draw the first PICTURES_MAX histograms."""
-        if not self._wants_pictures:
-            return
         for part, row in self._histograms[:PICTURES_MAX]:
             if self._was_asked_to_stop():
                 raise KeyboardInterrupt

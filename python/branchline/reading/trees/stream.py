@@ -175,15 +175,14 @@ class ChunkStream:
         self._runs = [list(run) for _, run in groupby(self._sources, lambda one: is_parquet(one.path))]
         self._first_source = 0
         self._over: list[StreamRecords] = []
-        self._core = self._stream_of(0)
+        self._core = self._first_run()
 
-    def _stream_of(self, run: int) -> _core.Stream:
-        sources = self._runs[run] if self._runs else []
-        return (
-            open_stream(sources, self._request)
-            if sources and is_parquet(sources[0].path)
-            else _core.Stream(sources, self._request)
-        )
+    def _first_run(self) -> _core.Stream:
+        """Return a stream of the first of the remaining runs."""
+        sources = self._runs[0] if self._runs else []
+        if sources and is_parquet(sources[0].path):
+            return open_stream(sources, self._request)
+        return _core.Stream(sources, self._request)
 
     def _goes_on(self) -> bool:
         """Switch to the next run of sources; return False at the end."""
@@ -192,7 +191,7 @@ class ChunkStream:
         self._over.append(_counted_from(self._core.records(), self._first_source))
         self._core.close()
         self._first_source += len(self._runs.pop(0))
-        self._core = self._stream_of(0)
+        self._core = self._first_run()
         return True
 
     def __iter__(self) -> Iterator[Chunk]:

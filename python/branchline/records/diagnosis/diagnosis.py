@@ -61,7 +61,11 @@ _MESSAGE_LENGTH_MAX = 200
 
 def diagnosis(job: JobRecord) -> str:
     """Return a sentence with numbers that says what limits the job."""
-    reason = _nothing_done(job) or _every_wagon_stopped(job) or _too_little(job)
+    if not job.events:
+        return _nothing_done(job)
+    if job.wagons and all(wagon.error for wagon in job.wagons):
+        return _every_wagon_stopped(job)
+    reason = _too_little(job)
     if reason:
         return reason
     tenths = phase_shares(job)
@@ -91,9 +95,7 @@ def diagnosis(job: JobRecord) -> str:
 # --- jobs whose phases say nothing ------------------------------------------------------------------------------------
 
 
-def _nothing_done(job: JobRecord) -> str | None:
-    if job.events:
-        return None
+def _nothing_done(job: JobRecord) -> str:
     errors, skipped = job.errors, job.skipped
     files_count = len(job.dataset)
     if job.interrupted:
@@ -109,10 +111,8 @@ def _nothing_done(job: JobRecord) -> str | None:
     return f"Nothing was processed: the {counted(files_count, 'file')} of the dataset hold no events."
 
 
-def _every_wagon_stopped(job: JobRecord) -> str | None:
+def _every_wagon_stopped(job: JobRecord) -> str:
     wagons = job.wagons
-    if not wagons or not all(wagon.error for wagon in wagons):
-        return None
     first = min(wagons, key=lambda wagon: wagon.events or 0)
     error = first.error
     assert error is not None

@@ -138,14 +138,13 @@ def light_picture(histogram: boost_histogram.Histogram, title: Title) -> str | N
         inner = inner_bins(axis)
         values, variances = finite(histogram.values(flow=True)[inner]), histogram.variances(flow=True)
         errors = None if variances is None else numpy.sqrt(numpy.maximum(finite(variances[inner]), 0))
-        bars = _Bars(values, errors)
-        y = _heights(bars)
+        y = _heights(values, errors)
     if x is None or y is None:
         return None
     written = _written(histogram, axis, edges, title)
     if written is None:
         return None
-    parts = [*_axes(x, y), *_contents(bars, edges, x, y), *written]
+    parts = [*_axes(x, y), *_contents(values, errors, edges, x, y), *written]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" width="{_WIDTH:.0f}pt" '
         f'height="{_HEIGHT:.0f}pt" font-family="{_FONTS}">\n'
@@ -229,18 +228,10 @@ def _number(value: float, digits: int) -> str:
 # --- what is drawn ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Bars:
-    """Heights and errors of bins; the errors are None if the histogram does not store them."""
-
-    values: Floats
-    errors: Floats | None
-
-
-def _heights(bars: _Bars) -> _Scale | None:
-    values = bars.values
-    errors = numpy.zeros_like(values) if bars.errors is None else bars.errors
-    highest, lowest = float((values + errors).max()), float((values - errors).min())
+def _heights(values: Floats, errors: Floats | None) -> _Scale | None:
+    """Return the scale for bins with these heights; the errors are None if the histogram does not store them."""
+    drawn = numpy.zeros_like(values) if errors is None else errors
+    highest, lowest = float((values + drawn).max()), float((values - drawn).min())
     if spans_decades(values):
         least = float(values[values > 0].min())
         top = highest * (highest / least) ** 0.15
@@ -251,13 +242,13 @@ def _heights(bars: _Bars) -> _Scale | None:
     return _Scale.linear(lowest - margin, max(highest, 0.0) + margin, _BOTTOM, _TOP, _Y_TICKS_MAX)
 
 
-def _contents(bars: _Bars, edges: Floats, x: _Scale, y: _Scale) -> Iterable[str]:
-    across, heights = x.at(edges), y.at(bars.values)
+def _contents(values: Floats, errors: Floats | None, edges: Floats, x: _Scale, y: _Scale) -> Iterable[str]:
+    across, heights = x.at(edges), y.at(values)
     steps = "".join(f"V{height:.2f}H{right:.2f}" for height, right in zip(heights, across[1:], strict=True))
     path = f"M{across[0]:.2f} {heights[0]:.2f}{steps}"
     yield f'<path d="{path}" fill="none" stroke="{NAVY}" stroke-width="1.6"/>'
-    if bars.errors is not None and len(bars.values) <= ERROR_BARS_BINS_MAX:
-        low, high = y.at(bars.values - bars.errors), y.at(bars.values + bars.errors)
+    if errors is not None and len(values) <= ERROR_BARS_BINS_MAX:
+        low, high = y.at(values - errors), y.at(values + errors)
         middles = x.at((edges[:-1] + edges[1:]) / 2)
         lines = "".join(
             f"M{middle:.2f} {start:.2f}V{stop:.2f}"
@@ -286,8 +277,10 @@ def _axes(x: _Scale, y: _Scale) -> Iterable[str]:
 
 def _of_power(label: str) -> Words:
     base, is_power, power = label.partition("^")
-    words = Words.plain(base)
-    return words.then(Words.raised(power.replace("-", "\N{MINUS SIGN}"))) if is_power else words
+    if not is_power:
+        return Words.plain(label)
+    raised = Letters(power.replace("-", "\N{MINUS SIGN}"), _INDEX_SIZE, _RAISED)
+    return Words((Letters(base), raised))
 
 
 # --- labels and titles ------------------------------------------------------------------------------------------------
@@ -375,15 +368,6 @@ class Words:
     def plain(cls, text: str) -> Words:
         """Return the words of a text without formulas."""
         return cls((Letters(text),) if text else ())
-
-    @classmethod
-    def raised(cls, text: str) -> Words:
-        """Return the words of a superscript."""
-        return cls((Letters(text, _INDEX_SIZE, _RAISED),))
-
-    def then(self, other: Words) -> Words:
-        """Return these words followed by ``other``."""
-        return Words((*self.pieces, *other.pieces))
 
     def width(self, size: float) -> float:
         """Return the approximate width for a font size, in the unit of that size."""

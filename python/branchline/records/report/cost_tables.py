@@ -188,8 +188,8 @@ class FileRow(NamedTuple):
 
 
 class Files(NamedTuple):
-    """The slowest files, their common folder, the read times of all files as a chart, and a sentence on the median
-    time.
+    """The slowest files, their common folder, the read times of all files as a chart (empty for one or two files), and
+    a sentence on the median time.
     """
 
     table: LargestRows[FileRow]
@@ -216,9 +216,12 @@ def file_costs(job: JobRecord) -> Files:
             merged.events += one.events
             merged.wall_s += one.wall_s
         rest = _file_row(merged, "", 0.0)
-    columns, ticks = sorted_columns([file.wall_s for file in files])
+    columns: list[ChartBar] = []
+    ticks: list[Tick] = []
     summary = ""
-    if len(files) > 1:
+    # A chart of one or two files would only repeat the table.
+    if len(files) > 2:
+        columns, ticks = sorted_columns([file.wall_s for file in files])
         median_s = statistics.median(file.wall_s for file in files)
         summary = f"The median of the {counted(len(files), 'file')} is {duration(median_s)}, "
         summary += f"the slowest took {duration(longest_s)}"

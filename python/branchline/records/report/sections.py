@@ -133,7 +133,7 @@ class PageContent(NamedTuple):
     facts: list[Fact]
     problems: list[Problem]
     phases: Phases
-    workers: Workers
+    workers: Rows[WorkerRow]
     charts: list[Chart]
     profile: Chart | None
     merging: str
@@ -147,7 +147,7 @@ class PageContent(NamedTuple):
     unwanted_reads: str
     elements: Rows[ElementRow]
     sites: SiteTable
-    results: ResultRows
+    results: Rows[ResultRow]
     tables: list[TableRow]
     conditions: list[tuple[str, str]]
 
@@ -160,7 +160,7 @@ def page_content(job: JobRecord) -> PageContent:
         verdict=VERDICTS.get(job.status or FAILED, "This job has not finished."),
         headline=_headline(job),
         facts=_facts(job),
-        problems=_problems(job),
+        problems=list(_problems(job)),
         phases=_phases(job),
         workers=_workers(job),
         charts=_charts(job),
@@ -253,32 +253,43 @@ class Problem(NamedTuple):
     traceback: str
 
 
-def _problems(job: JobRecord) -> list[Problem]:
-    return [
-        *_missing_events(job),
-        *_job_errors(job),
-        *_wagon_errors(job),
-        *_listed("Results that may be wrong", warning_sentences(job)),
-        *_missing_subjobs(job),
-        *_failures(job),
-        *_listed("Restarted", restarted_sentences(job)),
-        *_listed("Resubmitted", retry_sentences(job)),
-        *_skipped_files(job),
-        *_recovered_files(job),
-        *_listed("Workers", lost_sentences(job)),
-        *_listed("Memory", memory_sentences(job)),
-        *_listed("Ran twice", repeated_sentences(job)),
-        *_listed("Storage", trouble_sentences(job)),
-    ]
-
-
-def _missing_events(job: JobRecord) -> Iterable[Problem]:
+def _problems(job: JobRecord) -> Iterable[Problem]:
     events, expected = job.events, (job.events_expected or 0)
     if job.interrupted:
         yield Problem("Interrupted", "The job was stopped early. Finished results are kept.", [], "")
     if expected > events:
         text = f"{count(events)} of {count(expected)} events were processed ({percent(events, expected)})."
         yield Problem("Not all events", text, [], "")
+    if job.errors:
+        yield from _job_errors(job)
+    yield from _wagon_errors(job)
+    if warnings := warning_sentences(job):
+        yield _listed("Results that may be wrong", warnings)
+    if job.missing:
+        yield _missing_subjobs(job)
+    if job.failures:
+        yield from _failures(job)
+    yield from _run_problems(job)
+
+
+def _run_problems(job: JobRecord) -> Iterable[Problem]:
+    """Yield the problems with workers, files and storage."""
+    if job.restarted:
+        yield _listed("Restarted", restarted_sentences(job))
+    if job.retries:
+        yield _listed("Resubmitted", retry_sentences(job))
+    if job.skipped:
+        yield from _skipped_files(job)
+    if job.recovered:
+        yield _recovered_files(job)
+    if job.workers_lost:
+        yield _listed("Workers", lost_sentences(job))
+    if job.memory_retries:
+        yield _listed("Memory", memory_sentences(job))
+    if job.repeated:
+        yield _listed("Ran twice", repeated_sentences(job))
+    if job.troubles:
+        yield _listed("Storage", trouble_sentences(job))
 
 
 def _job_errors(job: JobRecord) -> Iterable[Problem]:
@@ -305,12 +316,11 @@ def _wagon_errors(job: JobRecord) -> Iterable[Problem]:
         yield Problem("More wagons", f"{more} stopped with an error, see job.json.", [], "")
 
 
-def _missing_subjobs(job: JobRecord) -> Iterable[Problem]:
-    if job.missing:
-        share = percent(len(job.missing), max(1, job.subjobs))
-        allowed = f"{share} of all; {percent(job.allow_missing, 1)} may be missing"
-        text = f"{counted(len(job.missing), 'sub-job')} without a result, {allowed}."
-        yield Problem("Missing", text, _first(missing_sentences(job), SKIPPED_SHOWN_MAX, "sub-job"), "")
+def _missing_subjobs(job: JobRecord) -> Problem:
+    share = percent(len(job.missing), max(1, job.subjobs))
+    allowed = f"{share} of all; {percent(job.allow_missing, 1)} may be missing"
+    text = f"{counted(len(job.missing), 'sub-job')} without a result, {allowed}."
+    return Problem("Missing", text, _first(missing_sentences(job), SKIPPED_SHOWN_MAX, "sub-job"), "")
 
 
 def _failures(job: JobRecord) -> Iterable[Problem]:
@@ -325,10 +335,9 @@ def _failures(job: JobRecord) -> Iterable[Problem]:
         yield Problem("More failures", text, [], "")
 
 
-def _listed(title: str, sentences: list[str]) -> Iterable[Problem]:
-    """Yield a single problem for all sentences: the first sentence is its text, the rest are listed below it."""
-    if sentences:
-        yield Problem(title, sentences[0], _first(sentences[1:], PROBLEMS_SHOWN_MAX, "entry", "entries"), "")
+def _listed(title: str, sentences: list[str]) -> Problem:
+    """Return a single problem for all sentences: the first sentence is its text, the rest are listed below it."""
+    return Problem(title, sentences[0], _first(sentences[1:], PROBLEMS_SHOWN_MAX, "entry", "entries"), "")
 
 
 def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = None) -> list[str]:
@@ -343,8 +352,6 @@ def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = Non
 
 
 def _skipped_files(job: JobRecord) -> Iterable[Problem]:
-    if not job.skipped:
-        return
     of_missing = {(file.path, file.error) for one in job.missing for file in one.skipped()}
     skipped = [one for one in job.skipped if (one.path, one.error) not in of_missing]
     if not skipped:
@@ -364,17 +371,15 @@ def _skipped_files(job: JobRecord) -> Iterable[Problem]:
     yield Problem("Skipped files", f"{text}.", _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
 
 
-def _recovered_files(job: JobRecord) -> Iterable[Problem]:
+def _recovered_files(job: JobRecord) -> Problem:
     recovered = job.recovered
-    if not recovered:
-        return
     files_count = max(len(job.dataset), len(recovered))
     text = (
         f"{count(len(recovered))} of {counted(files_count, 'file')} were never closed: the job that wrote them was "
         "killed or is still writing. Their last saved state was read; entries written later are lost."
     )
     lines = [f"{file.path}: {counted(file.keys, 'key')} found" for file in recovered]
-    yield Problem("Recovered files", text, _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
+    return Problem("Recovered files", text, _first(lines, SKIPPED_SHOWN_MAX, "file"), "")
 
 
 # --- where the time went ---------------------------------------------------------------------------------------------
@@ -425,17 +430,10 @@ class WorkerRow(NamedTuple):
     slices: list[Slice]
 
 
-class Workers(NamedTuple):
-    """Bars of individual workers, and the number of hidden workers."""
-
-    rows: list[WorkerRow]
-    hidden_count: int
-
-
-def _workers(job: JobRecord) -> Workers:
+def _workers(job: JobRecord) -> Rows[WorkerRow]:
     rows = job.worker_phases
     if len(rows) < 2:
-        return Workers([], 0)
+        return Rows([], 0)
     longest_s = max(row.wall_s for row in rows)
     shown = sorted(rows, key=lambda row: -row.idle)[:WORKERS_SHOWN_MAX]
     shown.sort(key=lambda row: str(row.worker).rjust(9))
@@ -443,7 +441,7 @@ def _workers(job: JobRecord) -> Workers:
     for row in shown:
         parts = [(phase.label, getattr(row, phase.name), phase.colour) for phase in PHASES]
         bars.append(WorkerRow(f"{row.worker} on {row.host}", stack(parts, longest_s)))
-    return Workers(bars, len(rows) - len(shown))
+    return Rows(bars, len(rows) - len(shown))
 
 
 def _charts(job: JobRecord) -> list[Chart]:
@@ -477,14 +475,7 @@ class ResultRow(NamedTuple):
     partial: str
 
 
-class ResultRows(NamedTuple):
-    """The outputs shown, and the number of hidden outputs."""
-
-    rows: list[ResultRow]
-    hidden_count: int
-
-
-def _results(job: JobRecord) -> ResultRows:
+def _results(job: JobRecord) -> Rows[ResultRow]:
     results = job.results
     outputs: dict[str, int] = {}
     for result in results:
@@ -506,7 +497,7 @@ def _results(job: JobRecord) -> ResultRows:
             partial_note(job, result.wagon),
         )
         rows.append(row)
-    return ResultRows(rows, len(results) - len(rows))
+    return Rows(rows, len(results) - len(rows))
 
 
 # --- conditions -------------------------------------------------------------------------------------------------------

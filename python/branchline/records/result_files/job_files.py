@@ -21,8 +21,6 @@ from branchline.records.sensors.sensor_list import SensorRow
 if TYPE_CHECKING:
     import pyarrow
 
-    from branchline.records.result_files.outputs import Part
-
 #: Names in the output directory: the report, the folder of pictures, the record and the sensor values.
 PAGE = "report.html"
 PICTURES = "pictures"
@@ -56,12 +54,9 @@ def _dumps(value: object) -> str:
         # Only if json fails: NumPy numbers, paths and infinities are rare, and converting them imports awkward.
         from branchline.records.result_files.outputs import take_apart
 
-        return json.dumps(take_apart("job", value, _refuse, ()), ensure_ascii=False, allow_nan=False)
-
-
-def _refuse(part: Part) -> str:
-    """Return a placeholder for a part that a record cannot contain."""
-    return repr(part.value)
+        # A part that a record cannot contain, such as an array, is replaced by its repr.
+        plain = take_apart("job", value, lambda part: repr(part.value), ())
+        return json.dumps(plain, ensure_ascii=False, allow_nan=False)
 
 
 def read_status(out_dir: Path) -> str | None:

@@ -157,7 +157,7 @@ def _check(histogram: boost_histogram.Histogram, dimensions: int, categories: li
         raise NotInRootError("it has several values in each bin")
     if values.size == 0:
         raise NotInRootError("it is empty: an axis has no bins yet")
-    if values.dtype.kind in "iu" and values.size and values.max() > 2**53:
+    if values.dtype.kind in "iu" and values.max() > 2**53:
         raise NotInRootError("its counts are too large for a double")
 
 

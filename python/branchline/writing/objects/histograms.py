@@ -105,9 +105,9 @@ class RootHistogram:
 
     def _counts(self, name: str) -> bytes:
         """Encode a TH1D, TH2D or TH3D."""
-        own_sums = doubles(self._sums[4:])
         if len(self.axes) == 1:
             return counted(3, self._th1(name), doubles_array(self.contents))
+        own_sums = doubles(self._sums[4:])
         if len(self.axes) == 2:
             return counted(4, counted(5, self._th1(name), doubles([1.0]), own_sums), doubles_array(self.contents))
         return counted(4, counted(6, self._th1(name), counted(1), own_sums), doubles_array(self.contents))
