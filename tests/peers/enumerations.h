@@ -184,6 +184,24 @@ void fill_wide(TFile* file, int split) {
   tree.Write();
 }
 
+// The only descriptions of these enumerations are those of pointers to containers.
+struct BehindPointers {
+  std::vector<E_wide>* wide = new std::vector<E_wide>;
+  std::vector<E_i16>* narrow = new std::vector<E_i16>;
+  int z;
+};
+void fill_behind_pointers(TFile* file, int split) {
+  TTree tree(split ? "split" : "whole", "");
+  BehindPointers o;
+  tree.Branch("o.", &o, 32000, split);
+  for (o.z = 0; o.z < 3; o.z++) {
+    o.wide->assign(o.z, B_wide);
+    o.narrow->assign(2 * o.z, B_i16);
+    tree.Fill();
+  }
+  tree.Write();
+}
+
 #include <ROOT/RNTupleModel.hxx>
 #include <ROOT/RNTupleWriter.hxx>
 #ifdef __CLING__

@@ -129,6 +129,10 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root.fill_taken_for_ints(file)
     root.fill_undescribed(file)
     file.Close()
+    file = root.TFile(str(folder / "behind_pointers.root"), "RECREATE")
+    for split in (0, 99):
+        root.fill_behind_pointers(file, split)
+    file.Close()
     return folder
 
 
@@ -220,6 +224,16 @@ def test_wide_numbers_that_root_stored_as_ints_are_refused(folder: Path) -> None
             tree[f"o./o.{branch}"].array()
     assert tree["o./o.vv"].array().to_list() == [[[-5000000000] * entry, [1]] for entry in range(3)]
     assert tree["o./o.z"].array().to_list() == [0, 1, 2]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize(("tree", "branch"), [("whole", "o."), ("split", "o./o.wide"), ("split", "o./o.narrow")])
+def test_numbers_behind_pointers_that_root_stored_as_ints_are_refused(folder: Path, tree: str, branch: str) -> None:
+    with (
+        branchline.open(folder / "behind_pointers.root") as file,
+        pytest.raises(branchline.UnsupportedBranchError, match=r"numbers of enumeration E_.* as (one int|ints)"),
+    ):
+        file[tree][branch].array()
 
 
 @pytest.mark.peer

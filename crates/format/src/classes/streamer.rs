@@ -152,7 +152,8 @@ impl ClassInfos {
     /// or std::pair with this enumeration.
     pub(crate) fn enumeration(&self, name: &str) -> Option<Scalar> {
         let of_element = |info: &ClassInfo, element: &Element| {
-            let content = element.type_name.split_once('<').and_then(|(_, content)| content.strip_suffix('>'));
+            let container = element.type_name.trim_end_matches('*');
+            let content = container.split_once('<').and_then(|(_, content)| content.strip_suffix('>'));
             let code = match content {
                 Some(content) if content.trim() == name => element.content_type,
                 // Only pairs are reliable: all other classes declare their enumerations as int.
