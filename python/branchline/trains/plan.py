@@ -50,11 +50,6 @@ class TrainRequest:
     options: RunOptions = field(default_factory=RunOptions)
     is_traced: bool = False
 
-    @property
-    def settings(self) -> TrainSettings:
-        """The options that are stored with the plan."""
-        return self.options.for_plan()
-
     def load(self) -> LoadedWagons:
         """Load the wagons and set their parameters. Raises WagonError, OptionError."""
         return LoadedWagons.of(self.wagons, settings_of(self.options.parameters))
@@ -86,7 +81,7 @@ class TrainRequest:
         given = self.options
         dataset = Dataset.of(self.dataset, given.tree, companions=given.companions, access=given.reading)
         # Paths are absolute, because workers may start in other directories, and cached results are looked up by path.
-        plan = TrainPlan.of(self.settings, loaded, dataset.with_absolute_paths())
+        plan = TrainPlan.of(given.for_plan(), loaded, dataset.with_absolute_paths())
         return replace(plan, options=given.recorded())
 
 
@@ -139,13 +134,14 @@ class TrainPlan:
     @classmethod
     def of(cls, settings: TrainSettings, loaded: LoadedWagons, dataset: Dataset) -> TrainPlan:
         """Split the dataset into sub-jobs. Raises errors from opening its first file."""
-        dataset = first_of_each(
-            dataset,
-            settings.max_files,
-            settings.max_events,
-            skip_bad_files=settings.skip_bad_files,
-            access=settings.reading,
-        )
+        if settings.max_files is not None or settings.max_events is not None:
+            dataset = first_of_each(
+                dataset,
+                settings.max_files,
+                settings.max_events,
+                skip_bad_files=settings.skip_bad_files,
+                access=settings.reading,
+            )
         missing = dataset.missing
         if missing and not settings.skip_bad_files:
             dataset.require_present()

@@ -100,22 +100,12 @@ def run(
     return _carried_out(TrainRequest(wagons, dataset, chosen), out, batch)
 
 
-def _raise_or_warn(result: TrainResult, *, allow_partial: bool) -> None:
-    """Raise KeyboardInterrupt for an interrupted train. If the train is incomplete for another reason, warn the caller
-    of ``run``.
-    """
-    if result.exit_code == EXIT_INTERRUPTED and not allow_partial:
-        kept = "finished results are lost, since the train has no output directory" if result.out is None else ""
-        kept = kept or f"finished results are kept in {result.out}; repeat the call to continue"
-        raise KeyboardInterrupt(f"{incomplete(result.record)}; {kept} (allow_partial=True returns them instead)")
-    if result.exit_code:
-        warn(incomplete(result.record), PartialResultWarning, each_time=True)
-
-
 def _carried_out(
     request: TrainRequest, out: str | os.PathLike[str] | None, batch: BatchSettings | None
 ) -> TrainResult | SubmittedTrain:
-    """Run or submit a train for ``run``. Warns the caller of ``run`` if the train is incomplete."""
+    """Run or submit a train for ``run``. Raises KeyboardInterrupt for an interrupted train. If the train is incomplete
+    for another reason, warns the caller of ``run``.
+    """
     options = request.options
     said: list[str] = []
     reports = ReportsTo.of(options.report_to, None, said.append)
@@ -131,7 +121,13 @@ def _carried_out(
     _warn_of(said)
     if doubts := warning_sentences(result.record):
         warn(" ".join(doubts), BranchlineWarning, each_time=True)
-    _raise_or_warn(result, allow_partial=options.allow_partial)
+    if result.exit_code == EXIT_INTERRUPTED and not options.allow_partial:
+        kept = "finished results are lost, since the train has no output directory"
+        if result.out is not None:
+            kept = f"finished results are kept in {result.out}; repeat the call to continue"
+        raise KeyboardInterrupt(f"{incomplete(result.record)}; {kept} (allow_partial=True returns them instead)")
+    if result.exit_code:
+        warn(incomplete(result.record), PartialResultWarning, each_time=True)
     return result
 
 

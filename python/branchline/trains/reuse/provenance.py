@@ -53,7 +53,11 @@ class Inquiry:
         with suppress(OSError):
             self.stored = StoredSources.of(loaded.wagons, loaded.modules)
         self._versions = {} if self.stored is None else _versions(self.stored)
-        self._environment = _environment()
+        self._environment = {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name in _VARIABLES or name.startswith(_PREFIXES)
+        }
         # Records without the state in git, used until git has answered.
         self._sources: Sequence[SourceRecord] = _records(self.stored.modules, NOT_KNOWN) if self.stored else ()
         # Git is slow, so it runs in a thread. Signals are blocked in this thread, because the main thread handles them.
@@ -71,12 +75,6 @@ class Inquiry:
     def _ask(self) -> None:
         if self.stored is not None:
             self._sources = _source_records(self.stored.modules)
-
-
-def _environment() -> dict[str, str]:
-    return {
-        name: value for name, value in sorted(os.environ.items()) if name in _VARIABLES or name.startswith(_PREFIXES)
-    }
 
 
 def _versions(stored: StoredSources) -> dict[str, str]:

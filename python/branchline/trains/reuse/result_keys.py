@@ -6,6 +6,7 @@ recorded.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -24,7 +25,6 @@ from branchline.trains.reuse.source_code import (
     ModuleSource,
     files_named,
     is_definition,
-    is_import,
     is_side_effect,
     names_in,
     unknown_reads,
@@ -123,6 +123,8 @@ class _CodeUsed:
         self._versions: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._files: dict[str, str] = {}
+        #: The source files of the user's modules: identity by path.
+        self.modules: dict[str, str] = {}
         #: Files that the code reads: identity by path.
         self.files: dict[str, str] = {}
         self._wanted: list[tuple[ModuleType, str | None]] = []
@@ -134,11 +136,6 @@ class _CodeUsed:
         """
         own = {OWN_PACKAGE, *sys.stdlib_module_names, *sys.builtin_module_names}
         return {name: version for name, version in self._versions.items() if name not in own and version != _BUILT_IN}
-
-    @property
-    def modules(self) -> dict[str, str]:
-        """The source files of the user's modules: identity by path."""
-        return {use.source.path: use.source.identity for use in self._uses.values()}
 
     def content(self) -> dict[str, object]:
         """Return all code and values that the wagon uses, by name, in a form for JSON. Raises UnknownValueError."""
@@ -186,6 +183,7 @@ class _CodeUsed:
             if path not in self._sources:
                 self._sources[path] = ModuleSource.of(name, path, module)
             use = self._uses[name] = _ModuleUse(self._sources[path])
+            self.modules[path] = use.source.identity
             is_script = name == "__main__"
             effects = {index for index, one in enumerate(use.source.statements) if is_side_effect(one, is_script)}
             self._add_statements(use, effects, with_values=False)
@@ -272,7 +270,7 @@ class _CodeUsed:
     def _is_of_packages(self, use: _ModuleUse, name: str) -> bool:
         """Return whether a name is imported from an installed package, whose version identifies the value."""
         statements = [use.source.statements[index] for index in use.source.bound[name]]
-        if not all(is_import(one) for one in statements):
+        if not all(isinstance(one, ast.Import | ast.ImportFrom) for one in statements):
             return False
         imported = [module for one in statements for module, _ in imported_by(one, use.source.name)]
         return bool(imported) and all(one.partition(".")[0] in self._versions for one in imported)

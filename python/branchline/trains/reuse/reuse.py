@@ -372,7 +372,7 @@ class Reuse:
             return LearnedBefore()
         found = self._contents(list(keys.values()))
         self._touched = touched = {name: tuple(json.loads(found[key])) for name, key in keys.items() if key in found}
-        if set(touched) != self._running_names():
+        if touched.keys() != self._wagons.keys() - self._plan.faults.keys():
             # The size of companions per event is measured with all wagons, so learned data of only some wagons are not
             # enough.
             return LearnedBefore({} if self._first[0].files[0].companions else touched)
@@ -454,15 +454,12 @@ class Reuse:
         """Return the names of a wagon and of the wagons that it requires."""
         return [one.name for one in with_required(self._wagons[name], self._wagons)]
 
-    def _running_names(self) -> set[str]:
-        return set(self._wagons) - set(self._plan.faults)
-
     def _learned_keys(self) -> dict[str, bytes]:
         try:
             share = ShareKeys(None).key_of(replace(self._first[0], learn=True), None)
         except (UnknownValueError, IndexError):
             return {}
-        keys = {name: self.keys[name].key for name in sorted(self._running_names())}
+        keys = {name: self.keys[name].key for name in sorted(self._wagons.keys() - self._plan.faults.keys())}
         return {name: other_key("learned", key, share) for name, key in keys.items() if key is not None}
 
     def _sizes_key(self, branches: set[str]) -> bytes:

@@ -132,11 +132,6 @@ class ModuleSource:
                 raise UnknownValueError(f"{self.path} has changed since {name} was loaded")
 
 
-def is_import(statement: ast.stmt) -> bool:
-    """Return whether a statement is an import."""
-    return isinstance(statement, _IMPORTS)
-
-
 def names_in(statement: ast.AST) -> set[str]:
     """Return all names in a statement."""
     return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name)}

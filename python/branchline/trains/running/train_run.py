@@ -75,7 +75,7 @@ def run_train(
     - ``told`` has the measures that a control room sends to the workers; they may change at any time.
     """
     start = JobStart.now()
-    if request.settings.starts_processes:
+    if request.options.starts_processes:
         load_ahead()
     with interruption.allowed():
         with start.clock.during("start"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from branchline.base.checks import instance_of
 from branchline.base.limits import FOLD_FAN_IN
@@ -84,7 +84,8 @@ class FoldedResult(ReadRecords):
             subjobs_done=int(result.is_whole),
             subjobs_reused=int(result.is_reused),
         )
-        folded.take(result)
+        for one in fields(ReadRecords):
+            setattr(folded, one.name, getattr(result, one.name))
         return folded
 
 
@@ -350,15 +351,14 @@ class NeighbourFolding:
 
     def end(self) -> Iterator[Message]:
         """Yield the result folded so far, if there is one, and start again."""
-        if self._shares:
-            first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
-            with self._costs.folding(1, nodes=int(is_whole)):
-                result = self._folding.result()
-            stages = tuple(self._costs.stages())
-            folded = FoldedNeighbours(
-                result, tuple(self._shares), self._not_run, self._times, stages, tuple(self._inputs)
-            )
-            yield Folded(range(first, first + len(self._shares)), folded, self._worker)
+        if not self._shares:
+            return
+        first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
+        with self._costs.folding(1, nodes=int(is_whole)):
+            result = self._folding.result()
+        stages = tuple(self._costs.stages())
+        folded = FoldedNeighbours(result, tuple(self._shares), self._not_run, self._times, stages, tuple(self._inputs))
+        yield Folded(range(first, first + len(self._shares)), folded, self._worker)
         self._neighbours, self._folding, self._shares, self._costs = range(0), Folding(), [], MergeCosts()
         self._inputs = []
 

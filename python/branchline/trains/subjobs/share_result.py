@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import cloudpickle
@@ -124,11 +124,6 @@ class ReadRecords:
     measures: list[MeasureRecord] = field(default_factory=list)
     events: int = 0
     error: JobError | None = None
-
-    def take(self, other: ReadRecords) -> None:
-        """Replace all records by the records of another object."""
-        for one in fields(ReadRecords):
-            setattr(self, one.name, getattr(other, one.name))
 
 
 #: A callback that is called with the read records of each result. The records do not change afterwards.

@@ -35,7 +35,7 @@ from branchline.base.limits import (
 )
 from branchline.base.quantities import parse_bytes
 from branchline.errors import FILE_ERRORS
-from branchline.jobs.sites import RoundTrip, holding_most
+from branchline.jobs.sites import RoundTrip
 from branchline.reading.access import Access
 from branchline.reading.datasets.data_file import DataFile, absolute
 from branchline.reading.datasets.dataset import Dataset
@@ -101,11 +101,6 @@ class Share:
         ]
         is_usual = self.parts == 1 and not self.learn and not (self.is_lean or other.is_lean)
         return how[0] == how[1] and is_usual
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts that store most of the share's files, according to the dataset list."""
-        return holding_most(one.hosts for one in self.files)
 
     @property
     def label(self) -> str:
@@ -346,8 +341,6 @@ def first_of_each(
     Files are opened to count their events, but no more files than needed. If bad files are skipped, a file that cannot
     be read stays in the list, so that it is reported. Otherwise, errors from opening files are raised.
     """
-    if max_files is None and max_events is None:
-        return dataset
     by_dataset: dict[str, list[DataFile]] = {}
     for one in dataset:
         by_dataset.setdefault(one.dataset, []).append(one)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from branchline.base.checks import instance_of
 from branchline.base.limits import FAR_WORK_WAIT_S, ROUND_TRIPS_SENT_MAX, SUBJOB_MAX_BYTES, SUBJOBS_PER_STREAM_MAX
-from branchline.jobs.sites import Distances, SiteMap, Spot, is_near
+from branchline.jobs.sites import Distances, SiteMap, Spot, holding_most, is_near
 from branchline.jobs.subjob import WAIT, SubJob, Wait
 from branchline.reading.datasets.data_file import DataFile
 from branchline.trains.subjobs.shares import Share
@@ -51,6 +51,8 @@ class SubJobQueue:
         self._wagons_count = wagons_count
         self.workers_count = workers_count
         self._left = NearFirst(shares, now_s)
+        #: The round-trip times from workers' sites to storage elements.
+        self.distances = self._left.distances
         self._learning: int | None = None
         self._first: deque[SubJob] = deque()
         self._indices_count = len(shares)
@@ -73,11 +75,6 @@ class SubJobQueue:
         for one in found:
             self._first.remove(one)
         return bool(found)
-
-    @property
-    def distances(self) -> Distances:
-        """The round-trip times from workers' sites to storage elements."""
-        return self._left.distances
 
     def draw(self, spot: Spot | None = None, spots: Collection[Spot] = (), /) -> SubJob | Wait | None:
         """Return the next sub-job. Returns WAIT while branches are being learned, or if the remaining shares are
@@ -118,7 +115,7 @@ class SubJobQueue:
             together=1 if learn else self._together(index, self._left.count + 1),
             round_trips=() if spot is None else self.distances.from_site(spot.site)[:ROUND_TRIPS_SENT_MAX],
         )
-        return SubJob(index, share.label, share, hosts=share.hosts)
+        return SubJob(index, share.label, share, hosts=holding_most(one.hosts for one in share.files))
 
     def wagon_failed(self, name: str, index: int) -> None:
         """Record that a wagon failed in a sub-job. The wagon does not run in later sub-jobs."""

@@ -122,12 +122,6 @@ class ChunkColumns:
                 self.read_error = error
                 raise
 
-    def group(self, name: str) -> ak.Array | None:
-        """Return a group of branches, such as ``Muon`` with the branches ``Muon_pt`` and ``Muon_eta``; None if there is
-        no group of this name.
-        """
-        return self.chunk.group(name, self.array)
-
 
 class Events:
     """A chunk of events: ``events.px`` and ``events["px"]`` are awkward arrays with one element per event.
@@ -260,7 +254,7 @@ class Events:
 
     def _original(self, name: str) -> ak.Array:
         if name not in self._originals:
-            group = self._columns.group(name)
+            group = self._columns.chunk.group(name, self._columns.array)
             if group is None:
                 return self._columns.array(name)
             self._originals[name] = group

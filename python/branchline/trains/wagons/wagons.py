@@ -40,7 +40,8 @@ class Wagon:
         self.error: WagonError | None = None
         #: Names of the parameters that a caller has set.
         self.set_parameters = set_parameters
-        self.name = name or _name_of(thing)
+        own_name = name or getattr(thing, "name", None)
+        self.name = own_name if isinstance(own_name, str) and own_name else type(thing).__name__
         self.branches = _names_in(thing, "branches", self.name)
         self.requires = _names_in(thing, "requires", self.name) or ()
         self.by_dataset = bool(getattr(thing, "by_dataset", False))
@@ -285,11 +286,6 @@ def _checked(thing: object) -> Wagon:
         hint = "a wagon is a function of events, or an object with this method"
         raise WagonError(f"{thing!r} is not a wagon: it has no method process(events)", hint=hint)
     return Wagon(thing)
-
-
-def _name_of(thing: object) -> str:
-    name = getattr(thing, "name", None)
-    return name if isinstance(name, str) and name else type(thing).__name__
 
 
 def _names_in(thing: object, attribute: str, wagon: str) -> tuple[str, ...] | None:

@@ -181,7 +181,8 @@ class Worker:
                 self._note_failed(opened, result)
                 self._clock.switch("merge")
                 self._coupling.settle(result.wagons)
-                result.memory_retry = _memory_retry(opened, result)
+                if opened.share.is_lean:
+                    result.memory_retry = _memory_retry(opened, result)
                 result.times = self._times()
                 if self._code_check is not None:
                     result.code = self._code_check.used()
@@ -388,23 +389,37 @@ class Worker:
             is_whole = is_last(chunk, _stops_of(opened.files))
             if is_whole or self._is_far(opened.share):
                 self._draw_ahead(opened)
-            file = opened.files[chunk.source_index]
-            self._work_on_chunk(chunk, file, result, records, learning=False)
-            records.chunk_done(chunk, begin_s + self._clock.spent(WARM_UP))
-            self._count(chunk, file)
+            self._work_on_chunk(chunk, opened.files[chunk.source_index], begin_s, result, records, learning=False)
             del chunk
             if time.monotonic() - self._reported_s > PROGRESS_INTERVAL_S:
                 self._reported_s = time.monotonic()
                 yield self._note(_with_bytes(self._progress, stream.records()))
 
     def _work_on_chunk(
-        self, chunk: Chunk, file: DataFile, result: ShareResult, records: ShareRecords, *, learning: bool
+        self,
+        chunk: Chunk,
+        file: DataFile,
+        begin_s: float,
+        result: ShareResult,
+        records: ShareRecords,
+        *,
+        learning: bool,
     ) -> None:
+        """Run the wagons on a chunk, and count it. ``begin_s`` is the time at which the wait for the chunk started,
+        minus the warm-up time until then.
+        """
         try:
             self._coupling.run(chunk, file, result.wagons, learning=learning)
             result.events += len(chunk)
         except UnreadableColumnError as error:
             self._skip_or_raise(error.cause, chunk.path, len(chunk), records)
+        records.chunk_done(chunk, begin_s + self._clock.spent(WARM_UP))
+        part = len(chunk) / chunk.tree_entries if chunk.tree_entries else 0.0
+        self._progress = replace(
+            self._progress,
+            events=self._progress.events + len(chunk),
+            size_bytes_done=self._progress.size_bytes_done + int(part * (file.size_bytes or 0)),
+        )
 
     def _skip_or_raise(
         self, error: BranchlineError, path: str, entries_lost: int | None, records: ShareRecords
@@ -461,9 +476,7 @@ class Worker:
             chunk = self._pull(chunks, share)
             if chunk is None:
                 return
-            self._work_on_chunk(chunk, file, result, records, learning=True)
-            records.chunk_done(chunk, begin_s + self._clock.spent(WARM_UP))
-            self._count(chunk, file)
+            self._work_on_chunk(chunk, file, begin_s, result, records, learning=True)
 
     def _learned(self, opened: OpenSubJob, position: int, rest: DataFile, tree: Tree) -> Iterator[Message]:
         share, touched = opened.share, self._coupling.touched
@@ -519,14 +532,6 @@ class Worker:
         self._waited = self._waited.plus(read.wait)
         self._progress = _with_bytes(self._progress, read)
 
-    def _count(self, chunk: Chunk, file: DataFile) -> None:
-        share = len(chunk) / chunk.tree_entries if chunk.tree_entries else 0.0
-        self._progress = replace(
-            self._progress,
-            events=self._progress.events + len(chunk),
-            size_bytes_done=self._progress.size_bytes_done + int(share * (file.size_bytes or 0)),
-        )
-
     def _note(self, value: object) -> Note:
         return Note(value, self._context.worker)
 
@@ -538,13 +543,11 @@ class Worker:
         )
 
 
-def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry | None:
-    """Return the record of a memory retry if the sub-job ran with less memory; otherwise None."""
-    share = opened.share
-    if not share.is_lean:
-        return None
-    inexact = [name for name, one in result.wagons.items() if share.chunk_divisor > 1 and not is_exact(one.total)]
-    return MemoryRetry(opened.subjob.label, share.chunk_divisor, inexact)
+def _memory_retry(opened: OpenSubJob, result: ShareResult) -> MemoryRetry:
+    """Return the record of a sub-job that ran with less memory."""
+    divisor = opened.share.chunk_divisor
+    inexact = [name for name, one in result.wagons.items() if divisor > 1 and not is_exact(one.total)]
+    return MemoryRetry(opened.subjob.label, divisor, inexact)
 
 
 def _source_of(file: DataFile) -> Source:
