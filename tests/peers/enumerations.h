@@ -196,7 +196,7 @@ void fill_behind_pointers(TFile* file, int split) {
   tree.Branch("o.", &o, 32000, split);
   for (o.z = 0; o.z < 3; o.z++) {
     o.wide->assign(o.z, B_wide);
-    o.narrow->assign(2 * o.z, B_i16);
+    o.narrow->assign(2 * o.z, E_i16(0));  // two of these are an int that is a valid number, too
     tree.Fill();
   }
   tree.Write();

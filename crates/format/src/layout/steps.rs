@@ -72,6 +72,8 @@ pub(crate) struct Enumerated {
     pub(crate) scalar: Scalar,
     /// Whether the file declares the integer type of the enumeration.
     pub(crate) is_known: bool,
+    /// Whether numbers that are stored as ints are packed: ROOT reinterprets the memory of containers behind pointers.
+    pub(crate) is_packed: bool,
 }
 
 impl Step {

@@ -13,7 +13,9 @@ use crate::numbers::range::FloatRange;
 use crate::numbers::scalar::Scalar;
 use crate::numbers::type_code;
 use crate::objects::compile::compiler::Compiler;
-use crate::objects::compile::members::{container_type, dimensions, with_numbers, Members};
+use crate::objects::compile::members::{
+    container_type, dimensions, is_behind_pointer, pack_enumerations, with_numbers, Members,
+};
 use crate::objects::compile::piece::Piece;
 use crate::objects::{Classes, Program};
 use crate::tree::{ElementBranch, TBranch, TLeaf};
@@ -233,7 +235,7 @@ fn kind_of_whole(class_name: &str, branch_type: i32, element: &ElementBranch, cl
         // The streamer info of a container has one element, whose content type shows how enumerations are stored.
         let content = classes.infos().newest(class_name).and_then(|info| info.elements.first());
         let content = content.and_then(|only| Scalar::of_type_code(only.content_type, None));
-        return container(with_numbers(of_type, content), 1, classes);
+        return container(with_numbers(of_type, content), false, classes);
     }
     let mut compiler = Compiler::new(classes);
     let info = classes.infos().find(class_name, element.class_version, element.checksum);
@@ -256,16 +258,19 @@ fn named_objects(element: &ElementBranch, classes: &Arc<Classes>) -> Result<Kind
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, element.class_name.clone()))))
 }
 
-/// The layout of `count` containers after one shared header.
-fn container(of_type: CppType, count: usize, classes: &Arc<Classes>) -> Result<Kind> {
+/// The layout of a container with its header.
+fn container(of_type: CppType, is_behind_pointer: bool, classes: &Arc<Classes>) -> Result<Kind> {
     if let CppType::Sequence(inner) | CppType::Set(inner) = &of_type
-        && let (CppType::Number(scalar), 1) = (inner.as_ref(), count)
+        && let CppType::Number(scalar) = inner.as_ref()
     {
         let header = RunHeader::Container { is_set: matches!(of_type, CppType::Set(_)) };
         return Ok(Kind::Data(Layout::Run { scalar: *scalar, dimensions: Vec::new(), header, count: None }));
     }
     let mut compiler = Compiler::new(classes);
-    let piece = compiler.headed(&of_type, count)?;
+    let mut piece = compiler.headed(&of_type, 1)?;
+    if is_behind_pointer {
+        pack_enumerations(&mut piece.steps);
+    }
     Ok(Kind::Data(Layout::Objects(Program::single(classes, compiler, piece, of_type.name()))))
 }
 
@@ -297,7 +302,7 @@ fn kind_of_member(
             Some(many(number.into(), RunHeader::Count, None))
         }
         (MemberKind::Container, _) if !is_collected && is_whole_container(member) && !is_array(member) => {
-            return container(container_type(member)?, 1, classes);
+            return container(container_type(member)?, is_behind_pointer(member), classes);
         }
         _ => None,
     };

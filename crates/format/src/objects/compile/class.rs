@@ -62,7 +62,7 @@ impl Compiler<'_> {
                 let known = self.classes.infos.enumeration(name);
                 let scalar = known.unwrap_or(Number::I32.into());
                 let (slot, form) = self.flat(scalar);
-                (Some(Enumerated { slot, scalar, is_known: known.is_some() }), form)
+                (Some(Enumerated { slot, scalar, is_known: known.is_some(), is_packed: false }), form)
             }
         };
         Piece { steps: vec![Step::Undescribed { class_name, numbers }], form }

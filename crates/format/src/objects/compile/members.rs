@@ -178,7 +178,13 @@ impl Compiler<'_> {
                 let pointer = self.of_type(&CppType::Pointer(class_of(element).to_string()))?;
                 repeated(pointer, times, length, &extents).ok_or_else(unknown)?
             }
-            MemberKind::Container => repeated_form(self.headed(&container_type(element)?, length)?, &extents),
+            MemberKind::Container => {
+                let mut piece = self.headed(&container_type(element)?, length)?;
+                if is_behind_pointer(element) {
+                    pack_enumerations(&mut piece.steps);
+                }
+                repeated_form(piece, &extents)
+            }
             MemberKind::ObjectArray => repeated_form(self.array_of_objects(element, length, before)?, &extents),
             MemberKind::NotStored => return Ok(None),
             MemberKind::Base | MemberKind::OldSeeks | MemberKind::Unknown => return Err(unknown()),
@@ -199,7 +205,7 @@ impl Compiler<'_> {
         let Form::Flat { slot, scalar } = form else {
             return Err(FormatError::internal("the form of an enumeration array is not numeric"));
         };
-        let numbers = Some(Enumerated { slot, scalar, is_known: false });
+        let numbers = Some(Enumerated { slot, scalar, is_known: false, is_packed: false });
         let one = Step::Undescribed { class_name: class_name.to_string(), numbers };
         Ok(Piece { steps: vec![Step::Repeat { count: length, steps: vec![one] }], form: Form::Flat { slot, scalar } })
     }
@@ -346,6 +352,21 @@ fn class_of(element: &Element) -> &str {
     let name = element.type_name.trim();
     let name = name.strip_suffix('*').unwrap_or(name).trim();
     name.strip_prefix("const ").unwrap_or(name).trim()
+}
+
+/// Whether the member is a pointer to an object or a container.
+pub(crate) fn is_behind_pointer(element: &Element) -> bool {
+    element.type_name.trim_end().ends_with('*')
+}
+
+/// Record that the container of these steps is behind a pointer.
+pub(crate) fn pack_enumerations(steps: &mut [Step]) {
+    if let [Step::Headed { steps, .. }] = steps
+        && let [Step::Collection(collection)] = steps.as_mut_slice()
+        && let [Step::Undescribed { numbers: Some(one), .. }] = collection.steps.as_mut_slice()
+    {
+        one.is_packed = true;
+    }
 }
 
 /// The type of a container member. The integer type of enumeration elements comes from the streamer info, because files

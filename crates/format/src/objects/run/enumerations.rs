@@ -37,9 +37,9 @@ impl Machine<'_> {
             let what = format!("ROOT stored the 64-bit numbers of enumeration {class_name} as ints");
             return Err(FormatError::unsupported(what));
         }
-        let ints = self.cursor.rest().chunks_exact(size_of::<i32>()).take(count);
+        let mut ints = self.cursor.rest().chunks_exact(size_of::<i32>()).take(count).map_while(|int| int.first_chunk());
         // ROOT may reinterpret several small integers as one int and drop the remainder.
-        if !ints.map_while(|int| int.first_chunk()).all(|int| fits(i32::from_be_bytes(*int), one.scalar.number())) {
+        if count > 0 && one.is_packed || !ints.all(|int| fits(i32::from_be_bytes(*int), one.scalar.number())) {
             let what = format!("ROOT stored several numbers of enumeration {class_name} as one int");
             return Err(FormatError::unsupported(what));
         }
