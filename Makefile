@@ -22,9 +22,9 @@ RUST_SOURCES := $(shell find crates -name '*.rs' -o -name '*.txt' -o -name '*.in
 RUST_MINOR := $(shell sed -n 's/^rust-version = "1\.\([0-9]*\).*/\1/p' Cargo.toml)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 TESTS ?=
-# Many tests wait, for servers, kills and leases: two workers more than there are cores. Each takes a file at a time, so
+# Many tests wait, for servers, kills and leases: one worker more than there are cores. Each takes a file at a time, so
 # that what a file's tests share is made once.
-TEST_WORKERS ?= $(shell expr $$(nproc) + 2)
+TEST_WORKERS ?= $(shell expr $$(nproc) + 1)
 # pytest-xdist may wait forever after a worker that replaced a crashed one has ended. A crash is a failure anyway.
 IN_WORKERS := -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # What `make test-seeds` and `make test-reuse` run: from the first seed to before the last.
@@ -201,8 +201,9 @@ $(STAMPS)/venv:
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
 
+# Compiling all modules of the packages takes as long as installing them; Python compiles those that are imported.
 $(STAMPS)/build $(STAMPS)/demo $(STAMPS)/docs $(STAMPS)/wheel $(STAMPS)/peers: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
-	$(PIP) install --require-hashes --only-binary :all: -r $<
+	$(PIP) install --no-compile --require-hashes --only-binary :all: -r $<
 	@touch $@
 
 # maturin builds in ./target with the release profile, as cargo test --release and clippy do.

@@ -130,7 +130,9 @@ class SimulatedRequest(TrainRequest):
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
         files: list[DataFile] = list(self.dataset)  # type: ignore[call-overload]
         shares = [Share((one,)) for one in files] if self.by_file else cut(files)
-        return TrainPlan(self.settings, loaded, Dataset(tuple(files)), (), shares, {}, Wagon.branches, 1000, [])
+        return TrainPlan(
+            self.options.for_plan(), loaded, Dataset(tuple(files)), (), shares, {}, Wagon.branches, 1000, []
+        )
 
 
 @dataclass(frozen=True)

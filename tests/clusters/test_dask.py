@@ -177,6 +177,7 @@ def test_a_train_whose_workers_all_have_another_package_ends_with_both_versions(
     assert [one.error for one in record.wagons] == [None]
 
 
+@pytest.mark.long
 def test_a_train_can_run_beside_another_on_one_client(empty_cluster: LocalCluster, data: Path, tmp_path: Path) -> None:
     """Two threads of one notebook."""
     empty_cluster.scale(2)
@@ -204,6 +205,7 @@ def test_a_place_elsewhere_has_its_own_workers(data: Path, tmp_path: Path) -> No
         branchline.run(write_wagons(tmp_path, PLAIN), str(data), on="dask=tcp://host:8786", workers=2)
 
 
+@pytest.mark.long
 def test_a_sub_job_of_a_train_on_dask_runs_again_here(tmp_path: Path) -> None:
     """Also one that failed there: its wagon fails again, and the other has the kept result."""
     train = Train(tmp_path, 3).make()

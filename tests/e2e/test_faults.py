@@ -328,6 +328,7 @@ def test_a_wagon_that_crashes_is_named_and_the_others_finish(
     assert "f2.root" in wagons["Crashes"]["error"]["path"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", long_but([1, 2], [2]))
 def test_ctrl_c_ends_the_making_of_the_demo_s_data(start_branchline: Any, tmp_path: Path, times: int) -> None:
     """Once, the files in the making are finished; twice, nobody waits for them. Nothing half made is left."""

@@ -254,6 +254,7 @@ def test_a_measure_in_mid_train_moves_later_sub_jobs_to_the_other_replica(
     assert [one["action"] for one in changes] == ["changed", "created"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("word", long_but(["obey", "refuse"], ["obey"]))
 def test_files_are_staged_where_a_measure_asks_for_it_unless_the_job_refuses(
     start_branchline: Callable[..., Running],

@@ -200,6 +200,7 @@ def package_send(room: Room) -> int:
     return run_command(["report", "send", "--to", room.url]).exit_code
 
 
+@pytest.mark.long
 def test_what_a_killed_job_did_is_sent_by_the_next_one(
     start_branchline: Callable[..., Running],
     branchline: Branchline,

@@ -88,6 +88,7 @@ def test_the_state_of_a_train_is_seen_while_it_works_and_at_its_end(
     assert not (tmp_path / "out" / "status.json").exists()
 
 
+@pytest.mark.long
 def test_a_train_that_was_killed_is_not_called_running(
     data: Path, start_branchline: Callable[..., Running], branchline: Branchline, tmp_path: Path
 ) -> None:

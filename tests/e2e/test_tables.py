@@ -432,6 +432,7 @@ def test_records_and_missing_values(run: Run, tmp_path: Path) -> None:
         assert ak.to_list(rows["hard"]) == ak.to_list(hard)
 
 
+@pytest.mark.long
 def test_a_killed_run_leaves_nothing_for_the_next_one(run: Run, data: Path, tmp_path: Path) -> None:
     marks = tmp_path / "marks"
     marks.mkdir()

@@ -148,6 +148,7 @@ def test_the_numbers_of_the_alice_study_come_out_again(esd: Path, tmp_path: Path
     assert not [name for name in hit if "FMD" in name or "CaloClusters" in name]
 
 
+@pytest.mark.long
 def test_root_with_its_cache_is_counted_as_strace_counts_it(esd: Path, tmp_path: Path) -> None:
     if import_root() is None:
         missing("ROOT")

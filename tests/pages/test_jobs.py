@@ -41,6 +41,7 @@ def rows(page: Page, name: str) -> list[str]:
     return [" ".join(one.split()) for one in page.get_by_role("row").filter(has_text=name).all_inner_texts()]
 
 
+@pytest.mark.long
 def test_the_list_is_searched_and_leads_to_a_job(viewer: Open, picture: Keep) -> None:
     page = viewer("/jobs")
     expect(page.get_by_role("heading", name="Jobs", level=1)).to_be_visible()
@@ -122,6 +123,7 @@ def test_new_rows_leave_what_the_reader_does_in_peace(viewer: Open, server: Serv
     expect(page.get_by_label("Site")).to_have_value("half of a na")
 
 
+@pytest.mark.long
 def test_a_page_comes_back_when_the_server_does(viewer: Open, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("away")
     who = replace(identity("survivor"), started=now().isoformat())

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.docs.cookbook import recipe, write_data
 from tests.stores.servers import Folder, Nginx, Xrootd, certificates, loopback_shim
 from tests.stores.servers_s3 import Moto
@@ -14,6 +15,7 @@ from tests.stores.servers_s3 import Moto
 import branchline
 
 
+@pytest.mark.long
 def test_recipe_for_remote_files(own_folder: Folder, tmp_path: Path) -> None:
     data = own_folder.below("data")
     write_data(data)

@@ -113,6 +113,7 @@ def test_a_command_that_hangs_is_ended_with_what_it_started() -> None:
     assert time.monotonic() - begin_s < 20
 
 
+@pytest.mark.long
 def test_cpu_time_is_that_of_all_processes() -> None:
     busy = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
     both = f"import subprocess, sys\nfor _ in range(2): subprocess.run([sys.executable, '-S', '-c', {busy!r}])"

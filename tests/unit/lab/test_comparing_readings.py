@@ -124,6 +124,7 @@ def test_what_does_not_go_together_is_refused(file: str, words: list[str], said:
     assert said in done.stderr
 
 
+@pytest.mark.long
 def test_the_command_line_compares_two_layouts_and_keeps_the_samples(file: str, tmp_path: Path) -> None:
     other, kept = written(tmp_path / "b.root"), tmp_path / "samples.json"
     done = run([file, other, "--tree", "events", "--branches", "px", "--precision", "90%", "-o", str(kept)])

@@ -247,6 +247,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyResul
     return folder, run(folder, FILES)
 
 
+@pytest.mark.long
 def test_clients_read_files_of_their_own_that_are_proved_cold(measured: tuple[Path, StudyResult]) -> None:
     data, found = measured
     taken = samples(data)

@@ -35,6 +35,7 @@ ControlRoom(Path(sys.argv[1])).plans.look(datetime.fromisoformat(sys.argv[2]))
 """
 
 
+@pytest.mark.long
 def test_a_due_time_has_one_train_or_none_whatever_is_killed(repository: Path) -> None:
     seed = random.SystemRandom().randrange(2**31)
     words = [sys.executable, "-m", "tests.unit.control.plans.killed_plans", "--seeds", f"{seed}:{seed + 3}"]

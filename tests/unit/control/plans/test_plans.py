@@ -55,6 +55,7 @@ def whys(room: ControlRoom, address: str = ADDRESS) -> list[tuple[str, int, str]
     return [(one.due[:16], one.train, one.why) for one in room.plans.runs(address)][::-1]
 
 
+@pytest.mark.long
 def test_a_due_time_brings_one_train_of_what_waits(room: ControlRoom) -> None:
     room.plans.save(WEEKLY, OLGA, now=NOW)
     assert room.plans.plan(ADDRESS).due == MONDAY.isoformat()

@@ -131,6 +131,7 @@ def test_a_train_that_is_run_again_is_another_job_with_what_it_read_itself(
     assert shared.room.site_table(Period()).total.every.files == 3
 
 
+@pytest.mark.long
 def test_a_cancelled_train_ends_as_a_job_with_what_it_has_read(made: list[SharedRoom], tmp_path: Path) -> None:
     # The first chunk was read by then.
     shared = SharedRoom(tmp_path, source('(out / "reads").touch()\nwhile True: time.sleep(0.05)'))

@@ -213,6 +213,7 @@ def test_a_train_goes_on_without_the_server_and_is_resumed_after_a_kill(made: li
     until(lambda: shared.room.trains.train(number).state == FINISHED)
 
 
+@pytest.mark.long
 def test_a_cancelled_train_ends_with_all_its_processes(made: list[SharedRoom], tmp_path: Path) -> None:
     shared = SharedRoom(tmp_path, source("time.sleep(600)"))
     made.append(shared)

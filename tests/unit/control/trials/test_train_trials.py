@@ -153,6 +153,7 @@ def test_a_train_gives_way_to_a_wagon_that_is_tried_alone(room: Room) -> None:
     assert together.number != running.number
 
 
+@pytest.mark.long
 def test_a_train_that_a_stop_of_the_server_ended_is_tried_again(room: Room) -> None:
     room.wagon("Slow", "slow", SOURCE)
     room.wagon("Total", "total", SOURCE)

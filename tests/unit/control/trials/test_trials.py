@@ -98,6 +98,7 @@ def sandbox() -> Sandbox:
     return found
 
 
+@pytest.mark.long
 def test_what_is_enabled_is_tried_once_and_again_when_it_changes(room: Room) -> None:
     revision = room.wagon("Total", "total")
     room.trials.start()
@@ -129,6 +130,7 @@ def test_how_trials_stand_is_told_without_reading_what_they_found(room: Room) ->
     assert room.trials.states(pairs) == {pairs[0]: TrialState(2, DONE), pairs[1]: TrialState(3, QUEUED)}
 
 
+@pytest.mark.long
 def test_a_slow_wagon_has_the_profile_of_its_time(room: Room) -> None:
     slow = """
 import time

@@ -9,11 +9,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from tests.pages.busy_day import busy_day
 from tests.stores.servers import program
 from tests.unit.control.web.server import WAIT_S, Server
 
 
+@pytest.mark.long
 def test_the_command_of_a_finding_gives_its_jobs(tmp_path: Path) -> None:
     program("curl")
     with Server(tmp_path / "a room") as server:

@@ -75,6 +75,7 @@ def test_a_plan_is_made_changed_paused_and_removed_by_forms(server: Server) -> N
     assert len(server.get(f"/changes.json?subject=plan&address={address}").json()["changes"]) == 6
 
 
+@pytest.mark.long
 def test_pages_say_what_waits_what_is_missing_and_which_plan_made_a_train(server: Server) -> None:
     made: Any = server.do("save-plan", **FULL).json()
     [row] = server.get("/plans.json").json()["plans"]

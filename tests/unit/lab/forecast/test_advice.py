@@ -188,6 +188,7 @@ def test_tiny_baskets_are_to_be_larger_for_a_plain_reader(tmp_path: Path) -> Non
     assert "layout-baskets" in [one.id for one in found[:2]]
 
 
+@pytest.mark.long
 def test_a_slow_codec_is_to_be_another(tmp_path: Path, good: Path) -> None:
     path = tmp_path / "lzma.root"
     merge([str(good)], path, codec="lzma:1")

@@ -52,6 +52,7 @@ def test_a_trace_without_baskets_is_refused(tmp_path: Path) -> None:
         subject_of_trace(str(trace), read_trace(trace))
 
 
+@pytest.mark.long
 def test_advice_on_a_trace_is_advice_on_its_files(tmp_path: Path) -> None:
     trace = traced(write(tmp_path / "data.root", [3_000] * 200), tmp_path / "t.parquet", "plain")
     subject = advice_on([str(trace)], None, None).subject

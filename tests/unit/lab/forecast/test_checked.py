@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.command_line import run_command
+from tests.sampled import long_but
 from tests.unit.lab.forecast.test_planned_requests import write
 from tests.unit.records.report.conftest import make_job
 
@@ -72,7 +73,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
-@pytest.mark.parametrize("locks", ["with locks", "without locks"])
+@pytest.mark.parametrize("locks", long_but(["with locks", "without locks"], ["without locks"]))
 def test_two_processes_that_add_at_once_lose_nothing(locks: str) -> None:
     count, names = 40, ("one", "other")
     with contextlib.ExitStack() as running:

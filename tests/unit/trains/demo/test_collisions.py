@@ -47,6 +47,7 @@ def test_the_weights_add_up_to_the_inelastic_cross_section_without_diffraction(e
     assert 50 < ak.mean(events.weight) < 65
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_events_whatever_the_number_of_workers(collisions: Path, tmp_path: Path) -> None:
     again = demo_files.make_data(tmp_path, files=2, events_per_file=20, seed=7, workers=2)
     assert len(again) == 2

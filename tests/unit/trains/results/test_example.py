@@ -59,6 +59,7 @@ def test_the_list_finds_its_files_from_anywhere(tmp_path: Path, monkeypatch: pyt
         assert len(found.record.files) == 4  # the first of each sample
 
 
+@pytest.mark.long
 def test_the_example_is_as_with_coffea(samples: Path) -> None:
     imported("coffea")
     compare = module("compare")
@@ -84,6 +85,7 @@ def test_the_example_is_as_with_rdataframe(samples: Path) -> None:
     assert compare.equal(compare.outcome("branchline", str(samples)), found)
 
 
+@pytest.mark.long
 def test_the_fit_finds_the_strength_that_data_were_drawn_with(out: Path) -> None:
     imported("cabinetry")
     strength, error, by_pyhf = module("fit").fitted(out)

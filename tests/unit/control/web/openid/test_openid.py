@@ -224,6 +224,7 @@ def test_a_public_client_needs_no_secret(tmp_path: Path) -> None:
             assert both.log_in(browser, "lise").status_code == 200
 
 
+@pytest.mark.long
 def test_a_provider_that_is_gone_is_told_on_the_page_and_in_the_log(tmp_path: Path) -> None:
     for both in joined(tmp_path):
         both.provider.process.kill()
@@ -245,6 +246,7 @@ def test_names_of_groups_can_be_ours(tmp_path: Path) -> None:
             assert me(browser, both)["groups"] == ["pwg-hf"]
 
 
+@pytest.mark.long
 def test_a_name_that_another_has_is_not_theirs(tmp_path: Path) -> None:
     done = people(tmp_path / "room", "add", "lise", "--password-stdin", password=PASSWORD)
     assert done.returncode == 0, done.stderr
