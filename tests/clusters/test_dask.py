@@ -158,6 +158,7 @@ def run_with_packages(train: Train, *of_workers: str, words: Sequence[str] = ())
     return ended.returncode, ended.stderr, branchline.load(train.folder / "out", partial=True).record
 
 
+@pytest.mark.long
 def test_a_worker_with_another_package_gets_no_sub_jobs_and_others_do(train: Train) -> None:
     code, said, record = run_with_packages(train, "1", "2")
     assert code == 0, said

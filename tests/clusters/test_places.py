@@ -9,7 +9,9 @@ import pytest
 from tests.clusters.conformance import (
     CHECKS,
     Case,
+    a_failing_wagon_is_stopped_alone,
     a_killed_worker_costs_nothing,
+    a_subjob_that_goes_on_ending_its_process_is_set_aside,
     ctrl_c_keeps_what_is_done,
     the_result_is_the_same_bit_for_bit,
 )
@@ -21,9 +23,15 @@ pytestmark = pytest.mark.slow
 
 
 CASES = [(name, check) for name in PLACES for check in CHECKS]
-#: What differs most between similar places: executors, and a scheduler of Dask in another process.
-MOST_DIFFERENT = (the_result_is_the_same_bit_for_bit, a_killed_worker_costs_nothing, ctrl_c_keeps_what_is_done)
-TRIED_BRIEFLY = ("threads", "processes of an executor", "Dask over TCP")
+#: What differs most between places: executors, and Dask with its scheduler here or in another process.
+MOST_DIFFERENT = (
+    the_result_is_the_same_bit_for_bit,
+    a_killed_worker_costs_nothing,
+    a_failing_wagon_is_stopped_alone,
+    a_subjob_that_goes_on_ending_its_process_is_set_aside,
+    ctrl_c_keeps_what_is_done,
+)
+TRIED_BRIEFLY = ("threads", "processes of an executor", "Dask", "Dask over TCP")
 KEPT = [(name, check) for name, check in CASES if name not in TRIED_BRIEFLY or check in MOST_DIFFERENT]
 
 

@@ -22,7 +22,10 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if not page.is_relative_to(RECIPES) and "generated" not in page.parts]
 RUN = [page for page in PAGES if any(one.kind in ("python", "shell") for one in snippets_of(page))]
 #: These take longest, and most of what they do is on other pages, too.
-LONG = [REPOSITORY / "docs" / "guides" / name for name in ("site-admin.md", "data-manager.md")]
+LONG = [
+    REPOSITORY / "docs" / name
+    for name in ("guides/site-admin.md", "guides/data-manager.md", "guides/advice.md", "moving/from-root.md")
+]
 
 
 def programs_of_root() -> Path:

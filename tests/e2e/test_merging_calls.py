@@ -132,6 +132,7 @@ with branchline.open(sys.argv[1]) as file:
 """
 
 
+@pytest.mark.long
 def test_neighbouring_histograms_are_read_in_few_calls(tmp_path: Path) -> None:
     # A file of more than 8 MiB is not read whole.
     path = histograms(tmp_path, 3000, 400)[0]

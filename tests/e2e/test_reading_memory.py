@@ -132,6 +132,7 @@ def test_a_cluster_larger_than_the_limit_is_read_within_it(folder: Path, name: s
     assert found["entries"] == 2 * ENTRIES
 
 
+@pytest.mark.long
 def test_four_threads_at_large_baskets_stay_within_the_limit(folder: Path) -> None:
     found = measured(folder / "baskets.root", files=1, threads=4)
     assert found["grown"] < LIMIT_BYTES

@@ -116,6 +116,7 @@ def drop_from_page_cache(files: list[Path]) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+@pytest.mark.long
 def test_a_job_of_two_processes_tells_what_the_kernel_sees(files: list[Path], tmp_path: Path) -> None:
     (tmp_path / "wagons.py").write_text(WAGON)
     # What the page cache has not got is tried there first: a read that finds nothing is none that failed.

@@ -30,6 +30,7 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_wheel_is_whole_and_for_the_stable_abi(repository: Path, wheel: Path) -> None:

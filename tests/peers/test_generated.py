@@ -27,7 +27,7 @@ CASES = {
     ("cycles", 4): 60,
     ("cycles", 40): 600,
 }
-KEPT = [("TTree", 3), ("RNTuple", 3), ("written", 20), ("cycles", 4)]
+KEPT = [("TTree", 3), ("written", 20), ("cycles", 4)]
 
 
 @pytest.mark.peer

@@ -54,6 +54,7 @@ def run_on(on: object, folder: Path, text: str) -> tuple[StudyResult, list[Study
     return found, SampleFile(out / SAMPLES).read()
 
 
+@pytest.mark.long
 def test_an_executor_runs_the_same_jobs_in_each_arm(data: Path) -> None:
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
         found, samples = run_on(executor, data, READING)

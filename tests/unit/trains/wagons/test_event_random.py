@@ -65,6 +65,7 @@ def run(folder: Path, **settings: Any) -> dict[str, Any]:
     return {name: ak.to_list(one) for name, one in made.items()}
 
 
+@pytest.mark.long
 def test_numbers_are_the_same_for_any_size_of_chunks(numbered: Path) -> None:
     expected = run(numbered, step_size=10**6)
     for step in (7, 100, 811):
