@@ -16,6 +16,7 @@ KNOWN_REFUSED = (
     # Nor are the members of pairs that are enumerations of 64 bits; memberwise maps have no keys or values then.
     "which the file does not describe",
     "ROOT stored several numbers of enumeration",
+    "ROOT stored the 64-bit numbers of enumeration",
     # No file describes the type of an enumeration that only containers as branches hold; ROOT stores no arrays of it.
     "the integer type of enumeration",
     "ROOT does not store fixed arrays of",
