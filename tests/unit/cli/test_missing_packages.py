@@ -63,3 +63,19 @@ def test_another_missing_module_stays_what_it_is() -> None:
     code = "from branchline.base.imports import missing_packages_explained as e\nwith e():\n    import nowhere"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip().splitlines()[-1] == "ModuleNotFoundError: No module named 'nowhere'"
+
+
+OPTIONAL = ("boost_histogram", "cloudpickle", "hist", "matplotlib", "pandas", "psutil", "pyarrow", "uproot")
+WRITE_AND_READ = """
+import branchline
+with branchline.recreate("few.root") as file:
+    file["events"] = {"x": [1.0, 2.0]}
+    file["text"] = "a text"
+assert branchline.open("few.root")["events"]["x"].array().to_list() == [1.0, 2.0]
+"""
+
+
+def test_trees_are_written_and_read_without_any_extra(tmp_path: Path) -> None:
+    code = "".join(WITHOUT.format(package=one) for one in OPTIONAL) + WRITE_AND_READ
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

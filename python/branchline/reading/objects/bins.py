@@ -14,10 +14,10 @@ from typing import Any
 import boost_histogram
 import numpy as np
 
-from branchline.errors import BranchlineWarning, UnsupportedBranchError, warn
+from branchline.errors import BranchlineWarning, warn
 from branchline.reading.objects.axes import RootAxis, binnings_of
 from branchline.reading.objects.histogram import AXES, ERROR_MODES, Histogram, RootFacts
-from branchline.reading.objects.object_record import Record
+from branchline.reading.objects.object_record import Record, refused
 
 # Status bits of TH1 and TAxis.
 IS_NOT_WEIGHTED, AUTO_BIN_POWER_TWO = 1 << 19, 1 << 20
@@ -181,12 +181,6 @@ class EmptyHistogram:
             warn(text, BranchlineWarning)
         self.histogram.remember(self._facts, self.view)
         return self.histogram
-
-
-def refused(record: Record, why: str) -> UnsupportedBranchError:
-    """The error for an object that hist cannot represent."""
-    what = f"{record.origin.place} is a {record.classname} that hist cannot represent: {why}"
-    return UnsupportedBranchError(what, path=record.origin.file_path)
 
 
 def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) -> Buffered | None:

@@ -17,12 +17,12 @@ import numpy as np
 
 from branchline.base.array_types import Flags, Floats
 from branchline.errors import NotHereError, UnsupportedBranchError
-from branchline.reading.objects.bins import refused
-from branchline.reading.objects.histogram import Histogram
-from branchline.reading.objects.object_record import Record, Recorded
+from branchline.reading.objects.object_record import Record, Recorded, refused
 
 if TYPE_CHECKING:
     from hist.axestuple import NamedAxesTuple
+
+    from branchline.reading.objects.histogram import Histogram
 
 # TEfficiency's interval types by number (EStatOption).
 STATISTICS = (
@@ -55,6 +55,9 @@ class Efficiency(Recorded):
     """
 
     def __init__(self, record: Record) -> None:
+        # Not imported above, because writers of trees import this module, and need no packages for histograms.
+        from branchline.reading.objects.histogram import Histogram
+
         self.name: str = record.raw("fName")
         self.title: str = record.raw("fTitle")
         self.passed: Histogram = record["fPassedHistogram"]

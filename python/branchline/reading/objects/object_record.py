@@ -463,3 +463,9 @@ class _Records(Values):
         if values is None:
             values = self._members[name] = values_of(self._columns[name], self._make_record)
         return values.at(index)
+
+
+def refused(record: Record, why: str) -> UnsupportedBranchError:
+    """The error for an object that hist cannot represent."""
+    what = f"{record.origin.place} is a {record.classname} that hist cannot represent: {why}"
+    return UnsupportedBranchError(what, path=record.origin.file_path)

@@ -11,9 +11,9 @@ import numpy as np
 from branchline.base.limits import DENSE_CELLS_MAX
 from branchline.errors import OptionError
 from branchline.reading.objects.axes import RootAxis
-from branchline.reading.objects.bins import EmptyHistogram, refused, shaped, storage_for
+from branchline.reading.objects.bins import EmptyHistogram, shaped, storage_for
 from branchline.reading.objects.histogram import Histogram
-from branchline.reading.objects.object_record import Record, Recorded
+from branchline.reading.objects.object_record import Record, Recorded, refused
 
 
 def dense_of(record: Record) -> Histogram:

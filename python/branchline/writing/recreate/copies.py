@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 
 from branchline.errors import UnsupportedBranchError
-from branchline.reading.objects.axes import RootAxis
-from branchline.reading.objects.histogram import Histogram
 from branchline.reading.objects.object_record import KeyPlace
 from branchline.reading.trees.file import Directory, File
+
+if TYPE_CHECKING:
+    from branchline.reading.objects.axes import RootAxis
+    from branchline.reading.objects.histogram import Histogram
 
 
 @dataclass(frozen=True)
