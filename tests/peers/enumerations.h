@@ -128,27 +128,54 @@ void fill_stored_arrays(TFile* file) {
   tree.Write();
 }
 
-// With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over.
+// With a dictionary of its own, ROOT takes a vector of small numbers for one of ints, and drops what is left over. A
+// member that an object writes itself is the exception.
+#include <TClonesArray.h>
 enum E_small : unsigned char { A_small = 1, B_small = 250 };
-struct SmallEnumeration { std::vector<E_small> v; int z; };
+struct SmallEnumeration { std::vector<E_small> v; int z = 0; std::vector<E_small> a[1]; };
+class SmallClone : public TObject {
+ public:
+  SmallEnumeration one;
+  std::vector<E_small> v;
+  ClassDefOverride(SmallClone, 1)
+};
 #ifdef __CLING__
 #pragma link C++ enum E_small;
 #pragma link C++ class std::vector<E_small>+;
 #pragma link C++ class std::vector<SmallEnumeration>+;
+#pragma link C++ class std::map<int, SmallEnumeration>+;
 #pragma link C++ class std::map<int, std::vector<E_small>>+;
+#pragma link C++ class std::vector<std::pair<int, std::vector<E_small>>>+;
 #endif
-void fill_taken_for_ints(TFile* file) {
-  TTree tree("taken_for_ints", "");
+void fill_taken_for_ints(TFile* file, const char* name, int number) {
+  TTree tree(name, "");
+  SmallEnumeration one;
   std::vector<SmallEnumeration> many;
+  std::map<int, SmallEnumeration> named;
   std::map<int, std::vector<E_small>> map;
-  tree.Branch("many", &many, 32000, 99);
-  tree.Branch("map", &map, 32000, 99);
-  tree.Branch("whole_many", &many, 32000, 0);
-  tree.Branch("whole_map", &map, 32000, 0);
+  std::vector<std::pair<int, std::vector<E_small>>> pairs;
+  TClonesArray clones("SmallClone");
+  auto* array = &clones;
+  for (int split : {0, 99}) {
+    std::string prefix = split ? "" : "whole_";
+    tree.Branch((prefix + "one.").c_str(), &one, 32000, split);
+    tree.Branch((prefix + "many").c_str(), &many, 32000, split);
+    tree.Branch((prefix + "named").c_str(), &named, 32000, split);
+    tree.Branch((prefix + "map").c_str(), &map, 32000, split);
+    tree.Branch((prefix + "pairs").c_str(), &pairs, 32000, split);
+    tree.Branch((prefix + "clones").c_str(), &array, 32000, split);
+  }
   for (int i = 0; i < 3; i++) {
-    std::vector<E_small> numbers(4 + i, B_small);
-    many.push_back({numbers, i});
+    std::vector<E_small> numbers(4 + i, E_small(number));
+    one.v = one.a[0] = numbers;
+    one.z = i;
+    many.push_back(one);
+    named[i] = one;
     map[i] = numbers;
+    pairs.push_back({i, numbers});
+    auto* clone = static_cast<SmallClone*>(clones.ConstructedAt(i));
+    clone->one = one;
+    clone->v = numbers;
     tree.Fill();
   }
   tree.Write();

@@ -126,7 +126,8 @@ def folder(root: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root.fill_ntuple(file)
     file.Close()
     file = root.TFile(str(folder / "taken_for_ints.root"), "RECREATE")
-    root.fill_taken_for_ints(file)
+    root.fill_taken_for_ints(file, "large", 250)
+    root.fill_taken_for_ints(file, "zero", 0)  # four of these are an int that is a valid number, too
     root.fill_undescribed(file)
     file.Close()
     file = root.TFile(str(folder / "behind_pointers.root"), "RECREATE")
@@ -204,11 +205,33 @@ def test_enumerations_whose_type_the_file_does_not_say_are_refused_by_name(folde
         tree["unsure"].array()
 
 
+TAKEN_FOR_INTS = [
+    "one./one.a[1]",
+    "many/many.v",
+    "many/many.a[1]",
+    "named/named.second.v",
+    "map/map.second",
+    "pairs/pairs.second",
+    "clones/clones.v",
+    "clones/clones.one.v",
+    "whole_one.",
+    "whole_many",
+    "whole_named",
+    "whole_map",
+    "whole_pairs",
+    "whole_clones",
+]
+
+
 @pytest.mark.peer
-@pytest.mark.parametrize("branch", ["many/many.v", "map/map.second", "whole_many", "whole_map"])
-def test_numbers_that_root_took_for_ints_are_refused(folder: Path, branch: str) -> None:
-    tree = branchline.open(folder / "taken_for_ints.root")["taken_for_ints"]
+@pytest.mark.parametrize("numbers", ["large", "zero"])
+@pytest.mark.parametrize("branch", TAKEN_FOR_INTS)
+def test_numbers_that_root_took_for_ints_are_refused(folder: Path, numbers: str, branch: str) -> None:
+    tree = branchline.open(folder / "taken_for_ints.root")[numbers]
     assert tree["many/many.z"].array().to_list() == [list(range(entry + 1)) for entry in range(3)]
+    assert tree["one./one.v"].array().to_list() == [
+        [250 if numbers == "large" else 0] * (4 + entry) for entry in range(3)
+    ]
     with pytest.raises(branchline.UnsupportedBranchError, match="stored several numbers of enumeration E_small as one"):
         tree[branch].array()
 

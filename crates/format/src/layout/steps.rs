@@ -72,7 +72,7 @@ pub(crate) struct Enumerated {
     pub(crate) scalar: Scalar,
     /// Whether the file declares the integer type of the enumeration.
     pub(crate) is_known: bool,
-    /// Whether numbers that are stored as ints are packed: ROOT reinterprets the memory of containers behind pointers.
+    /// Whether numbers that are stored as ints are packed: in some places, ROOT reinterprets the memory of a container.
     pub(crate) is_packed: bool,
 }
 

@@ -333,9 +333,12 @@ fn member_objects(
     classes: &Arc<Classes>,
 ) -> Result<Kind> {
     let mut compiler = Compiler::new(classes);
-    let Some(piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
+    let Some(mut piece) = compiler.member(member, &Members::default())?.single(&member.name) else {
         return Err(FormatError::unsupported("the member is not stored"));
     };
+    if is_collected {
+        pack_enumerations(&mut piece.steps);
+    }
     if is_collected && member.kind() == MemberKind::ObjectArray {
         let message = "arrays of objects in split collections are not supported";
         return Err(FormatError::unsupported(message));

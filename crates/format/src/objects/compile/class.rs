@@ -12,7 +12,7 @@ use crate::numbers::type_code;
 use std::sync::Arc;
 
 use super::compiler::{unsupported, Compiler, DEPTH_MAX};
-use super::members::version_of;
+use super::members::{pack_enumerations, version_of};
 use super::piece::Piece;
 
 const PAIR_MEMBERS: [&str; 2] = ["first", "second"];
@@ -173,7 +173,9 @@ impl Compiler<'_> {
     }
 
     fn pair_object(&mut self, name: &str, steps: Vec<Step>) -> Object {
-        let versions = vec![Version { version: 1, checksum: 0, members: steps.clone(), steps }];
+        let mut members = steps.clone();
+        pack_enumerations(&mut members);
+        let versions = vec![Version { version: 1, checksum: 0, steps, members }];
         let header = self.header(name, Header::Foreign);
         Object { class_name: name.to_string(), is_base: false, versions, takes_any: true, header }
     }

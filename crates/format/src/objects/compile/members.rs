@@ -93,7 +93,9 @@ impl Members<'_> {
 
 pub(super) fn version_of(info: &ClassInfo, members: &Members<'_>) -> Version {
     let steps = members.steps();
-    Version { version: info.version, checksum: info.checksum, members: flattened(&steps), steps }
+    let mut members = flattened(&steps);
+    pack_enumerations(&mut members);
+    Version { version: info.version, checksum: info.checksum, steps, members }
 }
 
 impl Compiler<'_> {
@@ -180,7 +182,7 @@ impl Compiler<'_> {
             }
             MemberKind::Container => {
                 let mut piece = self.headed(&container_type(element)?, length)?;
-                if is_behind_pointer(element) {
+                if is_behind_pointer(element) || !extents.is_empty() {
                     pack_enumerations(&mut piece.steps);
                 }
                 repeated_form(piece, &extents)
@@ -359,13 +361,16 @@ pub(crate) fn is_behind_pointer(element: &Element) -> bool {
     element.type_name.trim_end().ends_with('*')
 }
 
-/// Record that the container of these steps is behind a pointer.
-pub(crate) fn pack_enumerations(steps: &mut [Step]) {
-    if let [Step::Headed { steps, .. }] = steps
-        && let [Step::Collection(collection)] = steps.as_mut_slice()
-        && let [Step::Undescribed { numbers: Some(one), .. }] = collection.steps.as_mut_slice()
-    {
-        one.is_packed = true;
+/// Record that the containers of these members are not written one by one from objects: they are behind a pointer, in
+/// an array, or in a memberwise or split collection. There ROOT packs small enumerations.
+pub(crate) fn pack_enumerations(members: &mut [Step]) {
+    for member in members {
+        if let Step::Headed { steps, .. } = member
+            && let [Step::Collection(collection)] = steps.as_mut_slice()
+            && let [Step::Undescribed { numbers: Some(one), .. }] = collection.steps.as_mut_slice()
+        {
+            one.is_packed = true;
+        }
     }
 }
 
