@@ -8,7 +8,7 @@
 //! use branchline_trace::journal;
 //!
 //! assert!(!journal::is_on());
-//! // Requests are not recorded then.
+//! // Without a journal, requests are not recorded.
 //! assert!(journal::request("GET", "f.root", "host", std::iter::empty()).is_none());
 //! ```
 

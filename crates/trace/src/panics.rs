@@ -1,4 +1,4 @@
-//! Catches panics, which are internal errors, at the start of each task, and records what is needed to report them.
+//! Catches panics, which are internal errors, in the outermost function of each task, and records where they occurred.
 //!
 //! ```
 //! use branchline_trace::panics::guarded;
@@ -19,7 +19,7 @@ pub struct Panic {
 }
 
 impl Panic {
-    /// A task that ended without a result and without a caught panic.
+    /// Returns the error for a task that ended without a result and without a caught panic.
     pub fn unseen() -> Self {
         Self { message: "a thread ended without a result".to_owned() }
     }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use super::lock::locked;
 use super::writer::{current, Journal};
 
-/// Maximum number of cached lists. Files that are read concurrently have fewer different trees.
+/// Maximum number of cached lists: more than the different trees among the files that are read concurrently.
 const LISTS_MAX: usize = 16;
 const NO_NUMBER: u32 = u32::MAX;
 
-/// Lists of the current journal, most recently used first.
+/// Cached lists of the current journal, most recently used first.
 static KNOWN: Mutex<VecDeque<Branches>> = Mutex::new(VecDeque::new());
 
 /// The branches of a tree; shared by trees with the same branches.
@@ -23,10 +23,10 @@ pub struct Branches(Arc<List>);
 struct List {
     /// ID of the journal to which `numbers` belong.
     journal: u64,
-    /// All paths concatenated, and the end of each.
+    /// All paths concatenated; `ends` contains the end of each path.
     paths: String,
     ends: Vec<usize>,
-    /// IDs of the paths that have been logged.
+    /// ID of each path; `NO_NUMBER` until the path is first logged.
     numbers: Vec<AtomicU32>,
 }
 

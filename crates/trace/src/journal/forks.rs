@@ -1,6 +1,6 @@
-//! Detects forks. A forked process inherits its parent's journal and only the thread that forked. It starts its own
-//! journal with its first record; records that the parent has not written yet are left to the parent. Querying the
-//! process ID at each request instead would add a tenth to the cost of a record.
+//! Detects forks. A forked process inherits its parent's journal, but only the thread that called `fork`. It starts its
+//! own journal when it logs its first record, and leaves the parent's unwritten records to the parent. Querying the
+//! process ID at each request instead would increase the cost of a record by 10%.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;

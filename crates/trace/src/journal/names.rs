@@ -10,7 +10,7 @@ use super::records;
 /// Maximum number of strings that a thread caches. A full cache is cleared.
 const KNOWN_MAX: usize = 16_384;
 
-/// Kinds of texts.
+/// Kind of an interned string. `What` is the name of a call or an activity.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
     File,

@@ -1,8 +1,8 @@
 //! Binary format of a journal. It starts with a header: `BLJOURN2`, the process ID (4 bytes), and the start time (8).
-//! Blocks follow, each with records of one kind from one thread: a letter, three zeros, the thread (4), the size of the
-//! records (4), and the records. All numbers are little-endian; `python/branchline/tracing/journals.py` reads them.  A
-//! process may be killed while writing: the complete records of a truncated block are valid. Strings precede the
-//! records that refer to them, and the ranges of a request for several ranges precede the request.
+//! Blocks follow, each with records of one kind from one thread: a letter, three zeros, the thread ID (4), the size of
+//! the records (4), and the records. All numbers are little-endian; `python/branchline/tracing/journals.py` reads them.
+//! A process may be killed while writing: the complete records of a truncated block are valid. Strings precede the
+//! records that refer to them. A request for several ranges is preceded by one record for each range.
 
 /// Range of a file: offset and length.
 pub type Span = (u64, u64);

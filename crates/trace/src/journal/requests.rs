@@ -1,4 +1,4 @@
-//! Requests to storage in the journal. Each is logged when it has ended.
+//! Logs requests to storage in the journal, each when it has ended.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -18,7 +18,7 @@ thread_local! {
     static ATTEMPT: Cell<u32> = const { Cell::new(0) };
     static QUEUED: Cell<Option<Instant>> = const { Cell::new(None) };
     static WAGON: RefCell<String> = const { RefCell::new(String::new()) };
-    /// Requests of this thread that are not logged yet, because a throttle prolongs them.
+    /// Completed requests of this thread, to be logged when its active throttle ends; None without a throttle.
     static HELD: RefCell<Option<Vec<Held>>> = const { RefCell::new(None) };
 }
 
@@ -68,7 +68,7 @@ impl Drop for QueuedSince {
     }
 }
 
-/// A request in flight, logged when it is dropped. It contains the IDs of its strings.
+/// A request in flight, logged when it is dropped. File, store, call and wagon are string IDs.
 pub struct Request {
     journal: u64,
     file: u32,
@@ -87,7 +87,7 @@ pub struct Request {
     got_bytes: u64,
 }
 
-/// Records a request sent now for bytes of a file at a store; None without a journal.
+/// Starts the record of a request that is sent now to a store, for ranges of a file; None without a journal.
 pub fn request(what: &'static str, file: &str, store: &str, mut spans: impl Iterator<Item = Span>) -> Option<Request> {
     with_log(|own| {
         let sent = Instant::now();
@@ -163,7 +163,7 @@ impl Drop for Request {
     }
 }
 
-/// Holds a request back if this thread is throttled; otherwise returns it.
+/// Holds a completed request back until the throttle of this thread ends; returns it if there is no throttle.
 fn hold(one: Held) -> Option<Held> {
     let kept = HELD.try_with(|held| match held.borrow_mut().as_mut() {
         Some(several) => {

@@ -40,7 +40,7 @@ fn word(record: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(record[at..at + 4].try_into().unwrap())
 }
 
-/// Returns the texts of a journal by number.
+/// Returns the strings of a journal by ID.
 fn names_in(blocks: &[(u8, Vec<u8>)]) -> HashMap<u32, String> {
     let mut found = HashMap::new();
     for (_, block) in blocks.iter().filter(|(letter, _)| *letter == b'N') {
@@ -76,7 +76,7 @@ fn what_is_logged_is_in_the_file_and_memory_stays_bounded() {
     one.got(11);
     one.ended("ok");
     drop(one);
-    // Requests without an outcome have failed.
+    // A request without an outcome is logged as failed.
     drop(request("read", "a.root", "local", [(1, 1)].into_iter()));
     did("wait", "", Instant::now());
     let alike = [Branches::of(PATHS.into_iter()), Branches::of(PATHS.into_iter())];
@@ -111,7 +111,7 @@ fn what_is_logged_is_in_the_file_and_memory_stays_bounded() {
     let names = names_in(&blocks);
     let used = records_of(&blocks, b'U', 72).map(|record| names[&word(&record, 8)].clone()).collect::<Vec<_>>();
     assert_eq!(used, ["px", "py", "pz", "px", "pzz", "px"]);
-    // Each text is written once.
+    // Each string is written once.
     assert_eq!(names.values().filter(|text| *text == "c.root").count(), 1);
     assert_eq!(names.values().filter(|text| *text == "px").count(), 1);
     assert_eq!(blocks[0].0, b'N');

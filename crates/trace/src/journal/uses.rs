@@ -1,4 +1,4 @@
-//! Decoded baskets and pages, and activities of threads, in the journal.
+//! Logs decoded baskets and pages, and activities of threads, in the journal.
 
 use std::time::Instant;
 
@@ -48,7 +48,7 @@ pub struct Used<'a> {
 pub fn used(one: &Used<'_>) {
     with_log(|own| {
         let end = own.journal.ns(Instant::now());
-        // No basket is at offset 0, where the file header is.
+        // An unknown position is logged as offset 0: the file header is there, never a basket.
         let UsedRange { offset, size_bytes } = one.place.unwrap_or_default();
         let texts = [own.name(Kind::File, one.file), own.name(Kind::Tree, one.tree), number_of(one.branch, own)];
         let basket = one.basket as u32;

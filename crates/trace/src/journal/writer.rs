@@ -14,7 +14,7 @@ use super::names::{Kind, Known, Names};
 use super::records::{self, Buffer, BUFFER_MAX};
 use crate::environment::TRACE;
 
-/// Extension of the file with the reason why a journal is incomplete.
+/// Extension of the file that says why a journal is incomplete.
 const INCOMPLETE: &str = "incomplete";
 /// Maximum time until a record is written.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
@@ -46,11 +46,11 @@ pub(super) struct Journal {
     is_ended: AtomicBool,
 }
 
-/// The file, and two buffers for the next bytes, reused by every write.
+/// The journal file, and the buffers in which each write assembles its bytes.
 struct Output {
     file: File,
     bytes: Vec<u8>,
-    /// Blocks to be written after the strings to which they refer.
+    /// Blocks of records, written after the strings to which they refer.
     blocks: Vec<u8>,
 }
 
@@ -193,7 +193,7 @@ impl Journal {
         self.start_ns + at.saturating_duration_since(self.start).as_nanos() as u64
     }
 
-    /// Writes the contents of these buffers, after the texts that they refer to.
+    /// Writes the contents of these buffers, after the strings to which they refer.
     fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
         let Output { file, bytes, blocks } = &mut *output;
@@ -207,8 +207,8 @@ impl Journal {
         file.write_all(bytes).inspect_err(|error| self.fail(error))
     }
 
-    /// Ends the journal, but not the job, because no block may follow a partially written one. A file next to the
-    /// journal marks it as incomplete, since this process may end without reporting the error.
+    /// Ends the journal after a failed write, because no block may follow a partially written one; the job continues. A
+    /// file next to the journal marks it as incomplete, since this process may end without reporting the error.
     fn fail(&self, error: &io::Error) {
         let _ = CURRENT.compare_exchange(self.number, 0, Ordering::AcqRel, Ordering::Relaxed);
         let mut failure = locked(&self.failure);
