@@ -32,7 +32,8 @@ pub struct WantedRange {
 }
 
 impl WantedRange {
-    /// Takes the buffer out of `read`, so that a library that does not return cannot keep the caller's memory.
+    /// Moves the buffer out of `read`: after a timeout, the library may keep the buffer, but nothing borrowed from the
+    /// caller.
     fn of(read: &mut RangeRead) -> Result<Self> {
         let range = read.range;
         let mut read = std::mem::replace(read, RangeRead::new(range));

@@ -1,4 +1,4 @@
-//! Joins nearby ranges before reading, so that fewer requests are needed. A pure function.
+//! Joins nearby ranges before reading, so that fewer requests are needed. No I/O.
 
 use std::cmp::Reverse;
 

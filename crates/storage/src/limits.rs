@@ -42,7 +42,7 @@ pub(crate) const LINK_SAMPLES: usize = 32;
 pub(crate) const LINK_FULL_BYTES: u64 = 4 << 20;
 /// Minimum number of bytes received over a full link before its bandwidth is known; a few requests.
 pub(crate) const LINK_BYTES_MIN: u64 = 16 << 20;
-/// Time constant with which old bandwidth measurements decay.
+/// Time constant of the exponential decay of old bandwidth measurements.
 pub(crate) const LINK_MEMORY: Duration = Duration::from_secs(2);
 /// Minimum round-trip time for prefetching. Shorter round trips are already hidden, because one thread reads while
 /// others decode.
@@ -63,7 +63,8 @@ pub(crate) const FILE_ROUND_TRIPS: u32 = 3;
 /// Minimum CPU time for opening and reading a small file. Determines how many files must be opened ahead to hide a
 /// round trip.
 pub(crate) const FILE_WORK_MIN: Duration = Duration::from_millis(3);
-/// Cost to a server of reading one more range, expressed as the time in which a link could transfer data instead.
+/// Longest gap between two ranges that are read as one, expressed as the gap's transfer time over the link. An
+/// additional range costs a server about this much time.
 pub(crate) const GAP_TIME: Duration = Duration::from_millis(2);
 /// Lower bound for the limit on gaps between joined ranges. Reading a smaller gap is always cheaper, because the header
 /// of a separate range takes bytes too.
@@ -209,7 +210,7 @@ pub(crate) const AWS_FILE_BYTES_MAX: u64 = MIB;
 /// doubles the memory usage.
 pub(crate) const BRIDGE_CALL_BYTES: u64 = 32 * MIB;
 
-/// Silence timeout of a server while another replica is available; longer than a busy disk needs.
+/// Silence timeout of a server while another replica is available; longer than the delays of a busy disk.
 pub(crate) const REPLICA_SILENCE: Duration = Duration::from_secs(15);
 /// Maximum number of attempts on a server before switching to another replica. The first attempt detects a dead
 /// connection.
@@ -217,17 +218,16 @@ pub(crate) const REPLICA_TRIES_MAX: u32 = 2;
 /// Maximum number of attempts if a request times out while other replicas are available: another replica answers sooner
 /// than a silent server.
 pub(crate) const REPLICA_TIMED_OUT_TRIES_MAX: u32 = 1;
-/// Multiple of the usual duration of a read after which the read is moved to another replica, but not before
-/// `STALL_MIN`.
+/// A read is moved to another replica if it takes this many times its usual duration, and at least `STALL_MIN`.
 pub(crate) const STALL_FACTOR: f64 = 10.0;
-/// Minimum time before a read is moved to another replica. A busy server would have answered by then.
+/// Minimum time before a read is moved to another replica. Even a busy server usually answers within this time.
 pub(crate) const STALL_MIN: Duration = Duration::from_secs(3);
 /// Assumed bandwidth of a server before the first measurement.
 pub(crate) const BYTES_PER_SECOND_EXPECTED: f64 = 1e6;
 /// Time for which a failed storage element is ranked last; doubled after each further failure.
 pub(crate) const ELEMENT_LEFT: Duration = Duration::from_secs(30);
 /// Time for which a silent storage element is ranked last. Longer than after an error, because detecting silence again
-/// takes 15 s, an error only a fraction of a second.
+/// would take 15 s, but detecting an error only a fraction of a second.
 pub(crate) const SILENT_ELEMENT_LEFT: Duration = Duration::from_secs(300);
 /// Maximum time for which a failed storage element is ranked last.
 pub(crate) const ELEMENT_LEFT_MAX: Duration = Duration::from_secs(600);
@@ -251,8 +251,8 @@ pub(crate) const CACHE_SEGMENT_BYTES: u64 = 16 * MIB;
 pub(crate) const CACHE_RECORD_BYTES_MAX: u64 = 4 * GIB;
 /// Disk space that a cache segment takes in addition to its bytes: its name and the unused part of its last page.
 pub(crate) const CACHE_FILE_BYTES: u64 = 4096;
-/// Divisor that determines how often the size of a cache is measured again, because other processes write to the same
-/// cache: each time 1/`CACHE_LOOKS` of the size limit was written.
+/// The size of a cache is measured again after every write of 1/`CACHE_LOOKS` of the size limit, because other
+/// processes write to the same cache.
 pub(crate) const CACHE_LOOKS: u64 = 16;
 /// Minimum time between updates of the timestamp of a cache segment's last use.
 pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
@@ -260,8 +260,8 @@ pub(crate) const CACHE_TOUCH_PAUSE: Duration = Duration::from_secs(10);
 /// Number of bytes per request when a file is copied to a local disk; large enough to make requests cheap per byte.
 pub const STAGE_RANGE_BYTES: u64 = 4 * MIB;
 /// Number of bytes per write when a file is copied to a local disk. On a virtual machine, writes of 4 MiB took up to
-/// ten times the CPU time for the same bytes, all in the kernel's copy: the page cache allocates pieces up to the size
-/// of a write, and large pieces seem to need memory that the host must provide first.
+/// ten times as much CPU time for the same bytes, spent while the kernel copied the bytes: the page cache allocates
+/// pieces up to the size of a write, and large pieces seem to need memory that the host must provide first.
 pub(crate) const STAGE_WRITE_BYTES: usize = 256 * 1024;
 /// Maximum number of threads that copy a file to a local disk, with one request each: some wait for the network while
 /// others write. Together they have 32 MiB in flight, which fills 1 Gbit/s at a round trip of 250 ms.

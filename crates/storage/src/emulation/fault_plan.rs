@@ -14,7 +14,7 @@ use super::quantities::time;
 pub enum FaultKind {
     /// The response is delayed, by default until the request times out.
     Stall,
-    /// The response never arrives, as from a dead mount.
+    /// The response never arrives, as from a network mount whose server is down.
     Hang,
     /// The connection is cut.
     Reset,
@@ -52,7 +52,7 @@ pub struct FaultPlan {
     pub every: u64,
     /// Number of requests that succeed before the first fault.
     pub after: u64,
-    /// Duration of a stall; None for the server's silence timeout.
+    /// Duration of a stall; None for the silence timeout, so that the request times out.
     pub stall: Option<Duration>,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -90,8 +90,8 @@ fn wrong(what: &str) -> String {
 }
 
 impl FaultPlan {
-    /// Returns the fault of a request to a file or connection, if the request fails. `number` is the index of the
-    /// request, starting at 0. Exactly one request fails in each block of `every` requests.
+    /// Returns the fault to inject into a request to a file or connection; None if the request succeeds. `number` is
+    /// the index of the request, starting at 0. Exactly one request fails in each block of `every` requests.
     pub(super) fn hit(&self, place: &str, number: u64) -> Option<FaultKind> {
         // Only the file name and its parent folder are used, so that a seed gives the same faults wherever the files
         // are.

@@ -50,7 +50,7 @@ struct FaultyRequest<'a> {
     reads: &'a [RangeRead],
 }
 
-/// Waits as long as this kind of fault takes, records the request in the trace, and returns the request's error.
+/// Waits as long as this kind of fault takes, records the failed request in the trace, and returns the request's error.
 fn fails(kind: FaultKind, plan: &FaultPlan, settings: &Settings, request: &FaultyRequest<'_>) -> StorageError {
     let path = without_secrets(request.path);
     let spans = request.reads.iter().map(|read| (read.range.offset, read.range.length));

@@ -1,4 +1,4 @@
-//! Models a link that many connections share: computes when bytes that enter the link now will have passed it.
+//! Models a link shared by many connections: computes when the bytes that are sent over it arrive.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ pub(super) enum Direction {
     ToClient,
 }
 
-/// Times at which the link is free again, for each direction and for requests.
+/// Times from which the link is free again: for each direction, and for the next request.
 #[derive(Debug, Default)]
 struct Free {
     to_server: Option<Instant>,

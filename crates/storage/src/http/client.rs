@@ -40,7 +40,7 @@ pub(crate) struct Client {
     one_range_only: Mutex<HashSet<String>>,
 }
 
-/// The current client, with the process and the settings that the client was created for.
+/// The current client, and the process and settings for which it was created.
 struct CachedClient {
     process: u32,
     fingerprint: String,

@@ -18,7 +18,7 @@ impl<T: Transport> Connector<T> for FirstReachable {
     type Out = Either<T, Tcp>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<T>) -> Result<Option<Self::Out>, Error> {
-        // With a proxy, a connection is already established.
+        // A connection through a proxy has already been established.
         if let Some(chained) = chained {
             return Ok(Some(Either::A(chained)));
         }

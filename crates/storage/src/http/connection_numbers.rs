@@ -14,7 +14,7 @@ thread_local! {
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the ID of the connection on which this thread last sent data since [`forget_last`]; 0 if no data was sent.
+/// Returns the ID of the connection on which this thread last sent data; 0 if none was sent since [`forget_last`].
 pub(super) fn last() -> u64 {
     LAST.with(Cell::get)
 }

@@ -1,9 +1,9 @@
 //! Lends a reader's buffer to the connection, so that large responses are received without a copy.
 //!
 //! Normally a connection receives into its own buffer, from which ureq copies the bytes to the reader. For large
-//! responses, this copy takes a third of the CPU time. A connection with a lent buffer receives into the lent buffer,
-//! and presents that buffer to ureq as its own. ureq still copies 16 KiB at a time, within the fastest CPU cache, but
-//! only to count the bytes.
+//! responses, this copy takes a third of the CPU time. A connection with a lent buffer receives into that buffer, and
+//! presents the buffer to ureq as its own. ureq then counts the bytes by copying them in pieces of 16 KiB, which stay
+//! in the fastest CPU cache.
 
 use std::io::{self, Read};
 use std::ops::Range;

@@ -105,7 +105,8 @@ impl Query<'_> {
             Some(size_bytes) => Probed::of(&answer, self.location, size_bytes),
             None => self.size_elsewhere(&answer, found)?,
         };
-        // The bytes may be fewer than requested, because a file of unknown size may continue after them.
+        // If the size of the file is unknown, the response may contain fewer bytes than requested although the file
+        // continues.
         let is_first = self.settings.first_bytes > 0 && found == expected && start.len() as u64 == expected.length;
         probed.first = is_first.then_some(start);
         Ok(probed)

@@ -19,8 +19,8 @@ thread_local! {
     static LAST: RefCell<Option<Loan>> = const { RefCell::new(None) };
 }
 
-/// Returns the loan of the connection on which this thread last sent data since [`forget_last`]; None if no data was
-/// sent.
+/// Returns the loan of the connection on which this thread last sent data; None if the thread has sent no data since
+/// [`forget_last`].
 pub(super) fn last() -> Option<Loan> {
     LAST.with_borrow(Clone::clone)
 }

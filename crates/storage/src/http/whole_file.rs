@@ -39,7 +39,7 @@ pub(super) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Creates the state of a file that has not been downloaded. `is_needed` states that the server does not support
+    /// Creates the state of a file that has not been downloaded. `is_needed` is true if the server does not support
     /// ranges.
     pub(super) fn needed(is_needed: bool) -> Self {
         Self { is_needed: AtomicBool::new(is_needed), ..Self::default() }

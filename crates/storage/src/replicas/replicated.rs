@@ -260,7 +260,7 @@ impl Replicated {
         read.failures_count += 1;
         read.error.clone_from(&error.message);
         drop(read);
-        // Closed, so that the next attempt opens the replica again on a new connection.
+        // The replica is closed, so that the next attempt opens it again on a new connection.
         let mut state = lock(&replica.state);
         if let State::Open(_) = *state {
             *state = State::Closed;
@@ -341,7 +341,7 @@ impl Replicated {
         let kind = |checksum: &str| checksum.split(':').next().map(str::to_owned);
         let pairs = theirs.iter().flat_map(|their| ours.iter().map(move |our| (their, our)));
         let (their, our) = pairs.into_iter().find(|(their, our)| kind(their) == kind(our) && their != our)?;
-        Some(format!("its checksum is {their}, but that of the replica at {} is {our}", self.name))
+        Some(format!("its checksum is {their}, but the replica at {} has {our}", self.name))
     }
 
     /// Reads from one replica. If the file has other replicas, fails early when this replica stalls.

@@ -34,7 +34,7 @@ impl Samples {
             if kept.samples.len() < SAMPLES_MAX {
                 kept.samples.push(sample);
             } else {
-                // The first half of the samples, from the head of the file, is kept; new samples replace the second
+                // The first half, which holds the earliest samples, is kept; new samples replace those of the second
                 // half in turn.
                 let index = SAMPLES_MAX / 2 + kept.seen_count % (SAMPLES_MAX / 2);
                 kept.samples[index] = sample;

@@ -17,7 +17,7 @@ const SIGNATURE_HEADERS: [&str; 4] = ["x-amz-content-sha256", "x-amz-date", "x-a
 /// Signs requests with the credentials of a profile, or leaves them unsigned if there are no credentials.
 pub(super) struct Signer {
     signer: Option<reqsign_core::Signer<Credential>>,
-    /// Description of where the keys come from, for messages; None without keys.
+    /// Settings that define the keys, for messages; None without keys.
     origin: Option<&'static str>,
 }
 
@@ -34,7 +34,7 @@ impl Signer {
 impl Authorization for Signer {
     fn headers(&self, method: &str, url: &str, others: &[(&str, &str)]) -> Result<Vec<(&'static str, String)>> {
         let Some(signer) = &self.signer else { return Ok(Vec::new()) };
-        // The hash is that of an empty body, because requests to S3 have no body.
+        // The signature includes the hash of an empty body, because requests to S3 have no body.
         let mut request = Request::builder().method(method).uri(url).header(SIGNATURE_HEADERS[0], EMPTY_STRING_SHA256);
         for (name, value) in others.iter().filter(|(name, _)| name.starts_with("x-amz-")) {
             request = request.header(*name, *value);

@@ -1,5 +1,4 @@
-//! TLS certificates: those of system and grid authorities, which are trusted, and the certificates and proxies of
-//! users.
+//! TLS certificates of trusted authorities (the system's and the grid's), and the certificates and proxies of users.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Pure function that chooses the size and number of requests from the measured link and the user's options.
+//! Chooses the size and number of requests from the measured link and the user's options. No I/O.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Chooses for a store with the default gap `gap_bytes`. The user's options in `access` take precedence over the
-    /// measured link.
+    /// Chooses the requests to a store whose default gap is `gap_bytes`. The user's options in `access` take precedence
+    /// over the measured link.
     pub fn of(access: &Access, link: Option<Link>, gap_bytes: u64) -> Self {
         let chosen = link.map_or(Self::unknown(gap_bytes), |link| Self::by(link, gap_bytes));
         Self {
@@ -53,8 +53,8 @@ impl Choice {
     }
 }
 
-/// Returns whether a whole file of this size should be read when it is unknown which part is needed. This is the case
-/// if the transfer takes at most a few round trips, or if the link is unknown or too fast to matter.
+/// Returns whether to read a whole file of this size if it is unknown which part is needed: true if the transfer takes
+/// at most a few round trips, or if the link is unknown or too fast to matter.
 pub fn is_worth_a_round_trip(link: Option<Link>, bytes: u64) -> bool {
     const ROUND_TRIPS: f64 = 3.0;
     let Some(Link { round_trip, bytes_per_second }) = link else { return true };

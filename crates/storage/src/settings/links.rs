@@ -201,8 +201,8 @@ impl Measured {
     ) -> Result<Self> {
         let began = Instant::now();
         let inner = open()?;
-        // An fsspec URL that ends in a local file names the local disks, which do not get a measurement under that
-        // name.
+        // If an fsspec URL ends in a local file, `element` is the name of the local disks, which must not be mapped to
+        // the name of the fsspec store.
         if inner.name() != element && element.contains("://") {
             let mut names = MEASURED_NAMES.lock().unwrap_or_else(PoisonError::into_inner);
             names.get_or_insert_default().insert(element.to_owned(), inner.name().to_owned());

@@ -6,7 +6,7 @@ use branchline_trace::{journal, Counter, Counters};
 
 use crate::{Around, RangeRead, ReadEffort, ReplicaRead, Result, Store};
 
-/// Remarks of stores and readers, and reads per replica. Remains available after the file is closed.
+/// Remarks of stores and readers, and the reads from each replica. They remain available after the file is closed.
 #[derive(Debug, Clone, Default)]
 pub struct Remarks(Arc<Mutex<RemarkLists>>);
 
@@ -61,7 +61,7 @@ impl Counted {
         Self { inner, counters, remarks }
     }
 
-    /// Returns the remarks. Later remarks are added to the same object.
+    /// Returns the remarks. The returned object also receives later remarks.
     pub fn remarked(&self) -> Remarks {
         self.remarks.clone()
     }

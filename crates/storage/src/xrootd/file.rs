@@ -33,7 +33,7 @@ pub struct XrootdFile {
     id: u64,
     /// Marks that the file has a reader. Connections close the file once this marker is dropped.
     alive: Arc<()>,
-    /// Where the file is currently read.
+    /// Server from which the file is currently read.
     place: Mutex<Place>,
     size_bytes: u64,
     settings: Settings,

@@ -77,7 +77,7 @@ fn servers_with(entry: &Server, mut locate: impl FnMut(&Server) -> Result<Answer
             }
         }
     }
-    // A dCache door that describes itself as a redirector, although it is the only server.
+    // A dCache door may describe itself as a redirector, although it is the only server.
     let is_itself = found.len() == 1 && found.iter().all(|one| one.port == entry.port);
     Ok(if found.is_empty() || is_itself { vec![entry.clone()] } else { found })
 }

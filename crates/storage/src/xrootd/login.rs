@@ -15,7 +15,7 @@ use crate::StorageErrorKind;
 enum Started {
     /// The session, and the response to the first request if that request was sent early.
     Ready(Box<Session>, Option<Answer>),
-    /// The server did not accept the early requests. The client must reconnect with the given early requests.
+    /// The server did not accept the early requests. The client must reconnect, sending only these early requests.
     Again(EarlyRequests),
 }
 

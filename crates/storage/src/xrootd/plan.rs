@@ -1,4 +1,4 @@
-//! Pure function that splits ranges into requests within the limits of a server.
+//! Splits ranges into requests within the limits of a server. No I/O.
 
 use super::session::RequestLimits;
 use crate::limits::{READV_BYTES_MAX, READ_ALONE_BYTES, READ_BYTES_MAX};

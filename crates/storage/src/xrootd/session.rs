@@ -143,7 +143,8 @@ impl Session {
         match header.status {
             // The server will send the response later.
             wire::WAIT_FOR_ANSWER => return Ok(()),
-            // A response in several parts cannot be the two expected numbers, so the rest is ignored.
+            // The limits are two numbers, which fit into one part. A response in several parts is something else:
+            // ignore the rest.
             wire::OK_SO_FAR => drop(self.forgotten.insert(header.stream)),
             wire::OK => {
                 let text = String::from_utf8_lossy(&answer);
