@@ -69,8 +69,8 @@ pub enum ReadErrorKind {
     Stuck,
     /// An option has an invalid value.
     Option,
-    /// An internal error (a bug in Branchline) rather than a fault of the file or its storage. A file with an internal
-    /// error is never skipped.
+    /// An internal error (a bug in Branchline), for which neither the file nor its storage is to blame. Files with
+    /// internal errors are never skipped.
     Internal,
     /// The operating system refuses to start more threads, or the caller cancelled the work.
     Refused,

@@ -85,7 +85,7 @@ pub(crate) struct OpenedFile {
     pub(crate) lease: Option<Lease>,
 }
 
-/// Everything that is needed to open a file, apart from its store.
+/// The parameters for opening a file, apart from its store.
 struct OpenContext<'a> {
     remarks: Remarks,
     uncounted: Option<Arc<dyn Store>>,
@@ -480,7 +480,7 @@ impl File {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The baskets that the learning cache keeps of the first entries.
+    /// The learning cache, which holds the baskets of the first entries.
     pub(crate) fn learned(&self) -> &Learned {
         &self.learned
     }

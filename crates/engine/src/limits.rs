@@ -44,7 +44,8 @@ pub const METADATA_RANGES_MAX: usize = 4096;
 /// Maximum size of the default values generated for branches that an input lacks: a damaged file may claim any number
 /// of entries.
 pub const MISSING_ENTRIES_BYTES: u64 = 64 << 20;
-/// Size of a generated basket of default values. ROOT holds one basket of each branch in memory.
+/// Size of a generated basket of default values. The size is limited because ROOT keeps one basket of each branch in
+/// memory.
 pub const FILLED_BASKET_BYTES: usize = 64 << 10;
 /// Maximum number of names that an error message lists; the remaining names are only counted.
 pub const NAMES_SHOWN: usize = 10;
@@ -67,7 +68,7 @@ pub const CHUNK_MEMORY_DIVISOR: u64 = 6;
 /// memory limit is too small: every chunk would decompress the same baskets again for a few entries.
 pub const CHUNK_MEMORY_DIVISOR_MAX: u64 = 12;
 /// Memory reserved for decompressing baskets: the leased memory divided by this. Bytes carried over from chunk to chunk
-/// may take as much again. Only a single larger basket may exceed the limit.
+/// may take the same amount. Only a single larger basket may exceed the limit.
 pub const BASKET_MEMORY_DIVISOR: u64 = 8;
 /// Maximum memory in which all decoders together may decompress baskets: the leased memory divided by this, if that
 /// much is free.
@@ -107,8 +108,8 @@ pub const BUNDLES_WAITING: usize = 1 << 16;
 pub const PLAUSIBLE_FACTOR: usize = 4096;
 /// Maximum interval at which a thread waiting for memory checks whether the stream was closed.
 pub const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
-/// Maximum interval between two checkpoints, at which a merge syncs its output and journals its progress. A checkpoint
-/// is made after this time even if the merge has written fewer bytes than the interval in its request.
+/// Maximum interval between two checkpoints, at which a merge syncs its output and journals its progress. The request
+/// also sets a maximum number of bytes between two checkpoints (`journal_bytes`).
 pub const JOURNAL_PAUSE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Maximum number of attempts to create an output while another process checks whether the output is a leftover.
 pub const OUTPUT_BEGINNINGS_COUNT: u32 = 20;
@@ -140,16 +141,17 @@ pub const WRITTEN_BACK_AT_ONCE_BYTES: u64 = 16 << 20;
 pub const ROOM_FROM_BYTES: u64 = 16 << 20;
 /// Size of the disk space that is preallocated at a time: more than one write needs, and little to release at the end.
 pub const ROOM_AT_ONCE_BYTES: u64 = 128 << 20;
-/// Default maximum size of a new basket before compression. Reading a few hundred baskets of this size is as fast as
-/// reading everything in one request, and ROOT keeps one basket of each branch in memory.
+/// Default maximum size of a new basket before compression. Larger baskets would not be faster to read, and would take
+/// more memory, because ROOT keeps one basket of each branch in memory.
 pub const BASKET_BYTES: usize = 1 << 20;
 /// Default approximate size of a new cluster, equal to TTree's default for fAutoFlush.
 pub const CLUSTER_BYTES: u64 = 30_000_000;
 /// Number of stored bytes of entries that are rewritten into new baskets at a time, regardless of cluster boundaries.
 /// This limits the memory.
 pub const REWRITTEN_AT_ONCE_BYTES: u64 = 64 << 20;
-/// Maximum stored bytes of entries that are being rewritten: the memory limit divided by this. Decompressed entries are
-/// several times larger, and the new baskets wait to be written.
+/// Maximum stored bytes of entries that are being rewritten: the memory limit divided by this. Much more memory is
+/// needed in total, because decompressed entries are several times larger, and the new baskets stay in memory until
+/// they are written.
 pub const REWRITING_MEMORY_DIVISOR: u64 = 16;
 /// Maximum number of decompressed bytes in baskets queued for the compressors or the disk: enough that each thread has
 /// a next basket even if one basket takes longer than others.
@@ -200,11 +202,11 @@ pub const PAGES_AT_ONCE_BYTES: usize = 16 << 20;
 pub const OPEN_PAGES_BYTES: usize = 256 << 20;
 /// Approximate number of bytes of values appended at a time; a cluster may end between two appends.
 pub const FILLED_AT_ONCE_BYTES: u64 = 4 << 20;
-/// Default approximate compressed size of an RNTuple cluster that is written: a few MB for each of many columns, and a
-/// fraction of the memory for reading a chunk.
+/// Default approximate compressed size of an RNTuple cluster that is written: large enough for reads of a few MB from
+/// each of many columns, and small compared with the memory for reading a chunk.
 pub const NTUPLE_CLUSTER_BYTES: u64 = 64 << 20;
-/// Maximum space in a file that superseded versions of growing trees may waste: as much as is in use, up to this many
-/// bytes, plus the space in use divided by `SUPERSEDED_DIVISOR`.
+/// Maximum space in a file that superseded versions of growing trees may waste: this many bytes or the space in use,
+/// whichever is smaller, plus the space in use divided by `SUPERSEDED_DIVISOR`.
 pub const SUPERSEDED_BYTES: u64 = 1 << 20;
 /// Divisor for the part of the used space that superseded versions of growing trees may waste, see `SUPERSEDED_BYTES`.
 pub const SUPERSEDED_DIVISOR: u64 = 32;

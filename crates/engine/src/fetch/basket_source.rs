@@ -19,7 +19,7 @@ use crate::memory::budget::{Budget, Lease};
 /// Location of the bytes of a basket in memory.
 #[derive(Debug, Clone)]
 pub(crate) enum BasketSource {
-    /// A record: a share of the fetched bytes.
+    /// A record, which shares the buffer of the fetched bytes.
     Record(Bytes),
     /// A record that the next chunk needs too. The first decoder that uses it decompresses it for both chunks.
     Shared(Arc<SharedBasket>),
@@ -30,7 +30,7 @@ pub(crate) enum BasketSource {
 }
 
 impl BasketSource {
-    /// The stored bytes of a basket, or of the first page.
+    /// The stored bytes of a basket; for pages, only the bytes of the first page.
     pub(crate) fn stored(&self) -> &[u8] {
         match self {
             Self::Record(bytes) => bytes,
@@ -48,7 +48,8 @@ impl BasketSource {
         }
     }
 
-    /// Temporary memory for decompressing the basket; none for a shared basket, whose decompressed bytes are kept.
+    /// Temporary memory for decompressing the basket; none for a shared or embedded basket, whose decompressed bytes
+    /// are kept.
     pub(crate) fn scratch(&self, entries_count: u64) -> ScratchBytes {
         match self {
             // If the record does not parse, decoding reports the error.
@@ -128,7 +129,7 @@ impl Carried {
         std::mem::replace(self, Self { budget, room: room_max, room_max, ..Self::default() })
     }
 
-    /// Drops everything that is carried, and returns whether there was anything.
+    /// Drops all carried baskets and pages; returns whether there were any.
     pub(crate) fn clear(&mut self) -> bool {
         let before = self.take();
         !before.by_basket.is_empty() || !before.pages.is_empty()

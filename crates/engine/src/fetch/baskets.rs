@@ -129,8 +129,8 @@ impl<'a> BasketFetch<'a> {
         sources.into_iter().map(|source| source.ok_or_else(missing)).collect()
     }
 
-    /// Returns the ranges of the baskets with the first entries of all branches that were not requested, in the file of
-    /// the tree.
+    /// Returns the ranges of the baskets that begin within the first `LEARN_ENTRIES` entries, for all branches that
+    /// were not requested. Baskets outside the file of the tree are left out.
     fn unwanted_first_baskets(&self) -> Vec<ByteRange> {
         let others = (0..self.meta.branches.len()).filter(|index| !self.request.branches.contains(index));
         let branches = others.map(|index| &self.meta.branches[index]).filter(|branch| branch.file_name.is_empty());
@@ -171,8 +171,8 @@ fn read_in_order(
 }
 
 /// Returns the bytes of baskets with first entries from the cache. The first call fills the cache, including the
-/// `unwanted` baskets. If all these baskets do not fit, each is read separately until it is known which branches are
-/// read.
+/// `unwanted` baskets. If these baskets exceed the size of the cache, nothing is cached, and each basket is read
+/// separately.
 fn read_first_entries(
     file: &Arc<File>,
     cache_bytes: u64,

@@ -96,8 +96,8 @@ impl Fetching {
     }
 }
 
-/// Returns the bytes of these extents, which were carried over from the previous request, loaded with the file, or are
-/// read now.
+/// Returns the bytes of these extents. Extents that were carried over from the previous request or loaded with the file
+/// are not read again.
 fn read_extents(request: &FetchRequest<'_>, extents: &[Extent], before: &Carried) -> Result<Vec<Bytes>> {
     let file = request.file;
     let mut found = Vec::with_capacity(extents.len());

@@ -1,4 +1,4 @@
-//! Prefetching: before the fetcher needs them, threads read the ranges of the next chunks and open the next files, so
+//! Prefetching: threads read the ranges of the next chunks and open the next files before the fetcher needs them, so
 //! that round trips overlap.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -189,7 +189,7 @@ impl Prefetcher {
         self.wake();
     }
 
-    /// Wakes all threads that wait for memory, so that each decides again.
+    /// Wakes all threads that wait for memory, so that each checks again whether it may lease the memory.
     pub(crate) fn wake(&self) {
         self.budget.wake();
         self.changed.notify_all();
@@ -248,9 +248,10 @@ impl Prefetcher {
         }
     }
 
-    /// Waits until the bytes of a file that is read whole may be in flight and no earlier file is waiting: requests
-    /// that share the link slow each other down. The bytes count as in flight until the result is dropped. Half of the
-    /// limit is reserved while earlier files are still being opened.
+    /// Waits until a file that is read whole may be requested: its bytes must be within the limit for bytes in flight,
+    /// and no earlier file may be waiting, because parallel requests share the link and slow each other down. The bytes
+    /// count as in flight until the result is dropped. While earlier files are still being opened, half of the limit is
+    /// reserved for them.
     pub(crate) fn wait_for_link(self: &Arc<Self>, file_index: usize, bytes: u64) -> BytesInFlight {
         let mut queue = lock(&self.queue);
         queue.waiting_files.insert(file_index);
@@ -387,14 +388,14 @@ impl Drop for Turn {
     }
 }
 
-/// A batch that is being read. On drop, each of its ranges that has no answer yet gets one.
+/// A batch that is being read. On drop, each range without an answer gets the answer `NotRead`.
 struct BatchRead {
     ranges: Vec<Arc<PendingRange>>,
     lease: Lease,
 }
 
 impl BatchRead {
-    /// Reads the batch with `read`. If `read` panics, the error becomes the answer of every range that has none yet.
+    /// Reads the batch with `read`. If `read` panics, the error becomes the answer of every range without an answer.
     fn run(mut self, path: &str, read: impl FnOnce(&mut [RangeRead]) -> Result<()>) {
         let ranges = self.ranges.clone();
         let done = guarded(path, || {

@@ -84,7 +84,8 @@ impl<'a> MetadataReader<'a> {
         Self { path, store, loaded, requests, pieces_count: 0, last_piece: None }
     }
 
-    /// Reads the ranges of `first_read` in one request. If records are read `alone`, reads only the head.
+    /// Reads the ranges of `first_read` in one request. If `alone` is set, reads only the head, because each record is
+    /// then read by a separate request.
     pub(crate) fn read_first(&mut self, size: u64, first_read: &FirstRead, alone: bool) -> Result<()> {
         let head = ByteRange::new(0, limits::HEAD_BYTES.min(size));
         self.read(match first_read {

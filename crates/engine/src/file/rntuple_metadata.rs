@@ -171,8 +171,8 @@ impl Ntuple {
         Ok(if next < entries.end { Err(next) } else { Ok(first..last) })
     }
 
-    /// Returns the size of every column in the file. Returns an empty list if the page lists cannot be read: reading
-    /// the entries will report that error.
+    /// Returns the size of every column in the file. Returns an empty list if the page lists cannot be read, because
+    /// reading the entries reports that error.
     fn sizes(&self, file: &File) -> &[ColumnSizes] {
         if let Some(sizes) = self.sizes.get() {
             return sizes;

@@ -19,7 +19,7 @@ pub(crate) struct Strategy {
 pub(crate) enum WholeFiles {
     /// No files.
     Never,
-    /// Small files, except files on servers of which only a part is needed.
+    /// Small files, except files on servers from which only a part is needed.
     Small,
     /// All files that fit in memory.
     Always,
@@ -62,10 +62,10 @@ impl Strategy {
         Self { whole_files, prefetch, baskets }
     }
 
-    /// Returns the number of bytes to read from the end of a file that is opened outside a stream, or None to read the
-    /// whole file. For a small file on a local disk, this is the usual size of the metadata, because another read costs
-    /// little and it is unknown how much more will be read; but if the access mode reads whole files, the result is
-    /// None.
+    /// Returns the number of bytes to read from the end of a file that is opened outside a stream; None to read the
+    /// whole file. Local files between `NEAR_WHOLE_BYTES` and `WHOLE_FILE_BYTES` are only read whole if the access mode
+    /// requires it. Otherwise the usual size of the metadata is read, because another read costs little and it is
+    /// unknown how much more will be read.
     pub(crate) fn tail_bytes(self, size: u64, is_near: bool) -> Option<u64> {
         if self.whole_files == WholeFiles::Never || size > limits::WHOLE_FILE_BYTES {
             return Some(limits::TAIL_BYTES);
@@ -86,8 +86,8 @@ impl Strategy {
         self.baskets != BasketReads::Planned
     }
 
-    /// Maximum number of bytes in a request for several baskets, or None if unlimited. A first basket that is larger is
-    /// read anyway.
+    /// Maximum number of bytes in a request for several baskets, or None if unlimited. A basket that exceeds the
+    /// maximum is read by its own request.
     pub(crate) fn bytes_together(self) -> Option<u64> {
         match self.baskets {
             BasketReads::Planned => None,

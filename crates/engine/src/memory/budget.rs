@@ -74,7 +74,7 @@ impl Budget {
         Ok(Lease { budget: Arc::clone(self), bytes, chunks: 0 })
     }
 
-    /// Leases bytes for a file of which nothing has been decoded yet.
+    /// Leases bytes for a file before any basket of the file is decoded.
     pub(crate) fn lease_file(self: &Arc<Self>, bytes: u64) -> Result<Lease, Refusal> {
         self.lock().scratch_least = 0;
         let mut state = self.wait_for(bytes, 0, false)?;
@@ -134,8 +134,8 @@ impl Budget {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Waits until this many bytes are free. Returns `TooLarge` if nothing remains that could return bytes: no task is
-    /// running, and the only chunks are the caller's and the one that the consumer keeps until it gets the next chunk.
+    /// Waits until this many bytes are free. Returns `TooLarge` if waiting cannot free any bytes: no task is running,
+    /// and the only chunks are the caller's chunks and the chunk that the consumer keeps until it gets the next one.
     fn wait_for(&self, bytes: u64, own_chunks: usize, is_chunk: bool) -> Result<MutexGuard<'_, State>, Refusal> {
         let mut state = self.lock();
         loop {

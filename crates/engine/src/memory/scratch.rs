@@ -35,7 +35,7 @@ impl State {
     }
 
     /// Takes a buffer of `kept` bytes, and returns it with the number of bytes charged for it. Returns None if there is
-    /// no room.
+    /// no room and other buffers are in use.
     fn take(&mut self, kept: u64, passing: u64, spare: &SpareBuffers) -> Option<(Scratch, u64)> {
         let again = self.pop(kept).or_else(|| self.adopt(kept, spare));
         let there = again.as_ref().map_or(0, Scratch::bytes) as u64;

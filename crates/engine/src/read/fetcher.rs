@@ -72,7 +72,7 @@ struct Stopped;
 
 /// The outcome of fetching a chunk.
 enum Fetched {
-    /// All baskets were queued, or the file's bytes may be wrong and the consumer will reread the chunk.
+    /// All baskets were queued; or the file's bytes may be wrong, and the consumer will reread the chunk.
     Whole,
     /// The chunk could not be read. The rest of its source is skipped.
     Failed,
@@ -138,7 +138,7 @@ impl Fetcher {
                 Some(Outcome::NotOpened) => return None,
                 None => {
                     self.prefetch_sources(current, next, slots);
-                    // By now, earlier files have had time to return their memory.
+                    // Request this file only now, because earlier files have had time to return their memory.
                     self.prefetcher.want(current);
                 }
             }

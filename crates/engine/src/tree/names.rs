@@ -6,8 +6,8 @@
 ///
 /// * the name of the branch;
 /// * the end of a path (`fCoordinates/fCoordinates.fX`);
-/// * the end of a path, but ignoring dimensions, trailing dots and prefixes that repeat the parent's name, with dots or
-///   slashes (`Tracks.fP` or `Tracks/fP` for `Tracks/Tracks.fP[5]`);
+/// * the end of a path with dots or slashes, ignoring dimensions, trailing dots and prefixes that repeat the parent's
+///   name (`Tracks.fP` or `Tracks/fP` for `Tracks/Tracks.fP[5]`);
 /// * a path without some of the inner names (`first.fX` for `first/fCoordinates/fCoordinates.fX`).
 pub fn candidates<'a>(name: &str, branches: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Vec<usize> {
     let matching = |fits: &dyn Fn(&str, &str) -> bool| -> Vec<usize> {

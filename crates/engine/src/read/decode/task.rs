@@ -85,12 +85,12 @@ pub(crate) struct Task {
     pub(crate) reporter: Reporter,
     /// Further object baskets of the task, which become part of the same piece.
     pub(crate) followers: VecDeque<Follower>,
-    /// Counts the task among the tasks that will return memory.
+    /// Registers the running task in the memory budget, because it will return memory.
     pub(crate) at_work: Option<TaskAtWork>,
 }
 
 impl Task {
-    /// Drops the task without an error in its chunk.
+    /// Drops the task without reporting an error to its chunk.
     pub(crate) fn cancel(self) {
         self.reporter.done();
     }

@@ -61,8 +61,8 @@ impl Worker {
         Self::new(u64::MAX, &Arc::default())
     }
 
-    /// Decodes a basket and reports to its chunk. Before the chunk can be finished, `spent` receives the times for
-    /// decompressing and for decoding.
+    /// Decodes a basket, calls `spent` with the times for decompressing and for decoding, and then reports to the
+    /// chunk.
     pub(crate) fn run(&mut self, task: Task, spent: impl FnOnce(u64, u64)) {
         self.run_by(Self::try_run, task, spent);
     }

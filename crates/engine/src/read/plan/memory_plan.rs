@@ -73,8 +73,8 @@ impl Shares {
     }
 }
 
-/// The memory plan for reading some branches of a tree. The plan depends only on the tree and the memory limit, because
-/// chunk boundaries must not depend on previous trees or the number of threads.
+/// The memory plan for reading some branches of a tree. The plan depends only on the tree, the branches and the memory
+/// limit, because chunk boundaries must not depend on previous trees or the number of threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MemoryPlan {
     /// Number of bytes that the values of an entry take.

@@ -303,7 +303,8 @@ impl<'a> Planning<'a> {
             }
             return;
         }
-        // A separate request for the streamer infos reads a few more bytes, so use the exact range.
+        // If records are read alone, the request for the streamer infos is a few bytes longer than the record, so use
+        // the exact range here.
         let exact = |record: &ByteRange| match file.infos {
             Some(infos) if infos.offset == record.offset => infos,
             _ => *record,
@@ -400,7 +401,8 @@ impl<'a> Planning<'a> {
         starts
     }
 
-    /// Returns the baskets and pages that a chunk needs, column by column. Those without bytes are left out.
+    /// Returns the baskets and pages that a chunk needs, column by column. Baskets and pages without bytes are left
+    /// out.
     fn wanted(&self, entries: &Range<u64>) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         for (column, extents) in self.file.branches.iter().enumerate() {

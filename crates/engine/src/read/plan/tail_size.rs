@@ -59,7 +59,7 @@ impl TailSizes {
     }
 
     /// Returns the number of bytes to read from the end of a file of this size. Returns None to read the whole file.
-    /// The first file on a disk is read whole: it shows whether most of the following files will be wanted.
+    /// The first file on a disk is read whole; it shows which fraction of the following files will be wanted.
     pub(crate) fn tail_bytes(&self, place: FilePlace, link: Option<Link>, size: u64) -> Option<u64> {
         let seen = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if place == FilePlace::Mount || size < TAIL_BYTES {
