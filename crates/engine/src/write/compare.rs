@@ -76,7 +76,7 @@ pub struct ComparedTree {
     pub branches_count: u64,
     /// Branches that have the same entries on both sides, but in different baskets.
     pub same: Vec<String>,
-    /// Branches with a basket that differs or is in another position, and whose entries are not known to be the same.
+    /// Branches with a basket that differs or is in another position, unless their entries are known to be the same.
     pub differing: Vec<DifferingBranch>,
     /// Descriptions of everything that is missing on one side.
     pub differences: Vec<String>,

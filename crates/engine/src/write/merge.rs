@@ -64,7 +64,7 @@ struct Run<'a> {
 /// The result of opening all inputs once before the merge.
 struct JoinedInputs {
     joined: JoinedUnions,
-    /// Inputs that are skipped, with the errors that are the reason.
+    /// The skipped inputs, each with the error that caused the skip.
     refused: HashMap<String, ReadError>,
 }
 

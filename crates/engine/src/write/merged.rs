@@ -41,7 +41,7 @@ pub struct Merged {
 pub struct SkippedInput {
     /// Path or URL of the input.
     pub path: String,
-    /// The error that is the reason for skipping the input.
+    /// The error that caused the input to be skipped.
     pub error: ReadError,
 }
 

@@ -59,7 +59,7 @@ pub struct Output {
     owner: u32,
 }
 
-/// A handle on the bytes that an output has now, for syncing them in another thread.
+/// A handle for syncing all bytes written so far to disk in another thread.
 #[derive(Debug)]
 pub(crate) struct Written {
     path: PathBuf,

@@ -1,4 +1,5 @@
-//! The process IDs of an output. A process ID is an object by whose number an object can refer to another (TRef).
+//! The process IDs of an output. A reference to an object (TRef) contains the number of a process ID, which identifies
+//! the process that created the object.
 
 use bytes::Bytes;
 

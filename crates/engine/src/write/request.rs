@@ -20,12 +20,12 @@ pub enum Order {
     Offset,
     /// Branch by branch.
     Branch,
-    /// By first entry, so that baskets that are read together are close to each other.
+    /// By first entry, so that baskets that are needed at the same time are close to each other.
     Entry,
 }
 
-/// The branches to keep in each tree, keyed by the path of the tree. Other branches that these need are kept too. If a
-/// tree has no key here, all its branches are kept.
+/// The branches to keep in each tree, keyed by the path of the tree. Branches that the kept branches need are kept too.
+/// If a tree has no key here, all its branches are kept.
 pub type Branches = HashMap<String, HashSet<String>>;
 
 /// The size of the clusters of a tree.

@@ -317,8 +317,8 @@ impl WritableFile {
         }
     }
 
-    /// Removes the objects at this path: only the one with this cycle, or all of them if `cycle` is None. Their bytes
-    /// remain in the file, but nothing refers to them.
+    /// Removes the objects at this path: all cycles if `cycle` is None, or else only that cycle. Their bytes remain in
+    /// the file, but nothing refers to them.
     pub fn remove(&mut self, path: &str, cycle: Option<i16>) -> Result<()> {
         let is_chosen = |of: i16| cycle.is_none_or(|cycle| of == cycle);
         if self.output.file.directory(path).is_some() {
@@ -368,8 +368,8 @@ impl WritableFile {
     }
 
     /// Whether the new entries of a tree should be published now. Publishing turns the tree's previous records into
-    /// wasted space. The wasted space is limited to a fraction of the file, except when a small tree has doubled in
-    /// size. Hence frequent small additions remain cheap.
+    /// wasted space, which is limited to a fraction of the file, so that frequent small additions remain cheap. The
+    /// limit does not apply when a small tree has doubled in size.
     fn is_due(&self, table: usize) -> bool {
         let Some(Some(open)) = self.open.get(table) else { return false };
         if open.is_broken || open.is_published() {

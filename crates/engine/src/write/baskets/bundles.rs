@@ -167,7 +167,7 @@ impl<'a> BasketReader<'a> {
     }
 }
 
-/// Whether those baskets that are stored in the file are in file order.
+/// Whether the baskets that are stored in the file (not in the record of the tree) are in file order.
 fn lie_in_order(baskets: &[InputBasket]) -> bool {
     baskets.iter().filter(|basket| basket.embedded.is_none()).is_sorted_by_key(|basket| basket.seek)
 }

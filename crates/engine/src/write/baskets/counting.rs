@@ -18,8 +18,8 @@ use crate::error::{ReadError, Result};
 use crate::file::File;
 use crate::write::ranges::read_ranges;
 
-/// Maximum number of count branches in a chain: a count branch may itself have a count branch, but that one must not
-/// have another.
+/// Maximum number of count branches in a chain: a count branch may have a count branch, which must not have another
+/// one.
 const DEPTH_MAX: u32 = 2;
 
 /// Returns the index of the count branch for a branch of this kind, if it has one.

@@ -1,4 +1,4 @@
-//! The slow kind of merge, in which entries are rewritten into new baskets, cluster by cluster.
+//! The slow kind of merge: entries are rewritten into new baskets, cluster by cluster.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::write::placed::{Placed, PlacedBasket, PlacedCluster, Places};
 use crate::write::progress::Progress;
 use crate::write::request::{BasketLayout, ClusterSize, Order};
 
-/// Number of bytes of which every basket size is a multiple (TTree::OptimizeBaskets).
+/// Basket sizes are rounded up to a multiple of this many bytes (TTree::OptimizeBaskets).
 const BASKET_STEP_BYTES: u64 = 512;
 
 /// All new baskets of a tree.
@@ -126,7 +126,8 @@ impl Rewriter {
             return Ok(());
         }
         if input.tree.branches.iter().all(|branch| branch.baskets.is_empty()) {
-            // There is nothing to rewrite. A damaged tree may claim any number of entries.
+            // Without baskets there is nothing to rewrite. Do not loop over the entries, because a damaged tree may
+            // claim any number of entries.
             let all = 0..entries_count;
             let kept = input.selection.as_ref().map_or(entries_count, |selection| selection.count(all));
             self.new.entries_count = self.new.entries_count.saturating_add(kept);

@@ -126,8 +126,8 @@ fn process_ids_before(record: &[u8]) -> u16 {
     }
 }
 
-/// Returns the number of process IDs in the output that precede the IDs of a basket. `own` is the number of IDs that
-/// precede them in the input file, and `before` the number of IDs in the output before those of the input.
+/// Returns the number of process IDs in the output that precede the IDs of a basket. `own` is the number of IDs in the
+/// input file that precede them, and `before` is the number of IDs in the output that precede the input's IDs.
 fn all_process_ids_before(own: u16, before: u16) -> std::result::Result<u16, FormatError> {
     let too_many = || FormatError::unsupported("its objects refer to more process IDs than ROOT supports");
     own.checked_add(before).ok_or_else(too_many)

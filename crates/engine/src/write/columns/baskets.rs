@@ -13,8 +13,8 @@ use crate::write::columns::entries::{BranchValues, EntryBytes, Mismatch};
 use crate::write::columns::writer::Values;
 use crate::write::spare::{locked, Room, Rooms};
 
-/// Minimum fraction of a basket, as a divisor, that entries given in one call must fill to become a separate basket.
-/// Fewer entries are streamed, and wait for more entries.
+/// Entries given in one call become a separate basket if they fill at least 1/`BASKET_FROM_DIVISOR` of a basket. Fewer
+/// entries are streamed into memory, and wait for more entries.
 const BASKET_FROM_DIVISOR: usize = 2;
 
 /// The properties that all baskets of a branch have in common.
@@ -115,8 +115,8 @@ impl OpenBasket {
         Ok(())
     }
 
-    /// Takes the open entries of the current values if they are enough for a separate basket. The current values are
-    /// about to be dropped.
+    /// Takes the open entries of the current values if they are enough for a separate basket. Called before the current
+    /// values are dropped.
     pub(crate) fn end_given(
         &mut self,
         form: &BranchForm,

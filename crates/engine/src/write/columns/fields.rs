@@ -56,7 +56,7 @@ pub(crate) enum FieldSink {
 pub(crate) type Reason = String;
 
 /// Whether records within a field need a class name. ROOT can read records, and collections of records, without a type
-/// name. But it finds out the element type of a fixed-size array only from the array's type name.
+/// name, but it reads the element type of a fixed-size array only from the array's type name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Records {
     Unnamed,

@@ -145,8 +145,8 @@ impl<'v> FieldWriter<'_, 'v> {
         Ok(first..first + (end - before) as usize)
     }
 
-    /// Writes the switches of a variant, which select an alternative for each value. The values of each alternative are
-    /// contiguous.
+    /// Writes the switches of a variant, which select an alternative for each value. Returns the range of the new
+    /// values of each alternative.
     fn switches(
         &mut self,
         switch: usize,

@@ -138,8 +138,8 @@ fn sink_of(schema: &Schema, number: usize) -> std::result::Result<FieldSink, Str
     let columns = match field.columns.as_slice() {
         [] => [].as_slice(),
         [columns] => columns,
-        // If a field has several representations, it is only known at the end of a cluster which of them the cluster
-        // uses.
+        // Each cluster uses one of the field's representations. Such fields are refused, because it is only known at
+        // the end of a cluster which representation the cluster uses.
         _ => return other(),
     };
     let is_late =

@@ -16,8 +16,8 @@ use crate::write::new_file::{NewFile, SlotId};
 const HINT: &str = "write a new tree with the entries of both";
 
 impl OpenTree {
-    /// Resumes writing a tree whose branches have the types of the given values. `counts` are the maxima of the tree's
-    /// counters. Returns an error if the tree has other kinds of branches, or parts that would be lost.
+    /// Resumes writing a tree whose branches have the types of the given values. `counts` contains the largest value of
+    /// each counter. Returns an error if the tree has other kinds of branches, or parts that would be lost.
     pub(crate) fn resume(
         file: &NewFile,
         (new, slot): (NewColumns, SlotId),

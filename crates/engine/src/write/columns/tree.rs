@@ -26,7 +26,8 @@ pub(crate) struct OpenTree {
     pub(super) cluster: Cluster,
     /// Full baskets, in the order in which they will be written.
     waiting: Vec<Waiting>,
-    /// Total size of the waiting baskets; `streamed_bytes` is the size of the streamed ones, which take memory.
+    /// Total size of the waiting baskets. `streamed_bytes` is the total size of the waiting baskets with streamed
+    /// entries, which take memory.
     waiting_bytes: usize,
     streamed_bytes: usize,
     /// Memory of written records, for reuse.

@@ -1,4 +1,4 @@
-//! Code that RNTuples and TTrees share for writing columns: the request, the trait, and the records of the file itself.
+//! Code that RNTuples and TTrees share for writing columns: the request, the trait, and the properties of a new file.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -125,7 +125,7 @@ pub(crate) fn refuse(path: &str, fields: &[RefusedField]) -> Result<()> {
     Err(ReadError::new(ReadErrorKind::Unsupported, path, all.join("; ")).with_hint(hint))
 }
 
-/// Returns the records of the file itself, for a new file.
+/// Returns the name, date, UUID, ROOT version and compression of a new file.
 pub(crate) fn frame(new: &NewColumnsFile) -> FileFrame {
     let name = new.output.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let seed = format!("{name} {} {} {:?}", new.name, new.date, new.inputs);

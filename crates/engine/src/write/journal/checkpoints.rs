@@ -240,8 +240,8 @@ impl<'a> Checkpoints<'a> {
     }
 
     /// Waits until all records that are due have been written, before the outputs are published. If there are several
-    /// outputs, writes all remaining records first, so that a resumed merge can attribute every output. Disk errors of
-    /// earlier checkpoints are also reported here.
+    /// outputs, writes all remaining records first, so that a resumed merge knows the inputs of every output. Also
+    /// reports disk errors of earlier checkpoints.
     pub(crate) fn settle(&mut self, outputs_count: usize, last: Written) -> Result<()> {
         if outputs_count > 1 && !self.waiting.is_empty() {
             self.writer.write(last, std::mem::take(&mut self.waiting))?;

@@ -81,7 +81,7 @@ impl JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // Wait for the thread: only after it has ended, the file can be removed or kept.
+        // Wait for the thread, because the file can be removed or kept only after the thread has ended.
         drop(self.settle());
     }
 }

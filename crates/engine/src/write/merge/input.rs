@@ -22,9 +22,8 @@ use crate::write::products::source::{stored_object, Source};
 use crate::write::products::tree_input::input::{KnownTrees, UnevenBranches};
 use crate::write::request::Branches;
 
-/// Minimum version of a file in which a basket may be as long as its decompressed bytes. In older files, ROOT takes
-/// such a basket for a compressed one (`TBasket::ReadBasketBuffers`), but in the files written here it is not
-/// compressed.
+/// Minimum version of a file in which a basket may be stored without compression, so that it is as long as its
+/// decompressed bytes. ROOT treats such a basket in an older file as compressed (`TBasket::ReadBasketBuffers`).
 const SHORT_BASKETS_VERSION: i32 = 30402;
 
 /// Which parts of an input to read.
@@ -182,7 +181,7 @@ impl Input {
         Ok(())
     }
 
-    /// Returns the file records of an output whose first input this is.
+    /// Returns the name, date, UUID, ROOT version and compression of an output whose first input is this input.
     pub(crate) fn frame(&self, output: &Path) -> FileFrame {
         let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let header = self.file.header();

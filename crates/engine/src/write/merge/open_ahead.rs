@@ -56,7 +56,8 @@ impl<'a> OpenAhead<'a> {
     /// Creates a queue of unopened inputs. Each tree is extended by all branches of its union.
     pub(crate) fn new(request: &'a MergeRequest, unions: Unions) -> Self {
         let is_far = request.inputs.iter().any(|path| path.contains("://"));
-        // A single input is only copied in another order, unless its entries are rewritten into new baskets.
+        // A single input needs no filling, because no other input follows. The baskets are only copied in another
+        // order, unless entries are rewritten into new baskets.
         let is_alone = request.inputs.len() == 1 && !request.has_new_baskets();
         let uneven = if is_alone { UnevenBranches::Unchanged } else { UnevenBranches::Filled };
         let known = KnownTrees::with_unions(uneven, unions);

@@ -28,8 +28,8 @@ pub(crate) struct UnionBuilders {
 #[derive(Default)]
 pub(crate) struct JoinedUnions {
     pub(crate) unions: Unions,
-    /// The streamer infos of all inputs, if any tree is extended by branches that it lacks. A branch's classes may only
-    /// be described in inputs that go into another output.
+    /// The streamer infos of all inputs, if any tree is extended by branches that it lacks. They are needed because the
+    /// classes of a branch may be described only in inputs that go into another output.
     pub(crate) infos: InfoLists,
 }
 

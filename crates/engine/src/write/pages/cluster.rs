@@ -70,11 +70,11 @@ struct OpenColumn {
     pages: Vec<SealedPage>,
 }
 
-/// Minimum fraction of a page, as a divisor, that must be filled before its buffer gets the capacity of a full page.
-/// Applies to elements stored in native form.
+/// An empty page gets a buffer with the capacity of a full page if the first call adds at least 1/`ROOM_FROM_DIVISOR`
+/// of a page.
 const ROOM_FROM_DIVISOR: usize = 8;
 
-/// Minimum fraction of a page, as a divisor, that elements given in one call must fill to become a separate page. Fewer
+/// Elements given in one call become a separate page if they fill at least 1/`PAGE_FROM_DIVISOR` of a page. Fewer
 /// elements are copied, and wait for more.
 const PAGE_FROM_DIVISOR: usize = 2;
 

@@ -31,7 +31,7 @@ struct PageToCopy {
     column: usize,
     index: usize,
     page: Page,
-    /// Position of the page's first element in the cluster, as a multiple of 1/2^32 of the cluster.
+    /// Position of the page's first element in the cluster, as a fraction of the column's elements, in units of 2^-32.
     position: u64,
     is_recompressed: bool,
 }

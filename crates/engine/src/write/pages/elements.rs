@@ -245,7 +245,7 @@ pub(crate) fn converted(own: &Encoding, new: &Encoding, elements: Vec<u8>) -> Fo
     if element_size(own) == element_size(new) && own.natural() == new.natural() {
         return Ok(elements);
     }
-    // Convert by way of the page encodings, for which there are conversions.
+    // There is no direct conversion, so convert the encoded pages.
     let count = elements.len() / element_size(own);
     let plain = encode(own, &elements)?;
     let plain = reencoded(own, &plain, count, new)?;

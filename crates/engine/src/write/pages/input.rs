@@ -185,8 +185,8 @@ impl InputNtuple {
     }
 }
 
-/// Returns the number of elements in the columns of a cluster. Only includes columns whose number of elements follows
-/// from the number of entries, i.e. which are not within collections.
+/// Returns the number of elements in the columns of a cluster. Includes only columns outside collections, because their
+/// number of elements follows from the number of entries.
 pub(crate) fn fixed_counts(schema: &Schema, entries_count: u64) -> HashMap<usize, u64> {
     let mut counts = HashMap::new();
     let mut next: Vec<(usize, u64)> = schema.top.iter().map(|field| (*field, entries_count)).collect();

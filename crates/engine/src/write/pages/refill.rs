@@ -1,5 +1,5 @@
-//! The slow kind of RNTuple merge, in which elements are repacked into new pages, so that clusters and pages have the
-//! requested sizes. Fields and column types do not change.
+//! The slow kind of RNTuple merge: elements are repacked into new pages, so that clusters and pages have the requested
+//! sizes. Fields and column types do not change.
 
 use std::ops::Range;
 
@@ -77,7 +77,8 @@ impl Refill<'_> {
             let active: Vec<usize> = reader.active.values().flatten().map(|column| self.map[*column]).collect();
             let active = sorted(active);
             if active != open_cluster.active {
-                // A cluster stores each field in a single representation, so close the cluster if this changes.
+                // A cluster stores each field in a single representation, so close the cluster if a representation
+                // changes.
                 made.extend(open_cluster.close(output, date)?);
                 open_cluster.active = active;
             }

@@ -1,5 +1,5 @@
-//! Finds identical pages within a cluster, so that they are stored once. Lists with the same lengths have the same
-//! offsets, whose pages ROOT also stores once.
+//! Finds identical pages within a cluster, so that they are stored once, as in ROOT. For example, lists with the same
+//! lengths have the same offsets, and therefore identical pages.
 
 use std::collections::HashMap;
 

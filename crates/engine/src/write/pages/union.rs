@@ -200,7 +200,7 @@ impl<'a> Extension<'a> {
     }
 }
 
-/// Returns the field whose path is the same as that of a field in another schema.
+/// Returns the field of `own` that has the same path as this field of another schema.
 fn same_field(other: &Schema, field: usize, own: &Schema) -> Option<usize> {
     let parents = std::iter::successors(Some(field), |field| other.fields[*field].parent);
     let path: Vec<&str> = parents.take(other.fields.len()).map(|field| other.fields[field].name.as_str()).collect();

@@ -1,5 +1,5 @@
-//! Merges the objects at one path that are neither trees nor directories. If objects can be added, they are summed up.
-//! Of all other objects, each distinct version is kept as a cycle of the name.
+//! Merges the objects at one path that are neither trees nor directories. Objects that can be added are summed up. All
+//! other objects are copied, and each distinct version becomes a cycle of the name.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -31,8 +31,8 @@ const ADDEND_FACTOR: u64 = 3;
 pub(crate) enum ObjectContent {
     /// An object that can be added, as its decompressed bytes and its numbers.
     Sum { plain: Vec<u8>, addend: Box<Addend> },
-    /// An object that is copied in stored form. `reason` says why the object cannot be added, if objects of its class
-    /// can be.
+    /// An object that is copied in stored form. If objects of its class can usually be added, `reason` tells why this
+    /// one cannot.
     Copy { stored: Bytes, reason: Option<String> },
 }
 
@@ -58,8 +58,8 @@ impl Content for ObjectContent {
         true
     }
 
-    /// Whether all cycles are merged: yes for objects that are copied, as in hadd. Of objects that can be added, only
-    /// the newest cycle counts.
+    /// Whether all cycles are merged. This is the case for objects that are copied, as in hadd. Among objects that can
+    /// be added, only the newest cycle counts.
     fn keeps_cycles(file: &File, key: &TKey) -> bool {
         !adds_up(&key.class_name, file.class_infos())
     }
@@ -274,7 +274,7 @@ impl MergedObject {
     }
 }
 
-/// Returns the cycle for a version that follows this many other versions.
+/// Returns the cycle for a version that follows `versions_count` other versions.
 fn next_cycle(versions_count: usize, source: &Source<'_>) -> Result<i16> {
     i16::try_from(versions_count + 1)
         .map_err(|_| unmergeable(source.file_path(), format!("{} has more cycles than ROOT supports", source.path())))

@@ -151,7 +151,7 @@ impl Totals {
         self.maxima.sort_unstable();
     }
 
-    /// Replaces the totals by those of the rewritten trees.
+    /// Replaces the totals by the totals of the rewritten trees.
     pub(crate) fn take(&mut self, new: NewBaskets) {
         if new.entries_count != self.entries && !matches!(self.index, Index::None | Index::Unknown) {
             self.index = Index::Lost;

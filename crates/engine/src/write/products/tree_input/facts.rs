@@ -57,7 +57,7 @@ impl TreeFacts {
             maxima,
             auto_flush: recording.value(TREE, "fAutoFlush"),
             clusters: ends.into_iter().zip(sizes).map(|(last, size)| ClusterRange { last, size }).collect(),
-            // An index of another kind is not merged. The user gets a message about that.
+            // An index of another kind is not merged, and the user gets a message about it.
             index: recording.tree_index().unwrap_or(None),
             has_index: recording.value(TREE, "fTreeIndex") != 0,
         })

@@ -1,4 +1,4 @@
-//! A tree of an input file, with those facts in its record that are added up in a merge.
+//! A tree of an input file, with the facts in its record that are added up in a merge.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,15 +29,15 @@ pub(crate) struct TreeInput {
     /// The tree. The contents of its baskets are not loaded.
     pub(crate) tree: TTree,
     pub(crate) facts: TreeFacts,
-    /// IDs of those branches in the record that are not merged.
+    /// IDs of the branches in the record that are not merged.
     pub(crate) dropped: Arc<HashSet<u64>>,
     /// The uncompressed record; `key_size` is the size of the key that precedes it.
     pub(crate) plain: Vec<u8>,
     pub(crate) key_size: u64,
     /// A message for the user about filled entries, if any.
     pub(crate) note: Option<String>,
-    /// Whether the record was only compared with the record of another tree, instead of being parsed. The objects of
-    /// that tree then name the branches.
+    /// Whether the record was not parsed, but only compared with the record of another tree. The objects of that other
+    /// tree then name the branches.
     is_alike: bool,
     /// The union by which the tree was extended, if any.
     pub(crate) union: Option<Arc<TreeUnion>>,
@@ -192,7 +192,7 @@ impl TreeInput {
             (self.plain, self.key_size) = (union.plain.clone(), union.key_size);
         } else if self.is_alike {
             let plain = std::mem::take(&mut self.plain);
-            // The record matched that of another tree, so the tree has no missing entries.
+            // The record matched the record of another tree, so the tree has no missing entries.
             *self = Self::new(source, plain, branches, &KnownTrees::new(UnevenBranches::Unchanged))?;
         }
         Ok(())

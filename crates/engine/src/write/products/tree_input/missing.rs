@@ -1,4 +1,4 @@
-//! Fills the missing entries of branches that were filled less often than their tree. If the entries of another file
+//! Fills the missing entries of branches that have fewer entries than their tree. If the entries of another file
 //! follow, all branches must stay aligned, so missing entries get 0 or an empty string or container. ROOT's hadd
 //! instead leaves a gap before the baskets of the next file, and ROOT reads unrelated memory for the entries in the
 //! gap.
@@ -25,8 +25,7 @@ fn stop(branch: &TBranch) -> u64 {
     branch.baskets.last().map_or(0, |last| last.entry_stop)
 }
 
-/// Whether any branch has a number of entries different from that of its tree. A branch that was never filled does not
-/// count.
+/// Whether any branch has a different number of entries than its tree. Branches that were never filled do not count.
 pub(crate) fn has_uneven_branches(tree: &TTree) -> bool {
     tree.branches.iter().any(|branch| !branch.baskets.is_empty() && stop(branch) != tree.entries_count)
 }

@@ -46,8 +46,8 @@ pub(crate) enum Filling {
     None,
     /// Every entry has these bytes.
     Same(Vec<u8>),
-    /// Every element consists of this many zero bytes. The number of elements is in another branch; without that
-    /// branch, there are no elements.
+    /// Every element consists of this many zero bytes. The number of elements is read from the count branch; without a
+    /// count branch, there are no elements.
     Counted(usize),
     /// Every entry has these bytes. The branch cannot be filled if the tree has its count branch.
     Uncounted(Vec<u8>),
@@ -62,7 +62,7 @@ pub(crate) struct TreeUnionBuilder {
     plain: Vec<u8>,
     key_size: u64,
     tree: TTree,
-    /// For each branch, the file in which it was found first, the form of its baskets and its filling.
+    /// For each branch, the first file in which it was found, the form of its baskets and its filling.
     found: Vec<FoundBranch>,
     by_path: HashMap<String, usize>,
     is_needed: bool,
