@@ -107,7 +107,7 @@ fn kept_near(path: &str, access: &Access) -> Result<Arc<dyn Store>> {
 /// Opens a store that reads one of these replicas and switches to another replica after a failure.
 fn of_replicas(replicas: &[&str], access: &Access) -> Result<Arc<dyn Store>> {
     let settings = Settings::from_environment()?.chosen(access);
-    // The clients of servers retry failed requests without a wrapper.
+    // A single replica on a server needs no wrapper, because the client retries failed requests itself.
     if let ([path], None) = (replicas, &access.fault)
         && is_at_a_server(path)
     {

@@ -11,7 +11,7 @@ pub(crate) fn free_bytes(file: &File) -> u64 {
 }
 
 /// Reserves disk space for an open file, so that several jobs that copy at the same time do not count on the same free
-/// space. The error is the number of free bytes.
+/// space. The error contains the number of free bytes.
 pub(crate) fn reserve(file: &File, size_bytes: u64) -> Result<(), u64> {
     if size_bytes == 0 {
         return Ok(());

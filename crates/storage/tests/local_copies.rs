@@ -215,7 +215,7 @@ fn what_cannot_have_been_right_is_read_past_the_cache_and_replaced() {
 fn what_one_process_fetches_another_has_at_once() {
     let (scratch, bytes) = (Scratch::new(), content(300_000));
     scratch.source(&bytes);
-    // Because of their different limits, the two caches share only the folder.
+    // Caches with different limits share only the folder, so they behave like the caches of two processes.
     let (one, other) = (scratch.cached(MEGABYTE), scratch.cached(2 * MEGABYTE));
     for start in 0..3 {
         assert_eq!(read(&one, &[(start * 100_000, 100_000)], &bytes).cached_bytes, 0);

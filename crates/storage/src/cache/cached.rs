@@ -199,8 +199,8 @@ impl CachedFile {
         }
     }
 
-    /// Drops all segments with records of these ranges, because the records turned out to be wrong, and caches the
-    /// bytes just read.
+    /// Drops all segments with records of these ranges, because the records contain wrong bytes, and caches the newly
+    /// read bytes.
     fn replace(&self, reads: &[RangeRead]) {
         let known = self.known();
         let parts: Vec<Part> = reads.iter().flat_map(|read| known.content.parts_of(read.range)).collect();

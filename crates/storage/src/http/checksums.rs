@@ -26,9 +26,9 @@ fn digests(answer: &Answer) -> Vec<String> {
 }
 
 /// Returns the checksums of the whole S3 object. The checksums of a multipart object are omitted if they are computed
-/// from the checksums of its parts. The entity tag is an MD5 checksum unless the object is a multipart object, where
-/// the tag ends in a dash and the number of parts, or is encrypted with KMS or customer keys ("Checking object
-/// integrity in Amazon S3").
+/// from the checksums of its parts. The entity tag is an MD5 checksum with two exceptions: the tag of a multipart
+/// object, which ends in a dash and the number of parts, and the tag of an object that is encrypted with KMS or
+/// customer keys ("Checking object integrity in Amazon S3").
 fn of_object(answer: &Answer) -> Vec<String> {
     let is_whole = answer.header("x-amz-checksum-type").is_none_or(|kind| kind == "FULL_OBJECT");
     let kinds = if is_whole { &["crc32", "crc32c", "crc64nvme", "sha1", "sha256"][..] } else { &[] };

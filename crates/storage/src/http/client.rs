@@ -446,7 +446,7 @@ impl Answer {
         let wait = if is_number {
             Duration::from_secs(value.parse().unwrap_or(u64::MAX))
         } else {
-            // The date is relative to the server's clock, which may be wrong.
+            // Compare the date with the server's own clock, because that clock may be wrong.
             let date = |text: &str| httpdate::parse_http_date(text.trim()).ok();
             let now = self.header("date").and_then(date).unwrap_or(now);
             Duration::from_secs(date(value)?.duration_since(now).ok()?.as_secs())

@@ -63,7 +63,7 @@ pub(super) fn probe(client: &Client, location: &Location, settings: &Settings) -
     match answer.status() {
         206 => query.part(answer, range),
         416 if range.is_some_and(|range| range.size_bytes == Some(0)) => Ok(Probed::of(&answer, location, 0)),
-        // S3 omits the size if the object is empty, and other servers refuse every range.
+        // With this status, S3 sends no size if the object is empty. Other servers refuse every range.
         416 if range.is_none() => query.without_ranges(),
         200 | 203 => query.whole(answer),
         _ => Err(answer.refusal(&*location.authorization)),

@@ -30,7 +30,7 @@ pub(super) fn forget_last() {
     LAST.take();
 }
 
-/// A buffer, and the range in the buffer of received bytes that have not been consumed.
+/// A buffer, and the range of its received bytes that have not been consumed.
 #[derive(Debug, Default)]
 struct Window {
     memory: Vec<u8>,

@@ -32,7 +32,7 @@ pub struct LocalFile {
     is_on_network: bool,
     name: String,
     path: String,
-    /// Size of the file when it was opened. Bytes that are appended later are not visible.
+    /// Size of the file when it was opened. Bytes that are appended later are ignored.
     size_bytes: u64,
     identity: String,
     /// Reason why the file is not read in the mode that the user chose, if any.

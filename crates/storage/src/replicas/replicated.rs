@@ -364,7 +364,7 @@ impl Replicated {
         lock(&replica.pace).measure(bytes, started.elapsed());
         lock(&replica.read).read_bytes += effort.read_bytes;
         self.samples.add(reads);
-        // The query runs in the background, in case reading switches to another replica.
+        // Query the checksums in the background now, because they are needed if reading switches to another replica.
         if let Some(first) = &self.first {
             self.checksums.send(first);
         }

@@ -28,7 +28,8 @@ fn try_open(path: &str, settings: &Settings) -> Result<HttpFile> {
         Err(fault) if fault.kind == StorageErrorKind::Refused => fault,
         done => return done,
     };
-    // The region may be wrong: servers refuse requests that are signed for the wrong region in different ways.
+    // The configured region may be wrong. Servers refuse requests that are signed for a wrong region in different ways,
+    // so query the true region after any refusal.
     match true_region(&client, &object, &profile, settings)? {
         Some(region) if region != profile.region => {
             profile.region = region;

@@ -33,7 +33,7 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
                 return Err(asks_for_too_long(error, wait, settings.wait_max));
             }
             note_wait(&settings.element, wait);
-            // The pause is randomized, so that clients with the same wait do not all return at once.
+            // The pause is randomized, so that clients that were told to wait equally long do not all return at once.
             std::thread::sleep(wait + pause(settings.pause, 1));
             continue;
         }
@@ -70,7 +70,7 @@ fn with_tries_named(mut error: Fault, tries: u32) -> Fault {
     error
 }
 
-/// Returns the pause after `tries` attempts, which doubles with every attempt. Half of the pause is random, so that
+/// Returns the pause after `tries` attempts. The pause doubles with every attempt. Half of it is random, so that
 /// clients that failed together do not retry together.
 pub(crate) fn pause(first: Duration, tries: u32) -> Duration {
     let whole = first.saturating_mul(1 << tries.saturating_sub(1).min(10)).min(RETRY_PAUSE_MAX.max(first));

@@ -79,8 +79,8 @@ pub(crate) fn fingerprint() -> String {
     fingerprint
 }
 
-/// Returns the certificates of trusted authorities: the system's (or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`), and
-/// the grid authorities' in `X509_CERT_DIR`. Files without certificates are skipped.
+/// Returns the certificates of trusted authorities: of the system (or from `SSL_CERT_FILE` and `SSL_CERT_DIR`), and of
+/// the grid (from `X509_CERT_DIR`). Files without certificates are skipped.
 pub(crate) fn authorities() -> Vec<CertificateDer<'static>> {
     let mut found = rustls_native_certs::load_native_certs().certs;
     let folder = std::env::var_os("X509_CERT_DIR").map_or_else(|| PathBuf::from(GRID_AUTHORITIES), PathBuf::from);
@@ -139,8 +139,8 @@ fn read_identity(certificate: &Path, key: &Path) -> Result<(Identity, Option<Str
     let key_pem = read_small(key, CERTIFICATE_BYTES_MAX).map_err(|error| unusable(key, &error))?;
     let parsed = PrivateKeyDer::from_pem_slice(&key_pem);
     let parsed = parsed.map_err(|_| unusable(key, &"it contains no unencrypted key"))?;
-    // The pair is checked here, since the libraries expect a matching pair. A proxy fails this check, but is sent
-    // anyway.
+    // Check here that the certificate and the key match, since the libraries expect a matching pair. A proxy fails this
+    // check, but is sent anyway.
     match CertifiedKey::from_der(chain.clone(), parsed, &rustls::crypto::ring::default_provider()) {
         Ok(_) => Ok((Identity { chain, key_pem }, None)),
         Err(rustls::Error::InvalidCertificate(_)) => {

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::{Access, Link};
 
-/// How much is requested from a storage element at a time, and how far ahead.
+/// Limits for the size and number of the requests to a storage element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// Largest gap across which two ranges are read as one.

@@ -240,7 +240,7 @@ impl Store for XrootdFile {
             let tried = self.try_read(&mut wanted, failed.as_ref());
             calls_count += *tried.as_ref().unwrap_or(&0);
             tried.map(|_| ()).map_err(|Failed { fault, server }| {
-                // Remembered, so that the redirector does not send the request back to the server that failed.
+                // Remember the failed server, so that the redirector does not send the request back to it.
                 failed = server.or_else(|| Some(self.place().server));
                 fault
             })

@@ -31,7 +31,7 @@ type Secure = StreamOwned<ClientConnection, TcpStream>;
 pub(super) struct Link {
     wire: Option<Wire>,
     buffer: Box<[u8]>,
-    /// Range in the buffer of received bytes that have not been consumed.
+    /// Range of the received bytes in the buffer that have not been consumed.
     held: std::ops::Range<usize>,
     silence: Duration,
     /// Host and port, for messages.

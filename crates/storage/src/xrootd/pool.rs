@@ -1,4 +1,4 @@
-//! The connection pool of this process. One thread at a time uses a connection, for any file on the server.
+//! The connection pool of this process. A connection serves any file on its server, but only one thread at a time.
 
 use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
