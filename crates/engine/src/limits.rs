@@ -126,8 +126,8 @@ pub const PIECES_PER_DECODER: u64 = 4;
 /// Number of bytes of baskets copied at a time: enough for a store to coalesce adjacent baskets, without taking much
 /// memory.
 pub const COPIED_AT_ONCE_BYTES: u64 = 32 << 20;
-/// Memory for the baskets of a tree that a program copies into its own file. It holds two bundles, and comes on top of
-/// the program's arrays.
+/// Memory for the baskets of a tree that a program copies into its own file, in addition to the program's arrays. It
+/// holds two bundles.
 pub const COPIED_TREE_MEMORY_BYTES: u64 = 256 << 20;
 /// Number of bytes copied at a time where reads are cheap: they fit in the cache of a CPU core.
 pub const COPIED_PIECE_BYTES: u64 = 1 << 20;

@@ -20,7 +20,7 @@ use branchline_storage::{
 
 /// Maximum size of the head or the tail of a file, which are read when the file is opened.
 const ENDS_BYTES: u64 = 2 << 20;
-/// Number of entries in a column of `f8`: so many that the file is not read whole.
+/// Number of entries in a column of `f8`, large enough that the file is not read whole.
 const ENTRIES: usize = 2 << 20;
 
 /// Opens `broken:///path`. Reads in the middle of the file panic.

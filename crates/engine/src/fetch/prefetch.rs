@@ -368,7 +368,7 @@ fn pending(file: &Arc<File>, range: ByteRange) -> Arc<PendingRange> {
     Arc::new(PendingRange { file: Arc::clone(file), range, answer, answered })
 }
 
-/// A file's position in the opening order, which the file holds until its memory size is known.
+/// Registers a file in the file order until the file's size is known, so that later files leave memory for it.
 pub(crate) struct Turn {
     prefetcher: Arc<Prefetcher>,
     index: usize,

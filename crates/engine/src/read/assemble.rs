@@ -216,8 +216,8 @@ impl Assembly<'_> {
     }
 }
 
-/// Returns the target size of a piece of a column with this size. A single piece would not have to be joined, but each
-/// decoder needs a few pieces to be busy until the end.
+/// Returns the target size of the pieces of a column with this size. A single piece would not have to be joined, but
+/// each decoder needs a few pieces to be busy until the end.
 fn piece_bytes(all: u64, decoders: usize) -> u64 {
     let pieces = if decoders > 1 { limits::PIECES_PER_DECODER.saturating_mul(decoders as u64) } else { 1 };
     (all / pieces).clamp(limits::PIECE_BYTES, limits::PIECE_BYTES_MAX)

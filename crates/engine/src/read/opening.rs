@@ -226,7 +226,7 @@ fn select(tree: &Tree, options: &Options, before: &[usize]) -> Result<Vec<usize>
         let found = before.get(place).filter(is_there).map_or_else(|| tree.find(name), |index| Ok(*index));
         match found.and_then(|index| tree.check_readable(index).map(|()| index)) {
             Ok(index) => columns.push(index),
-            // The branch is optional: only a wagon that uses it gets an error, when it does.
+            // The branch is optional: a wagon that uses the branch gets an error, all other wagons run.
             Err(error) if options.optional.contains(name) && is_absence(&error) => {}
             Err(error) => return Err(error),
         }

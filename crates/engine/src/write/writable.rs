@@ -76,7 +76,7 @@ pub struct NewTable<'a> {
     pub fields: Vec<NamedColumn<'a>>,
     /// Compression settings of TTree branches, keyed by branch name, where the settings differ from the layout.
     pub codecs: HashMap<String, Setting>,
-    /// Fields that make members of collections available as fields of an RNTuple. None for a TTree.
+    /// Projected fields of an RNTuple, which show parts of collections; None for a TTree.
     pub ntuple: Option<Vec<Shown>>,
 }
 

@@ -17,11 +17,11 @@ use crate::anatomy::Touched;
 use crate::columns::checked_len;
 use crate::mutation::Random;
 
-/// Maximum total size of a file's values for which a case reads all branches. Of a larger file, a case reads only the
-/// changed branches and a random choice of others.
+/// Maximum total size of a file's values for which a case reads all branches. From a larger file, a case reads only the
+/// changed branches and a random choice of other branches.
 const PLAIN_BYTES_MAX: usize = 1 << 20;
 
-/// A tree and a branch. If the branch is empty, the tree as a whole is meant; if the tree is empty too, the file.
+/// A tree and a branch. An empty branch stands for the tree as a whole; if the tree is empty too, for the file.
 pub type Which = (String, String);
 
 /// The outcome of reading a branch.

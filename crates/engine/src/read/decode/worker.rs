@@ -120,7 +120,7 @@ impl Worker {
         Ok(effort)
     }
 
-    /// Returns the element counts of the first stage, and the cost of decoding them if this call did so.
+    /// Returns the element counts of the first stage. If this call decoded them, also returns the cost of decoding.
     fn counts_of<'a>(&mut self, counting: &'a Counting) -> Result<(&'a Counts, Option<Effort>)> {
         let mut effort = None;
         let counts = counting.counts.get_or_init(|| {

@@ -268,7 +268,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// The place of the file for its store: a store with simulated delays or faults is never a local disk.
+    /// The place of the file, as the store sees it: a file with simulated delays or faults is never on a local disk.
     fn place(&self) -> FilePlace {
         let Access { throttle, fault, .. } = &self.settings.access;
         if self.file.is_at_a_server {

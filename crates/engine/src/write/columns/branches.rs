@@ -5,8 +5,8 @@ use branchline_format::write::tree::tree_record::BranchKind;
 
 use crate::write::columns::writer::{NamedColumn, RefusedField, Values};
 
-/// Where the values of a branch come from: the index of the field, and the path of members from there, through records
-/// and the elements of at most one list.
+/// The source of a branch's values: the index of a field, and the indices of the members to follow from the field. The
+/// path may lead through records and through the elements of at most one list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) field: usize,

@@ -326,7 +326,7 @@ impl SchemaBuilder {
     }
 }
 
-/// Whether values are, or contain, records for which only a class could be the C++ type.
+/// Whether values are, or contain, records that only a class can represent in C++.
 fn needs_class(values: &Values<'_>) -> bool {
     match values {
         Values::Record { .. } => true,

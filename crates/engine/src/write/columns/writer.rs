@@ -114,7 +114,7 @@ pub(crate) struct RefusedField {
     pub(crate) reason: String,
 }
 
-/// Returns one error that names all fields without an equivalent.
+/// Returns an error that names all fields that cannot be written, if there are any.
 pub(crate) fn refuse(path: &str, fields: &[RefusedField]) -> Result<()> {
     if fields.is_empty() {
         return Ok(());

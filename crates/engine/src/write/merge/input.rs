@@ -1,4 +1,4 @@
-//! An input of a merge. Everything to which its keys refer is read in one pass.
+//! An input of a merge. Its contents, except baskets and pages, are read in one pass when it is opened.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;

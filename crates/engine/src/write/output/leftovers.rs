@@ -32,7 +32,7 @@ fn prefix(path: &Path) -> String {
     format!(".{}.", path.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Returns everything that killed processes left for this output.
+/// Returns all files and journals that killed processes left for this output.
 fn leftovers(path: &Path) -> Vec<Leftover> {
     let mut found = Vec::new();
     let seen = each_leftover(path, |leftover| {

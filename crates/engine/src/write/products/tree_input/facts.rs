@@ -89,7 +89,7 @@ impl OwnerNumbers {
         Self { by_name }
     }
 
-    /// Maps the indices in this record to the indices in another record, which has the same or more branches.
+    /// Maps the indices in this record to the indices in another record, which has at least the same branches.
     pub(crate) fn numbers_in(&self, other: &Self) -> HashMap<usize, usize> {
         let both = self.by_name.iter().filter_map(|(name, own)| other.by_name.get(name).map(|number| (*own, *number)));
         std::iter::once((TREE, TREE)).chain(both).collect()
