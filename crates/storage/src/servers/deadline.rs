@@ -13,8 +13,8 @@ const ABANDONED_MAX: usize = 64;
 
 static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 
-/// Fails if so many threads have been abandoned that no further call may start. The error is not a timeout, because the
-/// storage element of the refused call did not cause it.
+/// Fails if the maximum number of threads has been abandoned. The error is not a timeout, because the storage element
+/// of the refused call did not cause it.
 fn check_room(abandoned: usize) -> io::Result<()> {
     if abandoned < ABANDONED_MAX {
         return Ok(());

@@ -33,7 +33,7 @@ pub(crate) fn with_retries<T>(settings: &Settings, mut work: impl FnMut(u32) -> 
                 return Err(asks_for_too_long(error, wait, settings.wait_max));
             }
             note_wait(&settings.element, wait);
-            // The pause is randomized, so that clients that were told to wait equally long do not all return at once.
+            // The pause is randomized, so that clients whose servers requested the same wait do not all return at once.
             std::thread::sleep(wait + pause(settings.pause, 1));
             continue;
         }

@@ -11,8 +11,8 @@ use rustix::io::{preadv2, Errno, ReadWriteFlags};
 /// Name of the system call of `read_cached` in a trace; None on systems that cannot read only from the cache.
 pub(in crate::local) const READ_CACHED_CALL: Option<&str> = Some("preadv2");
 
-/// Reads the start of a range from the kernel's cache, as far as it is cached, without waiting for the disk. Returns
-/// the number of bytes read, or None if the file system does not support such reads.
+/// Reads the cached start of a range from the kernel's cache, without waiting for the disk. Returns the number of bytes
+/// read, or None if the file system does not support such reads.
 pub(in crate::local) fn read_cached(file: &File, room: &mut [u8], offset: u64) -> Option<usize> {
     match preadv2(file, &mut [IoSliceMut::new(room)], offset, ReadWriteFlags::NOWAIT) {
         Ok(count) => Some(count),
