@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TypeVar
 
 from branchline.errors import OptionError
@@ -50,11 +49,11 @@ def texts(what: str, value: object, example: str) -> tuple[str, ...]:
     return found
 
 
-def folder_path(what: str, value: object) -> Path:
+def folder_path(what: str, value: object) -> str | os.PathLike[str]:
     """Return the path of a folder. Raises OptionError unless the value is a string or a path."""
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{what} cannot be {value!r}", hint="give the path of a directory")
-    return Path(value)
+    return value
 
 
 def instance_of(value: object, kind: type[Value]) -> Value:

@@ -109,7 +109,7 @@ def _carried_out(
     options = request.options
     said: list[str] = []
     reports = ReportsTo.of(options.report_to, None, said.append)
-    folder = None if out is None else folder_path("the directory of results", out)
+    folder = None if out is None else Path(folder_path("the directory of results", out))
     if options.is_submitted:
         submitted = submit_train(request, folder, batch or BatchSettings(), reports=reports)
         _warn_of(said)

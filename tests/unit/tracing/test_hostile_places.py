@@ -128,7 +128,7 @@ def test_a_disk_without_room_is_left_without_a_rest(tmp_path: Path) -> None:
 
 FULL_FOR_A_WHILE = """
 import sys
-import time
+import threading
 from pathlib import Path
 from branchline import _core
 from branchline.errors import StorageError
@@ -136,16 +136,29 @@ from branchline.tracing.recording import recording, recover
 
 store = _core.Store(sys.argv[1])
 filler = Path("filler")
+
+def read_while_recorded():
+    while _core.trace_is_on():
+        store.read([(0, 10)])
+
+def journal_bytes():
+    return [path.stat().st_size for path in Path("t.parquet.unfinished").glob("*.journal")]
+
 try:
     with recording(Path("t.parquet"), "a test"):
         filler.write_bytes(bytes(900_000))
-        while _core.trace_is_on():
-            store.read([(0, 10)])
+        threads = [threading.Thread(target=read_while_recorded) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         filler.unlink()
+        when_full = journal_bytes()
         for _ in range(1000):
             store.read([(0, 10)])
 except StorageError as error:
     print(error)
+print(journal_bytes() == when_full)
 print(*recover(Path("t.parquet")).notes)
 print(*(path.name for path in Path().iterdir()))
 """
@@ -155,8 +168,10 @@ def test_records_that_a_full_disk_lost_are_reported(tmp_path: Path) -> None:
     data, disk = tmp_path / "data.root", tmp_path / "disk"
     write_sample(data, None, (5, 3))
     disk.mkdir()
-    error, notes, left = run_on_small_disk(disk, "size=1M", FULL_FOR_A_WHILE, str(data))
+    error, is_unchanged, notes, left = run_on_small_disk(disk, "size=1M", FULL_FOR_A_WHILE, str(data))
     assert "No space left" in error
+    # Records of another thread would follow the partially written block.
+    assert is_unchanged == "True"
     assert "could not record all of its requests" in notes
     assert left == "t.parquet"
 

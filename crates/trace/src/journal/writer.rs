@@ -196,6 +196,9 @@ impl Journal {
     /// Writes the contents of these buffers, after the strings to which they refer.
     fn write(&self, buffers: &[Arc<Mutex<Buffer>>]) -> io::Result<()> {
         let mut output = locked(&self.output);
+        if locked(&self.failure).is_some() {
+            return Ok(());
+        }
         let Output { file, bytes, blocks } = &mut *output;
         bytes.clear();
         buffers.iter().for_each(|buffer| locked(buffer).take(blocks));

@@ -45,7 +45,7 @@ class SubmittedTrain:
         """Open a submitted train. Raises MissingFileError if no train was submitted into the directory, BadFileError if
         its files are damaged, and OptionError if ``out`` is not a path.
         """
-        self.out = folder_path("the directory of a submitted train", out).absolute()
+        self.out = Path(folder_path("the directory of a submitted train", out)).absolute()
         self._folder = BatchFolder(self.out)
         self._outline = TrainOutline.read_outline(self._folder)
 
