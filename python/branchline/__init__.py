@@ -1,7 +1,7 @@
 """Read, write and analyse ROOT files of particle physics, and record where the time went."""
 
-# The first thread that imports it counts as the main one, which Python waits for at its end: that is not to be a thread
-# that reads through the bridge.
+# `threading` takes the first thread that imports it for the main thread, which Python waits for at exit. Import it
+# here, so that this is never a thread that reads through the bridge.
 import threading  # noqa: F401
 from typing import TYPE_CHECKING
 
@@ -148,17 +148,17 @@ __all__ = [
     "workspace",
 ]
 
-# Names of uproot's module, and their replacements.
+# Names in uproot's module that Branchline lacks, with hints for replacing them.
 _INSTEAD = {
     "lazy": "branchline.dask reads what a computation needs, branchline.iterate reads in steps",
     "TTree": "branchline.Tree",
     "TBranch": "branchline.Branch",
     "ReadOnlyFile": "branchline.File",
     "ReadOnlyDirectory": "branchline.Directory",
-    "interpretation": "branches have one interpretation, which is theirs; convert the arrays that are read",
-    "AsDtype": "branches have one interpretation, which is theirs; convert the arrays that are read",
-    "AsJagged": "branches have one interpretation, which is theirs; convert the arrays that are read",
-    "AsObjects": "branches have one interpretation, which is theirs; convert the arrays that are read",
+    "interpretation": "a branch has only one interpretation; convert the arrays after reading them",
+    "AsDtype": "a branch has only one interpretation; convert the arrays after reading them",
+    "AsJagged": "a branch has only one interpretation; convert the arrays after reading them",
+    "AsObjects": "a branch has only one interpretation; convert the arrays after reading them",
 }
 
 

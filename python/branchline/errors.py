@@ -1,4 +1,4 @@
-"""The exceptions that Branchline raises: each says what, which file and branch, and what to do."""
+"""The exceptions that Branchline raises. Their messages state the problem, the file and branch, and the remedy."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import warnings
 
 
 def _names(sentence: str, path: str) -> bool:
-    """Whether a sentence has a path in it: not as a part of a word or of a longer path."""
+    """Whether a sentence names a path. A match inside a word or a longer path does not count."""
     return re.search(rf"(?<![\w./~-]){re.escape(path)}(?![\w/-])", sentence) is not None
 
 
 class BranchlineError(Exception):
-    """Base of all errors of Branchline.
+    """Base class of all errors that Branchline raises.
 
-    ``what`` is the sentence for the reader, ``path`` the file that it is about, ``hint`` what to do about it and
-    ``retry`` whether trying the same again may help. Whatever fails in Branchline raises one of its subclasses.
+    ``what`` is a sentence that states the problem, ``path`` the file concerned, ``hint`` the remedy, and ``retry``
+    whether a retry may succeed.
 
         >>> try:
         ...     branchline.open("file.root:Event")
@@ -43,7 +43,7 @@ class BranchlineError(Exception):
 
     @property
     def reason(self) -> str:
-        """The sentence alone, for where the file is named already and the same advice would follow on every line."""
+        """The problem without the file and the hint, for lists that show these only once."""
         return self.what
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -54,18 +54,17 @@ class BranchlineError(Exception):
 class InternalError(BranchlineError):
     """An internal error in Branchline, not in a file, a storage or an option: please report it.
 
-    The message names the file, the branch, the entries and the line of our code that failed; the hint says what to
-    send.
-    No option skips it, and no other file or try is the answer.
+    The message names the file, the branch, the entries and the line of Branchline's code that failed; the hint says
+    what to send. Options that skip bad files do not skip this error, and neither a retry nor another replica helps.
     """
 
 
 class BadFileError(BranchlineError):
-    """The bytes of a file are not what its format demands: cut short, damaged, or not a ROOT file."""
+    """The content of a file is invalid: the file is truncated, damaged, or has an unexpected format."""
 
 
 class MissingFileError(BranchlineError, FileNotFoundError):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class StorageError(BranchlineError, OSError):
@@ -73,48 +72,48 @@ class StorageError(BranchlineError, OSError):
 
 
 class TakenNameError(StorageError, FileExistsError):
-    """There is a file of this name already, and it is not to be replaced."""
+    """A file with this name already exists, and the caller did not allow replacing it."""
 
 
 class StuckError(BranchlineError):
-    """A part of the job has not come back within any time that it could need; the message says what it was at."""
+    """Opening, reading or decoding made no progress until its timeout; the message names the operation."""
 
 
 class NoSuchKeyError(BranchlineError, KeyError):
-    """The file has no such object, or the tree no such branch; the message has the nearest names."""
+    """A file has no object, or a tree has no branch, of this name; the message suggests similar names."""
 
     @property
     def reason(self) -> str:
-        """The sentence with the nearest names."""
+        """The problem, with the similar names from the hint."""
         return f"{self.what} ({self.hint})" if self.hint else self.what
 
 
-# The same under uproot's name, so that the `except` of a script moves over.
+# Alias with uproot's name, so that `except` clauses of uproot scripts keep working.
 KeyInFileError = NoSuchKeyError
 
 
 class UnsupportedBranchError(BranchlineError, NotImplementedError):
-    """The branch holds a kind of value that is not read yet; the message names its class."""
+    """Branchline does not support the type of a branch or the class of an object; the message names it."""
 
 
 class OptionError(BranchlineError, ValueError):
-    """An option is not there, or cannot have this value; nothing was read."""
+    """An option does not exist or has an invalid value; nothing was read."""
 
 
 class ExpressionError(BranchlineError, ValueError):
-    """An expression or a cut is not valid, or cannot be computed from the values of its branches."""
+    """An expression or a cut is invalid, or cannot be computed from the values of its branches."""
 
 
 class NotHereError(BranchlineError, AttributeError):
-    """Something that uproot has and Branchline has not; the message says what does the same."""
+    """Branchline lacks a feature of uproot, or an optional package is not installed; the message names the remedy."""
 
 
 class MissingPackageError(BranchlineError, ImportError):
-    """A package that comes with an extra of Branchline is not installed; the message names the extra."""
+    """A package that one of Branchline's extras installs is missing; the message names the extra."""
 
 
 class DatasetError(BranchlineError):
-    """A dataset is described wrongly, or matches nothing."""
+    """The description of a dataset is invalid, or no file matches it."""
 
 
 class WagonError(BranchlineError):
@@ -122,15 +121,15 @@ class WagonError(BranchlineError):
 
 
 class TableError(BranchlineError):
-    """A table of a wagon is not one, differs from the rows before it, or cannot be written."""
+    """A table of a wagon is invalid, has other columns than the rows before it, or cannot be written."""
 
 
 class PartialResultError(BranchlineError):
-    """A result is from a part of the events, or is not there yet; the message says why."""
+    """A result covers only part of the events, or does not exist yet; the message gives the reason."""
 
 
 class BatchError(BranchlineError):
-    """A batch system is missing, or refuses a request."""
+    """A batch system is not available, or rejected a request."""
 
 
 class UntrustedFileError(StorageError, PermissionError):
@@ -138,38 +137,38 @@ class UntrustedFileError(StorageError, PermissionError):
 
 
 class MemoryLimitError(BranchlineError):
-    """The memory limit is too small to work with."""
+    """The memory limit is too small for the data that must be in memory at the same time."""
 
 
 class BranchlineWarning(UserWarning):
-    """Base of all warnings of Branchline."""
+    """Base class of all warnings that Branchline issues."""
 
 
 class UnreadableBranchWarning(BranchlineWarning):
-    """Branches that cannot be read were left out of what was asked for as a whole; the message names them."""
+    """Unreadable branches were left out, because they were not requested by name; the message names them."""
 
 
 class SkippedFileWarning(BranchlineWarning):
-    """A file was left out, as was asked for."""
+    """A file was skipped, as an option of the call allows."""
 
 
 class RecoveredFileWarning(BranchlineWarning):
-    """A file was never closed; what it held when its trees were last saved was found again."""
+    """A file was never closed; the data up to the last save of its trees were recovered."""
 
 
 class PartialResultWarning(BranchlineWarning):
-    """A train is not complete: the message names wagons that failed and files that were left out. It is shown each
-    time, also where the same line warned before; ``TrainResult.raise_error`` makes an error of it.
+    """A train is incomplete: the message names the failed wagons and the skipped files. The warning is shown for every
+    run, even from the same line of code. ``TrainResult.raise_error`` raises PartialResultError instead.
     """
 
 
 class ReportWarning(BranchlineWarning):
-    """Not all that a job did could be reported to its control room so far; its results are complete nevertheless."""
+    """Some reports of a job did not reach its control room; this does not affect the results of the job."""
 
 
 def warn(message: str, category: type[BranchlineWarning], *, each_time: bool = False) -> None:
-    """Warns at the line that called into Branchline, whatever is between. ``each_time`` also where Python would show a
-    warning of the same line only once; filters of the user hold.
+    """Issue a warning for the line of the user's code that called Branchline. With ``each_time``, repeated warnings for
+    the same line are shown again, unless the user's filters suppress them.
     """
     level = 1
     frame = sys._getframe(1)
@@ -177,7 +176,7 @@ def warn(message: str, category: type[BranchlineWarning], *, each_time: bool = F
         frame = frame.f_back
         level += 1
     if each_time:
-        # Without the module's own registry, in which Python notes what was shown.
+        # Pass an empty registry: the registry of the module contains the warnings that were already shown.
         module = frame.f_globals.get("__name__")
         warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module, registry={})
     else:
