@@ -1,4 +1,4 @@
-"""Access: settings for reading files. ByteRange: a part of a file in requests and traces."""
+"""Access, the settings for reading files, and ByteRange, a part of a file in requests and traces."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def _wait(name: str, kind: type[Value], text: str) -> Value | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """How files are read. Sizes are in bytes, and may be given as text such as "1 MB"; None lets Branchline choose by
-    storage. Raises OptionError for an invalid value.
+    """How files are read. Sizes are in bytes, or text such as "1 MB". For values that are None, Branchline chooses a
+    default for the storage. Raises OptionError for an invalid value.
 
     ``mode`` is "planned", "plain", "cache", "prefetch" or "stage"; ``tree_cache`` is the cache size of mode "cache",
     ``stage_dir`` the folder of mode "stage". ``local`` is "auto", "advised", "threads", "direct" or "uring". Ranges at
@@ -105,7 +105,7 @@ class Access:
     requests, ``streams`` is the number of connections for one large XRootD read. ``cache_dir`` caches up to
     ``cache_size`` bytes read over a network. ``timeout`` is the number of seconds after which a silent server is given
     up, ``server_wait`` the longest wait that a server may request. A request is attempted up to ``tries`` times, with a
-    first pause of ``retry_pause`` seconds. For these four, None uses the environment variable or the default.
+    first pause of ``retry_pause`` seconds. For these four, None means the environment variable, or else the default.
 
     For comparisons, ``read_ahead`` is a client buffer of fixed size, ``throttle`` simulates slow storage
     ("latency=63ms,bandwidth=7.4MB/s"), and ``fault`` makes reads fail ("stall,every=50,seed=4").
@@ -227,7 +227,7 @@ class Access:
 
     @property
     def why_it_is_compared(self) -> str:
-        """The reason if these settings only serve comparisons, so that data must actually be read; empty otherwise."""
+        """Why these settings are only for comparisons, which must not reuse cached results; empty otherwise."""
         if self.mode in EXPERIMENTAL_MODES:
             return f"access {self.mode} is only for comparisons"
         for name in ("read_ahead", "throttle", "fault"):
@@ -285,7 +285,7 @@ def access_of(given: object) -> Access:
 
 
 def longest_wait_s(access: Access) -> float:
-    """The longest time that a read can take before it fails, with all retries and waits."""
+    """Return the longest time in seconds that a read can take before it fails, including all retries and waits."""
     return _core.longest_wait_s(access, LARGE_READ_BYTES)
 
 

@@ -17,7 +17,7 @@ from branchline.errors import BranchlineWarning, DatasetError, warn
 PARQUET_ENDINGS = (".parquet", ".pq")
 #: Prefixes of names that are not data files of a Parquet table: metadata, markers and unfinished files.
 NO_PARTS = ("_", ".")
-# A folder means its ROOT files, or its Parquet files if it has no ROOT files.
+# A folder stands for its ROOT files, or for its Parquet files if it has no ROOT files.
 ROOT_ENDING = ".root"
 #: Separator between the replicas of a file.
 BETWEEN_REPLICAS = " | "
@@ -103,7 +103,7 @@ def links_in(location: str) -> list[str]:
 
 
 def _split_chain(links: list[str]) -> tuple[str, str | None]:
-    """Split an fsspec chain into location and tree, which may follow the first link or the whole chain."""
+    """Split an fsspec chain into location and tree. The tree may follow any link of the chain."""
     for number, link in enumerate(links[:-1]):
         if found := ROOT_FILE_AND_TREE.fullmatch(link):
             return "::".join([*links[:number], found[1], *links[number + 1 :]]), found[2] or None
@@ -142,7 +142,7 @@ def without_braces(path: str) -> list[str]:
 
 
 def _alternatives_in(path: str) -> list[str]:
-    """Return the path once for each alternative in its first braces."""
+    """Return one path for each alternative in the first braces of the path."""
     braces = ALTERNATIVES.search(path)
     if braces is None:
         return [path]
@@ -190,7 +190,7 @@ def files_at(path: str) -> list[str]:
 
 
 def is_parquet(path: str) -> bool:
-    """Whether a path or URL ends like a Parquet file or a folder of Parquet files."""
+    """Whether a path or URL has a suffix of Parquet files, which folders of Parquet files may also have."""
     return path.partition("?")[0].partition("#")[0].rstrip("/").lower().endswith(PARQUET_ENDINGS)
 
 
@@ -211,8 +211,8 @@ def _parts_below(folder: str) -> list[str]:
 
 
 def parts_of(folder: str, files: Iterable[str]) -> list[str]:
-    """The data files of a Parquet table in a folder, ``part.2`` before ``part.10``. Excludes metadata and hidden files,
-    and folders of these. ``folder`` is the prefix of the names.
+    """Return the data files of a Parquet table, ``part.2`` before ``part.10``. ``files`` are paths that start with
+    ``folder``. Metadata and hidden files are left out, and all files in folders with such names.
     """
     below = {one: one.removeprefix(folder).split("/") for one in files}
     found = [one for one, names in below.items() if not any(name.startswith(NO_PARTS) for name in names)]

@@ -189,7 +189,7 @@ def filled_with_empty(layout: ak.contents.Content) -> ak.contents.ListOffsetArra
 
 
 def with_missing_members(layout: ak.contents.Content) -> ak.contents.RecordArray:
-    """Move the option type from records to their members, which does not change the values of a member."""
+    """Move the option type from records to their members. Each member keeps its values, including the missing ones."""
     records, index = layout.content, layout.to_IndexedOptionArray64().index
     members = [ak.contents.IndexedOptionArray.simplified(index, one[: len(records)]) for one in records.contents]
     return ak.contents.RecordArray(members, records.fields, len(layout))
@@ -264,7 +264,7 @@ def _array(record: ak.contents.RecordArray) -> ak.Array:
 
 
 def _names_of(layout: object) -> dict[str, object]:
-    """Return a layout's attributes for a comparison: types in place of values, except for None and the backend."""
+    """Return a layout's attributes as comparable values: None and the backend, and the type of any other attribute."""
     return {name: value if value is None or value is BACKEND else type(value) for name, value in vars(layout).items()}
 
 

@@ -98,7 +98,7 @@ def _offsets(column: ReadColumn, counter: str, key: str, note: Note | None) -> A
 
 
 class _Branch:
-    """The form and the buffer keys of a branch, or of the branch's elements if ``is_inside`` a collection."""
+    """The form and the buffer keys of a branch. With ``is_inside``, those of the elements of a collection's branch."""
 
     def __init__(self, path: str, empty: ak.contents.Content, *, is_inside: bool) -> None:
         self.path = path

@@ -259,7 +259,7 @@ class Mapped(dict[object, object]):
 
 
 class Members(dict[Any, Any]):
-    """An object as a mapping of its members. The members are also accessible as attributes."""
+    """An object as a mapping from member names to values. The members are also accessible as attributes."""
 
     @property
     def members(self) -> Mapping[str, Any]:

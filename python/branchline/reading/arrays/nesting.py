@@ -31,7 +31,7 @@ from branchline.reading.arrays.libraries import common_prefix
 if TYPE_CHECKING:
     from branchline import _core
 
-# Kinds of branches that are omitted unless they are requested by name.
+# Kinds of branches that are left out unless they are requested by name.
 LEFT_OUT = ("unreadable", "short")
 # Maximum number of branch sets whose groups are cached. The files of a dataset usually share one set of branches.
 PLANS_KEPT = 16
@@ -201,7 +201,7 @@ def groups_of(outline: Outline, paths: Iterable[str]) -> dict[str, str | Group]:
     wanted = frozenset(outline.index_by_path[path] for path in paths)
     facts: tuple[Sequence[Any], ...] = (outline.paths, outline.names, outline.parents, outline.kinds, outline.counts)
     if outline.nests:
-        # In an RNTuple, fields are records already. The path of a field that is read alone includes its parents' names.
+        # The fields of an RNTuple are already records. Treat each field as a top-level branch with its path as name.
         counts = imported_counts(outline)
         nothing_else = {index for index in wanted if outline.paths[index].startswith(IMPORTED)}
         wanted = wanted - nothing_else if counts else wanted

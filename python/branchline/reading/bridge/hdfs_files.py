@@ -179,8 +179,8 @@ def _namenode_orders(place: str | None, settings: str | None, home: str | None) 
 
 
 def _read_settings(settings: str | None, home: str | None) -> dict[str, str]:
-    """Parse Hadoop's configuration files, which the package also reads, in the configuration folder or Hadoop's home.
-    Unreadable files are ignored here, because the package reports them.
+    """Parse Hadoop's configuration files in the folder ``settings``, or else in ``etc/hadoop`` of the folder ``home``.
+    Unreadable files are ignored here, because the package reads the same files and reports them.
     """
     folder = settings or os.path.join(home or "", "etc/hadoop")
     found: dict[str, str] = {}

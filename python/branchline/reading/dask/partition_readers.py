@@ -197,7 +197,7 @@ def read_columns(
 ) -> tuple[dict[str, ak.contents.Content], StreamRecords]:
     """Read branches for the entries of a source; return the columns by path, and the statistics of the read.
 
-    Raises OptionError if the tree does not have all of the entries, and read errors.
+    Raises OptionError if the source has entries that the tree does not have, and read errors.
     """
     request = StreamRequest(
         branches=tuple(paths),

@@ -163,7 +163,7 @@ class OpenedTree:
     tree: Tree
 
     def ranges(self, entries: int | None) -> list[Range]:
-        """Return the partitions of the tree: those that the user specified, or ranges of ``entries`` entries.
+        """Return the partitions of the tree: the ranges that the user specified, or else ranges of ``entries`` entries.
 
         Raises OptionError for entries that the tree does not have.
         """

@@ -139,7 +139,7 @@ class Dataset:
         return tuple(one for one in self.files if one.is_missing)
 
     def require_present(self) -> None:
-        """Raise MissingFileError with the names of the missing files."""
+        """Raise MissingFileError, which names the missing files, if there are any."""
         missing = sorted({one.path for one in self.missing})
         if not missing:
             return

@@ -1,4 +1,4 @@
-"""Locates the replicas of files on XRootD servers and the machines with the blocks of HDFS files, for a fileset."""
+"""Locates files for a fileset: replicas on XRootD servers, and the machines that store the blocks of HDFS files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 class LocatedFiles(TypedDict):
-    """The files of a dataset as part of a fileset, with the sites of storage elements and the machines of the files.
+    """One dataset of a fileset: its files, the sites of storage elements, and the machines that store the files.
 
     Each file has a location or a list of replicas.
     """

@@ -50,7 +50,7 @@ class UnreadableFile(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """The differences between the branches of some files and those of most files."""
+    """How the branches of the files ``paths`` differ from the branches of most files."""
 
     paths: tuple[str, ...]
     missing: tuple[str, ...]
@@ -149,14 +149,14 @@ def _difference_sentence(one: Difference) -> str:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first names, and the number of omitted ones."""
+    """Return the first names, and the number of omitted names."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {count(more)} more" if more > 0 else "")
 
 
 def inspect_dataset(dataset: object, tree: str | None = None) -> DatasetLayout:
-    """The layout of a dataset, given as for ``Dataset.of``. Lists the files that cannot be opened. Raises
-    DatasetError.
+    """Return the layout of a dataset, which is given as for ``Dataset.of``. Files that cannot be opened are listed in
+    ``bad``. Raises DatasetError.
     """
     files = tuple(Dataset.of(dataset, tree))
     with ThreadPoolExecutor(FILES_AT_A_TIME) as threads:
@@ -187,7 +187,7 @@ def _facts_or_reason(one: DataFile) -> FileFacts | str:
 
 
 def _differences(files: Sequence[FileFacts]) -> Iterator[Difference]:
-    """Differences of files from the most common set of branches, grouped by set of branches."""
+    """Yield one Difference for each schema other than the most common one."""
     by_schema: dict[Schema, list[str]] = {}
     for file in files:
         by_schema.setdefault(file.schema, []).append(file.path)

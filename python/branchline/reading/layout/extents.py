@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Travel:
-    """The seeks of a reader that reads each basket when it needs its first entry.
+    """The seeks of a reader that reads each basket when it reaches the basket's first entry.
 
     ``wanted_bytes`` is the total size of the baskets, ``span_bytes`` the distance from the start of the first to the
     end of the last. ``distance_bytes`` is the sum of all seeks from the end of a basket to the start of the next, in
@@ -64,8 +64,8 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Clusters:
-    """Ranges of entries at whose boundaries baskets of all branches start; ``span`` is the distance from the first to
-    the last byte of a cluster divided by the size of its baskets: 1 if there is nothing else in between.
+    """Entry ranges that start and end where every branch has a basket boundary. ``span`` is the distance from the first
+    to the last byte of a cluster, divided by the size of its baskets: 1 if nothing else is stored in between.
     """
 
     count: int
@@ -76,8 +76,8 @@ class Clusters:
 
 @dataclass(frozen=True)
 class DiskPages:
-    """Pages of the disk or page cache that contain wanted baskets. ``with_others`` of them also contain other branches
-    of the tree; ``unwanted_bytes`` is the number of bytes in the pages that are not in wanted baskets.
+    """Pages of the disk or page cache that contain wanted baskets. ``with_others`` is the number of these pages that
+    also contain other branches, ``unwanted_bytes`` the number of bytes in the pages that are not in wanted baskets.
     """
 
     page_bytes: int
@@ -113,7 +113,7 @@ class Extents:
         return int(self.size.sum())
 
     def shown_before(self) -> Extents:
-        """Extents at the same offset as an earlier one: pages that an RNTuple stores once for several fields."""
+        """The extents whose offset already occurred: pages that an RNTuple stores once for several fields."""
         is_repeated = np.ones(len(self), dtype=bool)
         is_repeated[np.unique(self.offset, return_index=True)[1]] = False
         return self.rows(is_repeated)
@@ -123,7 +123,7 @@ class Extents:
         return self.rows(np.isin(self.branch, branches))
 
     def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Extents:
-        """Some of the extents, given as a mask or as indices."""
+        """The extents that ``rows``, a mask or indices, selects."""
         columns = (self.branch, self.offset, self.size, self.entry_start, self.entry_stop)
         return Extents(*(column[rows] for column in columns))
 
@@ -157,7 +157,7 @@ class Extents:
         return Gaps(len(gaps), int(gaps.sum()), int(gaps.max(initial=0)))
 
     def clusters(self) -> Clusters:
-        """The ranges of entries at whose boundaries the extents of all branches start and end."""
+        """The ranges of entries that start and end at an extent boundary of every branch."""
         common: Numbers | None = None
         for branch in np.unique(self.branch):
             is_own = self.branch == branch

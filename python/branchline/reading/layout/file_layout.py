@@ -30,7 +30,7 @@ class BranchLayout:
     plain_bytes: int
     entries_per_basket: Spread
     bytes_per_basket: Spread
-    #: Compressed bytes in RNTuple pages that also belong to another field, or are used repeatedly by this one.
+    #: Compressed bytes in RNTuple pages that also belong to another field, or that this field uses several times.
     shared_bytes: int = 0
 
     @property
@@ -106,9 +106,9 @@ class FileLayout:
 def inspect_file(
     location: str, branches: Sequence[str] | None = None, *, page_bytes: int = DISK_PAGE_BYTES
 ) -> FileLayout:
-    """The layout of ``FILE[:TREE]``, with the physical layout of some branches, or of all. Only reads metadata.
+    """Return the layout of ``FILE[:TREE]``, with the physical layout of ``branches`` (default: all).
 
-    Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and the errors of opening.
+    Reads only metadata. Names may be patterns, as for ``Tree.arrays``. Raises NoSuchKeyError and errors of opening.
     """
     path, name = split_location(location)
     file = File(path)
@@ -165,7 +165,7 @@ def extents_of(tree: Tree) -> TreeExtents:
 
 
 def _with_values(tree: Tree) -> list[Branch]:
-    """The branches with their own data; the data of an RNTuple's subfields count as part of the field."""
+    """The branches with their own data. The data of an RNTuple's subfields count as data of their parents."""
     branches = [tree.branch(index) for index in range(len(tree.outline.paths))]
     return [branch for branch in branches if not branch.is_part and (branch.baskets_count or not branch.is_group)]
 
