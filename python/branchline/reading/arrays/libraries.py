@@ -263,17 +263,17 @@ class Members(dict[Any, Any]):
 
     @property
     def members(self) -> Mapping[str, Any]:
-        """The members, under uproot's name."""
+        """The members, for compatibility with uproot."""
         return dict(self)
 
     all_members = members
 
     def member(self, name: str) -> Any:
-        """A member, under uproot's name. Raises KeyError."""
+        """Return a member by name, for compatibility with uproot. Raises KeyError."""
         return self[name]
 
     def has_member(self, name: str) -> bool:
-        """Whether it has this member, under uproot's name."""
+        """Whether this member exists, for compatibility with uproot."""
         return name in self
 
     def __getattr__(self, name: str) -> Any:
@@ -290,11 +290,11 @@ class MemberRow(np.record):  # type: ignore[misc] # can be subclassed, but NumPy
     """An element of a structured array, whose members are also accessible through uproot's methods."""
 
     def member(self, name: str) -> Any:
-        """A member, under uproot's name. Raises ValueError."""
+        """Return a member by name, for compatibility with uproot. Raises ValueError."""
         return self[name]
 
     def has_member(self, name: str) -> bool:
-        """Whether it has this member, under uproot's name."""
+        """Whether this member exists, for compatibility with uproot."""
         return name in (self.dtype.names or ())
 
 

@@ -1,7 +1,7 @@
 """Python expressions over branches: parsed, checked against an allowlist, and evaluated on arrays.
 
-Expressions are never executed by Python: they are compiled to calls of the functions below, and a name is a branch, an
-alias, or one of FUNCTIONS.
+Expressions are never executed by Python: they are compiled to calls of the functions below. A name in an expression is
+a branch, an alias, or one of FUNCTIONS.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Expression:
 
 
 class _Compiler:
-    """Compiles the nodes of a syntax tree to functions, and rejects all other nodes."""
+    """Compiles the allowed nodes of a syntax tree to functions, and rejects all other nodes."""
 
     def __init__(
         self, text: str, is_name: Callable[[str], bool], known: Callable[[], list[str]], language: Language
@@ -196,7 +196,7 @@ class _Compiler:
         return lambda _: value
 
     def _attribute(self, node: ast.Attribute | ast.Name) -> Compute:
-        """A branch whose name may contain dots, or a member of the part before the last dots."""
+        """Compile a dotted name: its longest prefix that is a branch or alias, followed by members of the value."""
         members: list[str] = []
         rest: ast.expr = node
         while (name := _dotted(rest)) is not None:
@@ -277,7 +277,7 @@ class _Compiler:
         return self._named(arguments[0])
 
     def _subscript(self, node: ast.Subscript) -> Compute:
-        """A branch whose name includes its dimensions, or an indexing operation."""
+        """Compile a branch whose name includes its dimensions, such as ``a[2]``, or an indexing operation."""
         name = _with_dimensions(node)
         if name is not None and self._is_name(name):
             return self._named(name)
@@ -304,7 +304,7 @@ class _Compiler:
 
 
 def _place(text: str, error: SyntaxError) -> str:
-    """The position at which Python's parser stopped, relative to the unstripped expression."""
+    """Describe the position at which Python's parser stopped, counted in the expression before it was stripped."""
     line, offset = error.lineno or 1, error.offset or 0
     rest = [one[offset - 1 :] for one in text.strip().splitlines()[line - 1 : line] if offset]
     if not rest or not rest[0].strip():

@@ -2,8 +2,8 @@
 
 The grammar follows TTreeFormula: operators have the precedence of C, except that ``^`` and ``**`` are powers, which
 bind tighter than unary minus, looser than ``!``, and associate to the left; ``%`` binds looser than ``*`` and ``/``.
-Where ROOT deviates from C (chained comparisons, shifts next to other operators), and for unsupported features, an error
-is raised; values are never silently different.
+Values never differ silently from those of ROOT: unsupported features raise an error, and so do expressions that ROOT
+parses differently from C (chained comparisons, shifts next to other operators).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ HINT = "compute it from its branches, in NumPy or with a Python expression"
 
 
 class _Parser:
-    """A recursive descent parser of formulas. ``_bare`` maps the results of unparenthesized operations to their
-    operators.
+    """A recursive descent parser of formulas. ``_bare`` contains the operator of each operation without parentheses, by
+    the id of its node.
     """
 
     def __init__(self, text: str) -> None:
@@ -159,7 +159,7 @@ class _Parser:
         return node
 
     def _element(self, node: ast.expr) -> ast.expr:
-        """An index: the element with this index in each entry; ``[]`` selects all elements."""
+        """Parse an index, which selects one element of each entry; ``[]`` selects all elements."""
         if self._kind == "number" and self._token.isdecimal():
             every: ast.expr = ast.Slice()
             node = ast.Subscript(node, ast.Tuple([every, ast.Constant(int(self._advance()))]))

@@ -42,7 +42,7 @@ CONSTANTS: Mapping[str, float] = {"pi": math.pi}
 
 # ROOT clamps the argument of exp in formulas to this value.
 EXPONENT_MAX = 700.0
-# Numbers from here on do not fit into an int64.
+# The smallest positive number that does not fit into an int64.
 TWO_63 = 2.0**63
 # Functions that behave the same in formulas and in expressions.
 _AS_IN_EXPRESSIONS = """
@@ -59,7 +59,7 @@ _FORMULA_OF_TWO: Mapping[str, Callable[[Operand, Operand], Operand]] = {
     "min": np.minimum,
     "pow": np.power,
 }
-# Functions of TMath that also match NumPy outside of their domains.
+# TMath functions that return the same values as NumPy, even outside of their domains.
 _TMATH_OF_ONE: Mapping[str, Callable[[Operand], Operand]] = {
     "Abs": np.abs,
     "ACos": np.arccos,
@@ -101,7 +101,7 @@ _TMATH_CONSTANTS = {
 
 
 def _of_each_number(function: Callable[[float], float]) -> Callable[[Operand], Operand]:
-    """Apply a scalar function to every number of an array of any shape."""
+    """Return a function that applies a scalar function to every number of an array of any shape."""
 
     def of_number(number: float) -> float:
         try:
@@ -133,7 +133,7 @@ def _factorial(array: Operand) -> Operand:
 def _or_of_two(
     of_lists: Callable[[Operand], Operand], of_two: Callable[[Operand, Operand], Operand]
 ) -> Callable[..., Operand]:
-    """With one argument a reduction of lists; with two an elementwise function, as in ROOT."""
+    """Return a function that, as in ROOT, reduces lists if it gets one argument, and is elementwise if it gets two."""
 
     def of_one_or_two(array: Operand, other: Operand = None) -> Operand:
         return of_lists(array) if other is None else of_two(array, other)
@@ -142,7 +142,7 @@ def _or_of_two(
 
 
 def _over_lists(function: Callable[..., Operand]) -> Callable[[Operand], Operand]:
-    """A reduction of the innermost lists: over the particles of an event, never over entries."""
+    """Return a reduction of the innermost lists, for example over the particles of an event, but never over entries."""
 
     def of_lists(array: Operand) -> Operand:
         if not isinstance(array, ak.Array) or array.ndim < 2:
@@ -194,7 +194,7 @@ def _double(value: Operand) -> Operand:
 
 
 def _doubles(values: tuple[Operand, ...]) -> list[Operand]:
-    """Broadcast operands as ROOT does: lists with lists of equal lengths, or with one value per entry."""
+    """Broadcast operands as ROOT does: a list of numbers with a list of the same length, or with a single number."""
     made = [_double(value) for value in values]
     lists = [value for value in made if isinstance(value, ak.Array) and value.ndim > 1]
     if len(lists) < 2:
@@ -219,7 +219,7 @@ def _cast(value: Operand, kind: str) -> Operand:
 
 
 def _unsigned(value: Operand) -> Operand:
-    """Convert to ULong64_t, which ROOT uses for bitwise operations: modulo 2**64, and 0 for larger values."""
+    """Convert to ULong64_t, as ROOT does for bitwise operations. Negative values wrap; 2**64 and larger become 0."""
     small = _cast(_cast(_where(value >= TWO_63, 0.0, value), "i8"), "u8")
     large = _cast(_where((value >= TWO_63) & (value < 2 * TWO_63), value, 0.0), "u8")
     return np.bitwise_or(small, large)
@@ -254,7 +254,7 @@ def _divided(left: Operand, right: Operand) -> Operand:
 
 
 def _within(function: Callable[[Operand], Operand], low: float, high: float = math.inf) -> Callable[[Operand], Operand]:
-    """A function that returns 0 outside of its domain."""
+    """Return a version of the function that returns 0 outside of its domain, from ``low`` to ``high``."""
     return lambda value: _where((value < low) | (value > high), 0.0, function(value))
 
 

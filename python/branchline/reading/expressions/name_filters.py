@@ -32,7 +32,7 @@ def with_near_names(name: str, names: Callable[[], Sequence[str]]) -> Iterator[N
 
 
 def near_names_hint(name: str, names: Sequence[str]) -> str | None:
-    """A hint ``did you mean ...?``, or with a few of the names; None without names."""
+    """Return a hint that suggests similar names, or else lists the first names; None if there are no names."""
     folded = {one.lower(): one for one in names}
     folded |= {one.rsplit("/", 1)[-1].lower(): one for one in names}
     near = difflib.get_close_matches(name.lower(), folded, n=NEAR_NAMES, cutoff=0.5)

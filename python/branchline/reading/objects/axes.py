@@ -14,7 +14,7 @@ import numpy as np
 
 from branchline.reading.objects.object_record import Record
 
-#: boost-histogram finds the axis classes of a histogram by its family, so both must have the same.
+#: boost-histogram finds the axis classes of a histogram by its family, so Histogram and the axes here share this one.
 FAMILY = object()
 # Reserved axis names: hist's `fill` has keyword arguments with these names.
 NOT_NAMES = frozenset({"weight", "sample", "threads"})
@@ -56,8 +56,8 @@ class RootAxis:
 
 @dataclass(frozen=True)
 class Binning:
-    """An axis of hist, and ROOT's bin number for each of its bins including flow bins; ``cells`` is None if they are
-    the same.
+    """An axis of hist. ``cells`` are ROOT's bin numbers of its bins, including flow bins; None if they equal the bins'
+    indices.
     """
 
     axis: Any
@@ -66,10 +66,11 @@ class Binning:
 
 
 def binnings_of(axes: Sequence[RootAxis], is_empty: Any) -> list[Binning]:
-    """Convert axes to axes of hist. ``is_empty`` is True for each of ROOT's cells without content.
+    """Convert axes to axes of hist. ``is_empty`` is a mask of ROOT's cells: True for a cell without content.
 
-    An axis becomes categorical if every bin has a label and all labels differ. Empty unlabelled bins at its end are
-    ignored, as ROOT doubles the number of bins when it meets a new label. Raises ValueError for invalid axes.
+    An axis becomes categorical if every bin has a label and all labels differ. Empty bins without labels at the end of
+    an axis are ignored: ROOT adds them when it doubles the number of bins for a new label. Raises ValueError for
+    invalid axes.
     """
     names = [axis.name for axis in axes]
     are_names = len(set(names)) == len(names) and not NOT_NAMES.intersection(names)
@@ -222,7 +223,7 @@ class Boolean(_UprootCalls, hist.axis.Boolean, family=FAMILY):
 
 
 class IntCategory(_CategoryCalls, hist.axis.IntCategory, family=FAMILY):
-    """One bin per label, all labels being integers."""
+    """One bin per label; all labels are integers."""
 
     __slots__ = ()
 

@@ -44,7 +44,7 @@ def histogram_of(record: Record, dimensions: int) -> Histogram:
 def counts_of(
     record: Record, axes: Sequence[RootAxis], contents: Any, squares: Any, waiting: Buffered | None = None
 ) -> Histogram:
-    """A histogram of cells in ROOT's order, with sums of squared weights if ``squares`` has the same length."""
+    """The histogram of ``contents`` in ROOT's cell order. ``squares`` are used if there is one for each cell."""
     values = shaped(record, axes, contents)
     storage = storage_for(values, has_squares=len(squares) == len(contents))
     empty = EmptyHistogram(record, axes, values == 0, storage, waiting)
@@ -170,8 +170,8 @@ class EmptyHistogram:
         return cells[self._where]
 
     def filled(self, has_content: Any) -> Histogram:
-        """Return the histogram once its bins are filled. Warns about lost cells: content in the underflow of a category
-        axis.
+        """Return the histogram after its bins were filled. Warns if content in the underflow of a category axis is
+        lost.
         """
         is_whole = self._where is ...
         lost = 0 if is_whole else np.count_nonzero(has_content) - np.count_nonzero(self.chosen(has_content))
@@ -198,9 +198,9 @@ def buffered(record: Record, axes: Sequence[RootAxis], values_count: int = 0) ->
 
 
 class Buffered:
-    """The entries in a histogram's fill buffer: their ``weights``, and their ``points`` with one column per axis, and
-    for a profile a last column with the value. ``axes`` are the axes, with limits that fit the entries if they had
-    none.
+    """The entries in a histogram's fill buffer: their ``weights`` and ``points``. The points have one column per axis,
+    and in a profile one more column with the value. ``axes`` are the axes of the histogram; axes without limits get
+    limits that fit the entries.
     """
 
     def __init__(self, record: Record, axes: Sequence[RootAxis], entries: Any) -> None:
@@ -217,7 +217,7 @@ class Buffered:
         self._count = math.prod(shape)
 
     def sums(self, of: Any) -> Any:
-        """Sum values of the entries per cell, in ROOT's order."""
+        """Return the sum of the entries' values ``of`` in each cell, in ROOT's order."""
         return np.bincount(self._places, of, self._count)
 
     def statistics(self) -> dict[str, float]:
@@ -225,7 +225,7 @@ class Buffered:
         ``fTsumwx``, ``fTsumwx2``, ``fTsumwxy``, ...
         """
         w, columns = self.weights[self._is_inside], self.points[self._is_inside].T
-        # The value of a profile is named by the letter after the last axis.
+        # The name of a profile's value is the letter after its last axis, such as y for a TProfile.
         values = dict(zip("xyzt", columns, strict=False))
         of_axes = [letter for letter, _ in zip("xyz", self.axes, strict=False)]
         sums = {"": w, "2": w * w}
@@ -242,7 +242,7 @@ def _is_endless(axis: Record) -> bool:
 
 
 def _cells(axis: RootAxis, values: Any) -> Any:
-    """Cell numbers of values (TAxis::FindFixBin). NaN and values not below the last edge are overflow."""
+    """Return the cell numbers of values (TAxis::FindFixBin). NaN and values from the last edge on are overflow."""
     first, last = axis.edges[0], axis.edges[-1]
     if len(axis.edges) > 2:
         inside = np.searchsorted(axis.edges, values, side="right")
@@ -268,8 +268,8 @@ def _with_limits(record: Record, axis: RootAxis, values: Any) -> RootAxis:
 
 
 def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Round limits with a margin of about 10% of the range, but not beyond zero if the whole range is on one side of
-    it; at least 1% in any case (THLimitsFinder::OptimizeLimits).
+    """Return round axis limits with a margin of about 10% of the range (THLimitsFinder::OptimizeLimits). A margin does
+    not extend beyond zero if all values are on one side of zero, but is at least 1% of the range.
     """
     wide, narrow = 0.1 * (high - low), 0.01 * (high - low)
     below = 0.0 if low >= 0 > low - wide else low - wide
@@ -279,7 +279,7 @@ def good_limits(low: float, high: float, bins_count: int) -> tuple[float, float]
 
 
 def _round_limits(low: float, high: float, bins_count: int) -> tuple[float, float]:
-    """Multiples of a round bin width within a range, for about this number of bins (THLimitsFinder::Optimize)."""
+    """Return multiples of a round bin width within a range, for about ``bins_count`` bins (THLimitsFinder)."""
     wanted = max(bins_count, 2)
     while True:
         width = (high - low) / wanted

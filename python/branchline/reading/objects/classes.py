@@ -208,7 +208,7 @@ class ObjectMap(Mapping[str, Any]):
 
 
 def name_of(record: object) -> str:
-    """The name of an object; empty if it has none."""
+    """The name of an object; empty if the object has no name."""
     if not isinstance(record, Record):
         return ""
     for member in ("fName", "fString"):

@@ -39,7 +39,7 @@ STATISTICS = (
 BAYESIAN = ("Jeffrey", "uniform prior", "Bayesian")
 # Status bits of TEfficiency (EStatusBits).
 POSTERIOR_MODE, SHORTEST_INTERVAL, USE_BIN_PRIOR, USE_WEIGHTS = (1 << bit for bit in (15, 16, 17, 18))
-# Bisection steps for an interval of length 1 or less: exceeds double precision.
+# Number of bisection steps. For an interval of length 1 or less, it is enough for double precision.
 HALVINGS = 60
 # Replaces 0, which is not a valid parameter of the beta distribution.
 LEAST = 1e-300
@@ -217,8 +217,8 @@ def clopper_pearson(passed: Floats, total: Floats, level: float) -> tuple[Floats
 
 
 def central(alpha: Floats, beta: Floats, level: float) -> tuple[Floats, Floats]:
-    """The central interval of a beta distribution, with equal probability on both sides; 0 and 1 for a parameter of
-    0.
+    """The central interval of a beta distribution, with equal probability on both sides. The lower limit is 0 if alpha
+    is 0, the upper limit is 1 if beta is 0.
     """
     inverse, part = _special().betaincinv, (1 - level) / 2
     low = inverse(np.maximum(alpha, LEAST), np.maximum(beta, LEAST), part)
@@ -327,8 +327,8 @@ def _probability_before(passed: Floats, total: Floats, rate: Floats) -> Floats:
 
 
 def _border(is_below: Callable[[Floats], Flags], low: Floats, high: Floats) -> Floats:
-    """Find the point below which a condition holds, by bisection; an end of the range if the condition does not
-    change.
+    """Find by bisection the point up to which a condition holds: an end of the range if it holds everywhere or nowhere
+    in the range.
     """
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -338,7 +338,8 @@ def _border(is_below: Callable[[Floats], Flags], low: Floats, high: Floats) -> F
 
 
 Interval = Callable[[Floats, Floats, float], tuple[Floats, Floats]]
-# Interval functions by TEfficiency's type: as a function of confidence level or of standard deviations.
+# Interval functions by TEfficiency's interval type. Those in BY_LEVEL take a confidence level, those in BY_KAPPA a
+# number of standard deviations.
 BY_LEVEL: dict[str, Interval] = {
     "Clopper-Pearson": clopper_pearson,
     "Feldman-Cousins": feldman_cousins,

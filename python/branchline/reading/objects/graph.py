@@ -59,14 +59,14 @@ class Graph(Recorded):
         return f"<Graph {self.name!r} of {len(self)} points, {self.classname}>"
 
     def values(self, axis: int | str = "both") -> Any:
-        """The coordinates of an axis, or of all axes as a tuple, under uproot's name. Raises OptionError."""
+        """The coordinates of an axis, or of all axes as a tuple, for compatibility with uproot. Raises OptionError."""
         if axis == "both":
             return (self.x, self.y) if self.z is None else (self.x, self.y, self.z)
         return getattr(self, self._axis(axis))
 
     def errors(self, which: str, axis: int | str = "both") -> Any:
-        """Errors of an axis, or of all axes as a tuple, under uproot's name: ``"low"``, ``"high"``, their ``"mean"``,
-        or their ``"diff"`` (high - low); zeros for a class without errors. Raises OptionError.
+        """Errors of an axis, or of all axes as a tuple, for compatibility with uproot. ``which`` is ``"low"``,
+        ``"high"``, their ``"mean"``, or their ``"diff"`` (high - low). Zeros for a class without errors. Raises OptionError.
         """
         if which not in ("low", "high", "mean", "diff"):
             raise OptionError(f"unknown kind of errors {which!r}", hint='choose "low", "high", "mean" or "diff"')

@@ -1,7 +1,7 @@
 """Histogram: a TH1, TH2 or TH3 as a histogram of hist, with the additional data that ROOT stores.
 
-uproot writes it through its own models, which are created with ``to_TH1x``, ``to_TProfile`` and similar functions of
-``uproot.writing.identify``. These functions are public, and their arguments have ROOT's names.
+uproot writes a histogram through uproot's own models, which this module creates with ``to_TH1x``, ``to_TProfile`` and
+similar functions of ``uproot.writing.identify``. These functions are public, and their arguments have ROOT's names.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ AXES = ("fXaxis", "fYaxis", "fZaxis")
 # TProfile's error options by number (EErrorType).
 ERROR_MODES = ("", "s", "i", "g")
 
-# Classes with models in uproot, and the dtypes of their contents by the last letter.
+# Classes that uproot can write. CONTENT_TYPES: dtype of the contents by the last letter of the class name.
 COUNTS = re.compile(r"TH([123])([CSILFD])")
 CONTENT_TYPES = {"C": "i1", "S": "i2", "I": "i4", "L": "i8", "F": "f4", "D": "f8"}
 PROFILES = {"TProfile": "to_TProfile", "TProfile2D": "to_TProfile2D", "TProfile3D": "to_TProfile3D"}
-# Members that are not copied from the file: uproot sets the name, and the fill buffer is gone.
+# Members that are not copied from the file to uproot's model: name and title are passed separately, uproot counts the
+# cells, and the entries of the fill buffer are already in the bins.
 LEFT_OUT = frozenset({"fName", "fTitle", "fBufferSize", "fNcells"})
 
 
@@ -78,7 +79,7 @@ class Histogram(hist.Hist, family=FAMILY):
 
     @property
     def classname(self) -> str:
-        """The class name that it had in its file."""
+        """Name of the ROOT class that the file stores."""
         return self._facts.classname
 
     @property
@@ -97,15 +98,15 @@ class Histogram(hist.Hist, family=FAMILY):
         return self._facts.axes
 
     def place_in_file(self) -> KeyPlace | None:
-        """The location that it was read from."""
+        """The location in the file that the histogram was read from."""
         return self._facts.place
 
     def is_as_read(self) -> bool:
-        """Whether its bins are unchanged since it was read."""
+        """Whether the bins are unchanged since the histogram was read."""
         return self._checksum_as_read == _checksum(self.view(flow=True))
 
     def was_read_like(self, other: Histogram) -> bool:
-        """Whether both had the same class and the same bins when they were read."""
+        """Whether both histograms had the same class and the same bins when they were read."""
         return self.classname == other.classname and self._checksum_as_read == other._checksum_as_read
 
     @property
@@ -115,16 +116,16 @@ class Histogram(hist.Hist, family=FAMILY):
 
     @property
     def members(self) -> Mapping[str, int | float | str]:
-        """Scalars and strings that ROOT stores with it: ``fEntries``, ``fTsumw``, ..."""
+        """Scalars and strings that ROOT stores with the histogram: ``fEntries``, ``fTsumw``, ..."""
         return MappingProxyType(dict(self._facts.members))
 
     @property
     def all_members(self) -> Mapping[str, int | float | str]:
-        """The same, under uproot's name."""
+        """Alias of ``members``, for compatibility with uproot."""
         return self.members
 
     def member(self, name: str) -> Any:
-        """A member, under uproot's name; also ``fSumw2`` and the axes. Raises KeyError."""
+        """Return a member by name, for compatibility with uproot; also ``fSumw2`` and the axes. Raises KeyError."""
         if name == "fSumw2" and self.kind != "MEAN":
             return self._squares()
         if name in AXES[: self.ndim]:
@@ -132,7 +133,7 @@ class Histogram(hist.Hist, family=FAMILY):
         return self._facts.members[name]
 
     def _squares(self) -> np.ndarray:
-        """Sums of squared weights of all of ROOT's cells, where the first axis varies fastest; empty if no weights are
+        """Sums of squared weights in ROOT's cell order, where the first axis varies fastest; empty if no weights are
         stored.
         """
         view: Any = self.view(flow=True)
@@ -156,12 +157,12 @@ class Histogram(hist.Hist, family=FAMILY):
         return cells
 
     def has_member(self, name: str) -> bool:
-        """Whether it has this member, under uproot's name."""
+        """Whether this member exists, for compatibility with uproot."""
         return name in self._facts.members or name in AXES[: self.ndim] or (name == "fSumw2" and self.kind != "MEAN")
 
     @property
     def weighted(self) -> bool:
-        """Whether the file stores sums of squared weights (TH1::Sumw2), under uproot's name."""
+        """Whether the file stores sums of squared weights (TH1::Sumw2), for compatibility with uproot."""
         return self.kind == "MEAN" or bool(len(self._squares()))
 
     def bin_labels(self, axis: int = 0) -> dict[int, str]:
@@ -222,7 +223,7 @@ class Histogram(hist.Hist, family=FAMILY):
         return variances if variances is None or self.view().dtype.names else np.abs(variances)
 
     def axis(self, axis: int | str = 0) -> Any:
-        """An axis by number, by name, or as ``"x"``, ``"y"`` or ``"z"``, under uproot's name.
+        """An axis by number, by name, or as ``"x"``, ``"y"`` or ``"z"``, for compatibility with uproot.
 
         It is an axis of hist with uproot's methods added: ``edges()``, ``centers()``, ``widths()``, ``intervals()``,
         each with an optional ``flow=True``, and ``labels()``. Without a call, ``edges``, ``centers`` and ``widths`` are
@@ -231,11 +232,11 @@ class Histogram(hist.Hist, family=FAMILY):
         return self.axes["xyz".index(axis) if isinstance(axis, str) and axis in ("x", "y", "z") else axis]
 
     def to_hist(self) -> hist.Hist:
-        """A copy as a plain histogram of hist, without ROOT's data, under uproot's name."""
+        """A copy as a plain histogram of hist, without ROOT's data, for compatibility with uproot."""
         return hist.Hist(self)
 
     def to_boost(self) -> boost_histogram.Histogram:
-        """A copy as a histogram of boost-histogram, under uproot's name."""
+        """A copy as a histogram of boost-histogram, for compatibility with uproot."""
         return boost_histogram.Histogram(self)
 
     # uproot writes entries, sums and class name only for its own models. It uses isinstance, which falls back to
@@ -252,10 +253,10 @@ class Histogram(hist.Hist, family=FAMILY):
         return _unfilled, (), self.__getstate__()
 
     def to_writable(self) -> Any:
-        """Convert to an object that uproot can write, under uproot's name: with the class, entries and sums of its
-        file. If its bins have changed, uproot recomputes the statistics from them.
+        """Convert to an object that uproot can write, with the class, entries and sums that the file stores. uproot
+        calls this method. If the bins have changed since reading, uproot computes entries and sums from the bins.
 
-        Raises uproot's errors for histograms that it cannot write, such as those with more than three dimensions.
+        Raises uproot's errors for histograms that uproot cannot write, for example with more than three dimensions.
         """
         return uproot_model(self, self._facts if self.is_as_read() else None)
 
@@ -280,8 +281,8 @@ def class_for_uproot(histogram: type[hist.Hist]) -> type:
 
 
 def uproot_model(histogram: hist.Hist, facts: RootFacts | None) -> Any:
-    """Convert a histogram to a model of uproot, with the statistics of its file. With ``facts`` None, uproot computes
-    them from the bins.
+    """Convert a histogram to a model of uproot, with the statistics in ``facts``. If ``facts`` is None, uproot computes
+    the statistics from the bins.
     """
     from uproot.writing import identify
 
@@ -293,7 +294,7 @@ def uproot_model(histogram: hist.Hist, facts: RootFacts | None) -> Any:
         _count_cells(histogram, facts.axes, CONTENT_TYPES[count[2]]) if count else _profile_cells(histogram, facts.axes)
     )
     axes = {f"f{letter}axis": _uproot_axis(axis, identify) for letter, axis in zip("XYZ", facts.axes, strict=False)}
-    # Missing sums are set to 0; ROOT then computes them from the bins.
+    # Set missing sums to 0, so that ROOT computes them from the bins.
     members = facts.members
     parameters = inspect.signature(make).parameters
     sums = {name: 0.0 for name in parameters if name.startswith("fTsum")}

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from branchline._core import Column, StoredObject
 from branchline.errors import NoSuchKeyError, NotHereError, UnsupportedBranchError
 
-# A value of an object in a file. A column stands for one value that is neither a scalar, a string nor an object.
+# A value of an object in a file. Arrays and other values that are not scalars, strings or objects are columns with one
+# element.
 StoredValue = int | float | str | StoredObject | Column
 # The names of a record's members, or a mapping that also has the values of scalar and string members.
 Names = Collection[str] | Mapping[str, Any]
@@ -130,7 +131,7 @@ class Record(Mapping[str, Any]):
 
     @property
     def all_members(self) -> dict[str, Any]:
-        """All members, under uproot's name."""
+        """All members, for compatibility with uproot."""
         return dict(self)
 
     @property
@@ -139,11 +140,11 @@ class Record(Mapping[str, Any]):
         return dict(self)
 
     def member(self, name: str) -> Any:
-        """A member, under uproot's name."""
+        """Return a member by name, for compatibility with uproot."""
         return self[name]
 
     def has_member(self, name: str) -> bool:
-        """Whether it has this member, under uproot's name."""
+        """Whether this member exists, for compatibility with uproot."""
         return name in self._names
 
     def __repr__(self) -> str:
@@ -175,7 +176,7 @@ def _with_values(classname: str, values: dict[str, Any], file_path: str, place: 
 
 
 Maker = Callable[[Record], Any]
-# Converters by class name; a class without one uses its nearest base class's.
+# Converters by class name. A class without a converter uses the converter of its nearest base class.
 _makers: dict[str, Maker] = {}
 
 
@@ -233,17 +234,17 @@ class Recorded:
 
     @property
     def all_members(self) -> Mapping[str, Any]:
-        """The same, under uproot's name."""
+        """Alias of ``members``, for compatibility with uproot."""
         return self.members
 
     def member(self, name: str) -> Any:
-        """A member such as ``fX``, under uproot's name. Raises NoSuchKeyError."""
+        """A member such as ``fX``, for compatibility with uproot. Raises NoSuchKeyError."""
         if self.record is None:
             raise NoSuchKeyError(f"no member {name!r}", hint="only objects that were read from a file have members")
         return self.record.member(name)
 
     def has_member(self, name: str) -> bool:
-        """Whether it has this member, under uproot's name."""
+        """Whether this member exists, for compatibility with uproot."""
         return self.record is not None and self.record.has_member(name)
 
 
@@ -447,7 +448,7 @@ class _Tuples(Values):
 
 
 class _Records(Values):
-    """Records with lazily converted members: most are never accessed."""
+    """Records, whose members are converted on access, since most members are never accessed."""
 
     def __init__(self, column: Column.Record, make_record: MakeRecord) -> None:
         self._class_name = column.class_name or ""

@@ -77,7 +77,7 @@ class Branch(Branches["Branch"]):
 
     @property
     def description(self) -> str:
-        """The title, under uproot's name for it in RNTuples."""
+        """The title, for compatibility with RNTuples of uproot."""
         return self.title
 
     @property
@@ -139,17 +139,17 @@ class Branch(Branches["Branch"]):
 
     @property
     def num_entries(self) -> int:
-        """Number of entries, under uproot's name."""
+        """Number of entries, for compatibility with uproot."""
         return self.entries_count
 
     @property
     def num_baskets(self) -> int:
-        """Number of baskets, under uproot's name."""
+        """Number of baskets, for compatibility with uproot."""
         return self.baskets_count
 
     @property
     def uncompressed_bytes(self) -> int:
-        """Size after decompression, under uproot's name."""
+        """Size after decompression, for compatibility with uproot."""
         return self.plain_bytes
 
     @property

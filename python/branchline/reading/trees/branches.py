@@ -195,22 +195,22 @@ class Branches(ABC, Generic[BranchT]):
 
     @property
     def fields(self) -> list[BranchT]:
-        """The direct children, under uproot's name for them in RNTuples."""
+        """The direct children, for compatibility with RNTuples of uproot."""
         return self.branches
 
     @property
     def all_fields(self) -> list[BranchT]:
-        """All sub-branches, under uproot's name."""
+        """All sub-branches, for compatibility with uproot."""
         return self.values()
 
     @property
     def field_names(self) -> list[str]:
-        """Names of the direct children, under uproot's name."""
+        """Names of the direct children, for compatibility with uproot."""
         return [branch.name for branch in self.branches]
 
     @property
     def ntuple(self) -> TreeHandle:
-        """The tree, under uproot's name for it in RNTuples."""
+        """The tree, for compatibility with RNTuples of uproot."""
         return self.tree
 
     def __iter__(self) -> Iterator[BranchT]:

@@ -331,7 +331,7 @@ class File(Directory):
 
     @property
     def hex_uuid(self) -> str:
-        """The UUID as hexadecimal digits in groups, under uproot's name."""
+        """The UUID as hexadecimal digits in groups, for compatibility with uproot."""
         return str(self.uuid)
 
     @property

@@ -82,7 +82,7 @@ class Tree(Branches[Branch]):
 
     @property
     def description(self) -> str:
-        """The title, under uproot's name for it in RNTuples."""
+        """The title, for compatibility with RNTuples of uproot."""
         return self.title
 
     @property
@@ -148,7 +148,7 @@ class Tree(Branches[Branch]):
 
     @property
     def num_entries(self) -> int:
-        """Number of entries, under uproot's name."""
+        """Number of entries, for compatibility with uproot."""
         return self.entries_count
 
     @property
