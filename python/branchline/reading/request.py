@@ -37,7 +37,7 @@ IGNORED = frozenset(
     }
 )
 
-# Larger than any tree, so that the whole range is one step.
+# Step size larger than any tree, so that the whole range becomes one step.
 ONE_STEP = "1000 TB"
 
 
@@ -116,7 +116,7 @@ class ReadRequest:
 
     @property
     def is_nested(self) -> bool:
-        """Whether related branches are to be combined into records."""
+        """Whether to combine related branches into records."""
         return isinstance(self.how, str) and self.how == NESTED
 
     @property
@@ -131,8 +131,8 @@ class ReadRequest:
     def stream(
         self, branches: Sequence[str] | None, *, step: ChunkLength | None = None, keeps_values: bool = False
     ) -> StreamRequest:
-        """The request for a stream of these branches. ``keeps_values`` means that the values are the caller's
-        result.
+        """Return the request for a stream of these branches. ``keeps_values`` means that the caller keeps the values,
+        so they do not count towards the memory limit.
         """
         return StreamRequest(
             branches=None if branches is None else tuple(branches),
@@ -173,7 +173,7 @@ class ChunkLength:
 
 
 def even_step(entries: int, entries_count: int) -> int:
-    """The length of chunks that divide ``entries_count`` entries evenly into chunks of about ``entries``, like coffea's
+    """Return the chunk length, close to ``entries``, that divides ``entries_count`` entries evenly, like coffea's
     ``chunksize``.
     """
     chunks = max(round(entries_count / entries), 1)
@@ -186,8 +186,8 @@ class StreamRequest:
 
     ``branches`` None means all readable branches. ``optional`` branches are omitted for trees in which they are missing
     or unreadable. ``memory_limit_bytes`` limits the memory of reading, shared by ``memory_parts`` streams. With
-    ``keeps_values`` the values are the caller's result and do not count. ``skip_bad_files`` skips missing and damaged
-    files, ``allow_missing`` skips files without the tree or a branch.
+    ``keeps_values``, the values are the caller's result and do not count towards it. ``skip_bad_files`` skips missing
+    and damaged files, ``allow_missing`` skips files without the tree or a branch.
     """
 
     branches: tuple[str, ...] | None = None
@@ -260,7 +260,7 @@ def positive_bytes(what: str, size: object) -> int:
 
 
 def check_workers(workers: int | None) -> int:
-    """Number of decoding threads for a number of workers; None means one. Raises OptionError for a number below one."""
+    """Return the number of decoding threads: ``workers``, or 1 for None. Raises OptionError for a number below 1."""
     count = 1 if workers is None else int(workers)
     if count < 1:
         raise OptionError(f"workers cannot be {workers}", hint="give 1 or more")

@@ -26,10 +26,10 @@ class OpenTree(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """A range of entries of a tree in a file; ``tree`` None is the only tree, ``entry_stop`` None its end.
+    """A range of entries of a tree in a file. ``tree`` None means the only tree, ``entry_stop`` None the tree's end.
 
-    ``open_tree`` is an open Tree to reuse. Its file has one counter for all streams, and each stream reports the total;
-    with ``counts_apart`` a stream reports only its own reads, and the first one also the opening.
+    ``open_tree`` is an open Tree to reuse. By default, a stream over an open tree reports the reads of all streams over
+    its file. With ``counts_apart``, it reports only its own reads; the first stream also reports the file's opening.
     """
 
     path: str
@@ -53,7 +53,7 @@ class SkippedSource:
 
 @dataclass(frozen=True)
 class Failure:
-    """A source that a stream over Parquet files could not read, or only up to ``chunk``."""
+    """A source that a stream over Parquet files failed to read. Entries before ``chunk``, if given, were read."""
 
     source_index: int
     error: Exception
@@ -161,7 +161,7 @@ class StreamRecords:
         )
 
     def since(self, earlier: StreamRecords, is_wanted: Callable[[FileReading], bool]) -> StreamRecords:
-        """Return the wanted files, and the cost of branches and waiting since an earlier record of the same stream."""
+        """Return the wanted files, and the cost of branches and waiting since ``earlier``, records of this stream."""
         before = {one.name: one for one in earlier.branches}
         branches = [_less(one, before.get(one.name, BranchReading(one.name))) for one in self.branches]
         return replace(
@@ -173,14 +173,14 @@ class StreamRecords:
 
 
 def _more(one: BranchReading, other: BranchReading) -> BranchReading:
-    """Add two records; the codec is taken from the later one."""
+    """Add two records of a branch; the codec is the codec of ``other``, if known."""
     numbers = [name.name for name in fields(one) if isinstance(getattr(one, name.name), int | float)]
     sums = {name: getattr(one, name) + getattr(other, name) for name in numbers}
     return replace(one, codec=other.codec or one.codec, **sums)
 
 
 def _less(now: Counts, before: Counts) -> Counts:
-    """Subtract the numbers of an earlier record."""
+    """Return the record ``now`` minus the numbers of the earlier record ``before``."""
     numbers = [one.name for one in fields(now) if isinstance(getattr(now, one.name), int | float)]
     return replace(now, **{name: getattr(now, name) - getattr(before, name) for name in numbers})
 

@@ -1,7 +1,7 @@
 """Opens Parquet files with the interface that the engine has for ROOT files, based on pyarrow.
 
-The classes have those methods of `branchline._core.File`, `Tree`, `Stream` and `Chunk` that the reading code uses,
-which therefore handles both formats. pyarrow is imported lazily: reading ROOT files does not require it.
+The classes have all methods of `branchline._core.File`, `Tree`, `Stream` and `Chunk` that the reading code calls, so
+the same code reads both formats. pyarrow is imported lazily: reading ROOT files does not require it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def opened(path: str, access: Access) -> _core.File:
         _refuse_folder(path)
         raise
     except MissingFileError as error:
-        # A file name may contain the brackets of a pattern, so opening it is tried first.
+        # Try to open the path before treating it as a pattern, because a file name may contain brackets.
         if is_pattern(path) and error.hint is None:
             error.hint = f"only a single file can be opened; {_all_of(path)}"
         raise

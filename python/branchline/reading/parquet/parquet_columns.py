@@ -20,9 +20,9 @@ from branchline.errors import BadFileError, UnsupportedBranchError
 
 #: Size of a value in bytes, by physical type; other types have a variable size.
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 8, "FLOAT": 4, "DOUBLE": 8}
-#: Plain types for view types, by name: older pyarrow versions do not have these.
+#: Plain types that replace view types. The keys are names, because older pyarrow versions lack the view types.
 VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
-#: Encodings in which strings take as many bytes as the metadata state.
+#: Encodings that store every string completely, so that decoded strings are as large as the metadata state.
 AS_THEY_ARE = {"PLAIN", "RLE", "BIT_PACKED", "DELTA_LENGTH_BYTE_ARRAY"}
 _BY_PARQUET = {name: one for one in (*CODECS, NO_CODEC) for name in one.parquet}
 
@@ -217,7 +217,7 @@ def member_of(layout: ak.contents.Content, members: Sequence[str]) -> ak.content
 
 
 def trimmed(field: pa.Field, members: Sequence[str]) -> pa.Field:
-    """Reduce the field of a column to the one member that is read."""
+    """Reduce the field of a column to the member at the path ``members``."""
     if not members:
         return field
     kind = field.type

@@ -35,7 +35,7 @@ from branchline.reading.parquet.parquet_columns import (
 )
 from branchline.reading.parquet.parquet_ranges import DecodedCounts, RangeReadCounts, StoredBytes
 
-#: Default name of the tree, also used by `branchline convert`, if the file's metadata have none.
+#: Name of the tree if the file's metadata contain no name.
 USUAL_NAME = "Events"
 CLASS = "Parquet"
 #: Exceptions that pyarrow raises for damaged data.
@@ -156,7 +156,7 @@ class ParquetFile:
         return [] if path else [self._key()]
 
     def find(self, path: str) -> list[ParquetKey]:
-        """The key of the tree, if this is its name. A tree without a stored name matches every name."""
+        """The key of the tree, if ``path`` is the name of the tree. A tree without a stored name matches every name."""
         if self._name is None and path and not set(path) & set("/;:"):
             return [self._key(path)]
         return [self._key()] if path == self._name else []
@@ -174,9 +174,9 @@ class ParquetFile:
         return [class_name]
 
     def tree(self, path: str | None = None) -> ParquetTree:
-        """The tree, whose name is checked if the file stores one; otherwise it gets the given name.
+        """Return the tree. If the file stores no name of the tree, the tree gets the name ``path``.
 
-        Raises NoSuchKeyError.
+        Raises NoSuchKeyError if the file stores a different name.
         """
         name = (path or "").partition(";")[0]
         if name and self._name is not None and name != self._name:
@@ -202,7 +202,9 @@ class ParquetTree:
         self._is_counted = False
 
     def counted_apart(self) -> ParquetTree:
-        """The tree for one of several streams with separate counters; the first stream also counts opening."""
+        """Return this tree with its own counters, for one of several streams. The first call returns the tree itself,
+        whose counters include the opening of the file.
+        """
         if not self._is_counted:
             self._is_counted = True
             return self
@@ -230,7 +232,7 @@ class ParquetTree:
         return [column.path for column in self.columns if column.reason is None]
 
     def find(self, name: str) -> int:
-        """The index of the branch with this path, or with an unambiguous suffix of it. Raises NoSuchKeyError."""
+        """The index of the branch whose path is ``name``, or uniquely ends with ``name``. Raises NoSuchKeyError."""
         path = name.replace("/", self.separator)
         for one in (name, path):
             if one in self._index:

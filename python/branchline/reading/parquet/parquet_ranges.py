@@ -1,4 +1,4 @@
-"""File objects for pyarrow, which serve reads from ranges that were fetched together, or else fetch them."""
+"""A file object for pyarrow, which serves reads from ranges that were fetched in advance, or from the store."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _OpenSource:
     stop: int = 0
     step: int = 1
     late_reads: int = 0
-    #: Late branches: for each, the next entry and an iterator over the tables from there on.
+    #: For each branch that was read late: the next entry, and an iterator over the tables from this entry on.
     late: dict[str, tuple[int, Iterator[Any]]] = field(default_factory=dict)
     #: Seconds of fetching and decoding that earlier streams of the same file took.
     before_s: tuple[float, float] = (0.0, 0.0)
@@ -163,7 +163,7 @@ class ParquetStream:
         columns = self._columns(tree)
         start, stop = check_entries(source.entry_start, source.entry_stop, tree.entries_count)
         opened.stop, opened.step = stop, self._step(tree, columns, stop - start)
-        # A chunk limited by bytes may end early when the size is reached, a chunk limited by entries may not.
+        # A chunk may end early at the maximum size, unless the caller requested a number of entries.
         for table in self.tables(opened, columns, start, stop, ends_early=self._request.step.entries is None):
             made = {one.path: self.column(opened, one, table) for one in columns}
             count = len(table) if columns else min(opened.step, stop - start)
@@ -189,7 +189,7 @@ class ParquetStream:
 
     def _step(self, tree: ParquetTree, columns: Sequence[Column], entries: int) -> int:
         """Number of entries per chunk. Raises MemoryLimitError if they exceed the memory limit."""
-        # Without given branches, any branch may be read late.
+        # If the request names no branches, any branch may be read late.
         wanted = columns or [one for one in tree.columns if one.parent is None]
         per_entry = max(tree.bytes_per_entry([tree.find(one.path) for one in wanted]).plain, 1e-9)
         limit, step = self._limit_bytes, self._request.step
@@ -291,7 +291,7 @@ class ParquetStream:
             raise self._damaged(source, columns, group, stored, error) from None
 
     def _piece_entries(self, source: _OpenSource, group: int, chunks: Sequence[Any]) -> int:
-        """Number of entries of a row group that are decoded at a time, such that they are not much larger than a
+        """Number of entries of a row group to decode at a time, so that the decoded values are not much larger than a
         chunk.
         """
         count = max(1, source.tree.metadata.row_group(group).num_rows)
@@ -343,8 +343,8 @@ class ParquetStream:
         return BadFileError(what, path=source.tree.file.path, hint=hint)
 
     def _decoded(self, source: _OpenSource, batches: Iterator[object], shares: dict[Column, int]) -> pa.Table | None:
-        """Decode the next piece. As its columns are decoded together, each is charged a share of the time by its
-        bytes.
+        """Decode the next piece. Its columns are decoded together, so each column gets a share of the time in
+        proportion to its bytes.
         """
         begin_s, fetched_s = time.perf_counter(), source.counts.fetch_s
         batch = next(batches, None)

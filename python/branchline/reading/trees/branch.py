@@ -28,8 +28,8 @@ class Branch(Branches["Branch"]):
     """A column of a tree, or a group of columns. As a mapping it holds its sub-branches.
 
     ``typename`` is the C++ type. ``compressed_bytes`` is the size in the file, ``plain_bytes`` the size after
-    decompression. ``reason`` says why the branch cannot be read; None if it can. Entries are numbered from 0 in the
-    tree.
+    decompression. ``reason`` is why the branch cannot be read; None for a readable branch. Entries are numbered from 0
+    in the tree.
 
     Reading raises UnsupportedBranchError for unsupported types, BadFileError for damaged baskets, and StorageError if
     the storage fails; each names the file and the branch.
@@ -169,17 +169,17 @@ class Branch(Branches["Branch"]):
 
     @property
     def readable(self) -> bool:
-        """Whether its values can be read; ``reason`` says why not."""
+        """Whether the values can be read; if they cannot, ``reason`` explains why."""
         return self._facts.kind == "data"
 
     @property
     def is_group(self) -> bool:
-        """Whether it has no data itself and only groups its sub-branches."""
+        """Whether the branch only groups sub-branches and has no data of its own."""
         return self._facts.kind == "group"
 
     @property
     def codec(self) -> str | None:
-        """The codec that it was written with; None if it uses the file's."""
+        """The codec of the branch; None if the branch uses the codec of the file."""
         setting = self._facts.compress
         if setting < 0:
             return None
@@ -190,7 +190,7 @@ class Branch(Branches["Branch"]):
 
     @property
     def compression(self) -> Compression | None:
-        """The compression setting that it was written with, as in uproot; None if uncompressed."""
+        """The compression setting of the branch, as in uproot; None if uncompressed."""
         return Compression.of(self._facts.compress)
 
     @property
@@ -218,9 +218,9 @@ class Branch(Branches["Branch"]):
         becomes an array of records.
 
         ``library`` is "ak" (an awkward array), "np" (NumPy; an object array if entries differ in length), "pd" (a
-        Series, or a DataFrame for records) or "arrow". A ``virtual`` awkward array is read when one of its values is
-        first accessed, and then recorded in ``access_log``. ``interpretation`` must be equivalent to the branch's own.
-        Executors and caches of uproot are accepted and ignored. Raises OptionError, UnsupportedBranchError,
+        Series, or a DataFrame for records) or "arrow". With ``virtual``, the awkward array is read when a value is
+        first accessed, and ``access_log`` records this access. ``interpretation`` must be equivalent to the branch's
+        own. Executors and caches of uproot are accepted and ignored. Raises OptionError, UnsupportedBranchError,
         BadFileError, StorageError.
 
             >>> tree["Muon_pt"].array(entry_start=100, entry_stop=200, library="np")

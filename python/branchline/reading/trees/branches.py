@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SELECTING = frozenset(
     {"filter_name", "filter_typename", "filter_branch", "aliases", "language", "entry_start", "entry_stop"}
 )
-# Attributes of trees and branches that `dir` leaves out.
+# Internal attributes of trees and branches, which `dir` leaves out.
 _INTERNAL = frozenset(
     {
         "branch",
@@ -74,7 +74,7 @@ class Branches(ABC, Generic[BranchT]):
         """Index of the branch in the tree, in depth-first order with parents first; None for the tree."""
 
     def __dir__(self) -> list[str]:
-        # Attributes for internal use only clutter completion.
+        # Hide internal attributes, which would clutter tab completion.
         return [name for name in object.__dir__(self) if name not in _INTERNAL]
 
     def _repr_html_(self) -> str:
@@ -126,8 +126,8 @@ class Branches(ABC, Generic[BranchT]):
         full_paths: bool = True,
         ignore_duplicates: bool = False,
     ) -> Iterator[tuple[str, BranchT]]:
-        """Iterate over pairs of name and branch; names are relative paths, or with ``full_paths=False`` the branches'
-        own names.
+        """Iterate over pairs of name and branch. Names are relative paths; with ``full_paths=False``, they do not
+        include the names of parents.
 
         Raises OptionError for invalid filters.
         """
@@ -159,7 +159,7 @@ class Branches(ABC, Generic[BranchT]):
         full_paths: bool = True,
         ignore_duplicates: bool = False,
     ) -> list[str]:
-        """Paths of the branches (their own names with ``full_paths=False``), parents before their children.
+        """Paths of the branches, or names without parents with ``full_paths=False``. Parents precede their children.
 
         >>> tree.keys(filter_name="Muon_*")
         ['Muon_pt', 'Muon_eta', 'Muon_phi']
@@ -339,15 +339,15 @@ class Branches(ABC, Generic[BranchT]):
         """Read branches and computed expressions over a range of entries.
 
         ``expressions`` are names, expressions such as ``"sqrt(px**2 + py**2)"`` over branches and ``aliases``, and
-        patterns as in a filter. None means all readable branches that pass the filters; a single warning names those
-        that cannot be read. ``cut`` is an expression that is true for the entries to keep.
+        patterns as in a filter. None means all readable branches that pass the filters; a single warning names the
+        unreadable ones. ``cut`` is an expression that is true for the entries to keep.
 
         Returns a record array of shape (entries,) with a field per expression for ``library="ak"``, a dict of arrays
         for ``"np"``, a table for ``"arrow"``, a DataFrame for ``"pd"``. ``how`` may be ``dict``, ``list``, ``tuple``,
         ``"zip"`` (lists of equal lengths become one list of records) or ``"nested"`` (branches related by names and
         counters become records, such as ``Muon`` from ``Muon_pt`` and ``Muon_eta``). With ``ak_add_doc`` awkward arrays
-        carry the branch titles. A ``virtual`` awkward array reads a branch when one of its values is first accessed,
-        and records that in ``access_log``.
+        carry the branch titles. A ``virtual`` awkward array reads each branch when one of its values is first accessed,
+        and records the access in ``access_log``.
 
         ``workers`` is the number of decoding threads. Peak memory is at most the memory limit plus the result. If the
         stored bytes exceed the limit, the result is concatenated from parts, which needs memory for two copies.
@@ -442,9 +442,9 @@ class Branches(ABC, Generic[BranchT]):
         cut: str | None = None,
         **wanted: Any,
     ) -> int:
-        """Number of entries that fill about this size ("100 MB") after decompression, estimated from basket sizes; at
-        least 1. The keywords are the options of ``arrays`` that select branches and entries: filters, aliases, entry
-        range. Raises the errors of ``arrays`` for these, and OptionError for an invalid size.
+        """Return the number of entries whose values take about ``memory_size`` ("100 MB") after decompression,
+        estimated from basket sizes; at least 1. ``wanted`` are the options of ``arrays`` that select branches and
+        entries: filters, aliases, entry range. Raises the errors of ``arrays``, and OptionError for an invalid size.
         """
         for name in wanted.keys() - _SELECTING:
             raise OptionError(f"unknown option {name!r}", hint=f"choose from {', '.join(sorted(_SELECTING))}")
@@ -461,7 +461,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
     ) -> list[int]:
-        """Entries at which all of these branches have a basket boundary; branches without baskets are ignored."""
+        """Return the entries at which all of these branches have a basket boundary. Ignores branches without any."""
         indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
         if self.number is not None:
             indices.insert(0, self.number)
@@ -470,7 +470,7 @@ class Branches(ABC, Generic[BranchT]):
 
 
 def _one_of(filter_branch: object, filter_field: object) -> Any:
-    """Return the branch filter, given by its name for TTrees or for RNTuples."""
+    """Return the branch filter, which uproot calls ``filter_branch`` in TTrees and ``filter_field`` in RNTuples."""
     if filter_branch is not None and filter_field is not None:
         raise OptionError("filter_branch and filter_field are the same option", hint="give one of them")
     return filter_field if filter_branch is None else filter_branch
@@ -504,7 +504,7 @@ def table(tree: TreeHandle, branches: Sequence[BranchHandle]) -> list[str]:
 
 
 def html_of(tree: TreeHandle, branches: Sequence[BranchHandle]) -> str:
-    """The table for a notebook: the first branches and the number of omitted ones."""
+    """Return the table for a notebook: the first branches, and the number of omitted branches."""
     rows = [_row(branch) for branch in branches[:HTML_ROWS]]
     title = f"{tree.path}: {counted(tree.entries_count, 'entry', 'entries')}"
     more = len(branches) - len(rows)

@@ -22,15 +22,15 @@ from branchline.reading.trees.tree import Tree
 
 # Placeholder for the entry number in the path of a tree.
 ENTRY = "{entry}"
-# The directory of an event, such as `Event12`.
+# Matches the directory of an event, such as `Event12`.
 NUMBERED = re.compile(r"(.*?)(\d+)")
 
 
 class CompanionFile:
     """A companion file of a main tree, opened on first use.
 
-    ``tree`` is the path of its tree, with ``{entry}`` for the entry number of the main tree. None means the only tree,
-    or the only one in each numbered directory, such as `Event0/TreeK`.
+    ``tree`` is the path of the tree in the file; ``{entry}`` stands for the entry number of the main tree. None means
+    the only tree of the file, or the only tree in each numbered directory, such as `Event0/TreeK`.
     """
 
     def __init__(self, path: str, tree: str | None = None, access: Access | None = None) -> None:
@@ -45,7 +45,7 @@ class CompanionFile:
 
     @cached_property
     def pattern(self) -> str:
-        """The path of the tree, with ``{entry}`` if each entry has its own."""
+        """The path of the tree; it contains ``{entry}`` if each entry has its own tree."""
         if self._given is not None:
             return self._given
         for key in self.file.keys_in(""):
@@ -77,7 +77,7 @@ class CompanionFile:
 
     @cached_property
     def shape(self) -> Shape:
-        """The shape of the tree, or of the first one if each entry has its own."""
+        """The shape of the tree, or of the first tree if each entry has its own tree."""
         if not self.is_by_entry:
             return self.whole.shape
         for path in self.file.trees():
@@ -86,11 +86,11 @@ class CompanionFile:
         raise NoSuchKeyError(f"no tree matches {self.pattern}", path=self.path)
 
     def range(self, start: int, stop: int) -> CompanionRange:
-        """Return the part for a range of entries of the main tree."""
+        """Return the companion data of a range of entries of the main tree."""
         return CompanionRange(self, start, stop)
 
     def record(self) -> FileReading | None:
-        """The cost of reading the file; None if it was never opened."""
+        """The record of the reads of the file; None if the file was never opened."""
         if "file" not in self.__dict__:
             return None
         tree = next((self.file.tree(path) for path in self.file.trees()[:1]), None)
@@ -103,9 +103,9 @@ class CompanionFile:
 
 
 class CompanionRange:
-    """What belongs to a range of entries of the main tree: a companion tree for each entry, or a range of a single one.
+    """The companion data of a range of entries of the main tree: one tree for each entry, or a range of a single tree.
 
-    ``missing``: entries that no companion covers; they read as empty lists or None.
+    ``missing`` are the entries without companion data, whose values are empty lists or None.
     """
 
     def __init__(self, companion: CompanionFile, start: int, stop: int) -> None:
@@ -174,8 +174,8 @@ class CompanionRange:
         return int(self._offsets[-1]) if self.companion.is_by_entry else self._stop - self._start - len(self.missing)
 
     def array(self, path: str) -> ak.Array:
-        """A branch, with one element per entry of the main tree: a value of the single tree, or the list of all values
-        of the entry's own tree.
+        """A branch, with one element per entry of the main tree: a value of the single tree, or a list with all values
+        of the tree of this entry.
         """
         return self._aligned(self._column(path))
 

@@ -98,7 +98,7 @@ class Directory:
 
     @property
     def cache_key(self) -> str:
-        """A key that only this directory and its copies have: the UUID of the file, and the path."""
+        """A key that identifies this directory and its copies: the UUID of the file, and the path."""
         return f"{self.file.uuid}:{self.object_path}"
 
     @property
@@ -130,7 +130,7 @@ class Directory:
     def keys(
         self, *, recursive: bool = True, cycle: bool = True, filter_name: object = None, filter_classname: object = None
     ) -> list[str]:
-        """Names of the objects, with their cycles as ``name;1``, including those in subdirectories if ``recursive``.
+        """Names of the objects, with their cycles as ``name;1``. ``recursive`` includes subdirectories.
 
         Raises OptionError for an invalid filter.
 
@@ -272,8 +272,8 @@ class File(Directory):
         self.access = access_of(access)
         core = opened(text_of(path), self.access)
         self._core = core
-        # Refers only to the engine's file: a reference to this object would be a cycle that keeps both alive until
-        # garbage collection.
+        # The cached function must not refer to this object: such a cycle would keep the file open until garbage
+        # collection.
         self._shape_of = lru_cache(maxsize=TREES_KEPT)(partial(_shape_of, core))
         self._open_trees: WeakValueDictionary[str, Tree] = WeakValueDictionary()
         self._path = ""
@@ -315,18 +315,18 @@ class File(Directory):
 
     @property
     def root_version(self) -> str:
-        """The version of ROOT that wrote it, such as ``6.32/02``."""
+        """The version of ROOT that wrote the file, such as ``6.32/02``."""
         return "{}.{:02d}/{:02d}".format(*self.root_version_tuple)
 
     @property
     def root_version_tuple(self) -> tuple[int, int, int]:
-        """The version of ROOT that wrote it as (major, minor, patch)."""
+        """The version of ROOT that wrote the file, as (major, minor, patch)."""
         version = self._core.root_version % 1_000_000
         return version // 10_000, version // 100 % 100, version % 100
 
     @property
     def uuid(self) -> UUID:
-        """The UUID that ROOT gave the file when it was created; zeros if it has none."""
+        """The UUID that ROOT gave the file when it was created; zeros if the file has no UUID."""
         return UUID(bytes=bytes(self._core.uuid))
 
     @property
@@ -340,8 +340,8 @@ class File(Directory):
         return Compression.of(self._core.compress)
 
     def keys_in(self, directory: str, *, recursive: bool = False) -> list[_core.Key]:
-        """The keys in a directory, in file order; ``""`` is the root directory. With ``recursive`` also those in its
-        subdirectories, directories before their content.
+        """The keys in a directory, in file order; ``""`` is the root directory. With ``recursive``, the keys in its
+        subdirectories are included, directories before their content.
         """
         return self._core.keys_below(directory) if recursive else self._core.keys_in(directory)
 
@@ -390,8 +390,8 @@ class File(Directory):
         """Return the object of a key as its members. Raises UnsupportedBranchError for a tree, a directory or an
         unsupported class.
         """
-        # Code that only reads trees starts faster without histograms. Import the package, not one of its modules: this
-        # waits for another thread that is importing it, and the package registers the classes last.
+        # Imported lazily, because reading trees does not need histograms. Import the package, not one of its modules:
+        # if another thread is importing it, this waits until the package has registered its classes, its last step.
         from branchline.reading.objects import object_record
 
         name = f"{key.path};{key.cycle}"
@@ -414,7 +414,7 @@ class File(Directory):
         return cls(path)
 
     def tree(self, name: str | None = None) -> Tree:
-        """Return a tree by name, or the only one of the file. Raises NoSuchKeyError."""
+        """Return a tree by name, or by default the only tree of the file. Raises NoSuchKeyError."""
         from branchline.reading.trees.tree import Tree
 
         key = self._found(name) if name else None
@@ -425,7 +425,7 @@ class File(Directory):
 
 
 def _shape_of(core: Any, name: str | None) -> Shape:
-    """The shape of a tree. In its own function, as only trees need awkward, which takes half a second to import."""
+    """Return the shape of a tree. Imports awkward, which takes half a second and is not needed for other objects."""
     from branchline.reading.arrays.nesting import Shape
 
     return Shape(core.tree(name))

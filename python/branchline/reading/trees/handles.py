@@ -163,12 +163,12 @@ class BranchHandle(BranchesHandle, Protocol):
 
     @property
     def readable(self) -> bool:
-        """Whether its values can be read."""
+        """Whether the values can be read."""
         ...
 
     @property
     def is_group(self) -> bool:
-        """Whether it has no data itself and only groups its sub-branches."""
+        """Whether the branch only groups sub-branches and has no data of its own."""
         ...
 
     def array(

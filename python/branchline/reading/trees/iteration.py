@@ -51,8 +51,8 @@ def _expanded(path: str) -> list[str]:
 
 
 def num_entries(files: object, *, access: Access | str | None = None) -> Iterator[tuple[str, str, int]]:
-    """Path, tree and number of entries of each file; ``files`` is as for ``iterate``. Reads only the metadata of the
-    trees. Raises DatasetError, OptionError and the errors of opening.
+    """Yield the path, tree and number of entries of each file; ``files`` is as for ``iterate``. Reads only the metadata
+    of the trees. Raises DatasetError, OptionError and the errors of opening.
 
         >>> list(branchline.num_entries("data/*.root"))
         [('data/a.root', 'Events', 3), ('data/b.root', 'Events', 3)]
@@ -95,9 +95,9 @@ def iterate(
     """Read branches of many files in steps, in the order of the files; ``workers`` threads prefetch and decode.
 
     ``files`` is as in uproot: paths, globs, ``"f.root:tree"``, ``{"f.root": "tree"}``, Trees, or lists of these; also
-    folders. The options that select branches are those of ``Tree.arrays``; names and filters are resolved in the first
-    file. Each step is what ``Tree.arrays`` returns for its entries: an array of records, or as chosen by ``library``
-    and ``how``.
+    folders. Branches are selected by the same options as in ``Tree.arrays``; names and filters are resolved in the
+    first file. Each step has the type that ``Tree.arrays`` returns: an array of records, unless ``library`` or ``how``
+    select another type.
 
     ``step_size`` is a number of entries (int) or of bytes after decompression (such as "100 MB"); a step never spans
     two files. ``memory_limit`` is in bytes and limits the data being fetched, decompressed and decoded at any time.
@@ -191,7 +191,7 @@ def concatenate(
 
 
 def _steps(files: Any, request: ReadRequest, skipped: list[SkippedSource] | None = None) -> Steps:
-    """The steps over files. Names are resolved in the first file that opens."""
+    """The steps over files. Names are resolved in the first file that can be opened."""
     sources = sources_of(files)
     if not sources:
         raise DatasetError("no files were given")

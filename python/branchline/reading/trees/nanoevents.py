@@ -121,8 +121,8 @@ class NanoEventsMaker:
 
 
 def records_of(shape: Shape, facts: Mapping[str, BranchFacts]) -> dict[str, Group]:
-    """The branches that coffea expects as records of their sub-branches, if all of these can be read: objects and
-    containers, except TClonesArray, which coffea expects as its number of elements.
+    """Return the branches of objects and containers, which coffea expects as records of their sub-branches, if all
+    sub-branches can be read. TClonesArrays are left out: coffea expects their numbers of elements.
     """
     outline = shape.outline
     if outline.nests:
@@ -231,7 +231,7 @@ def _coffea() -> Any:
 
 @lru_cache(maxsize=1)
 def _mapping_class() -> Any:
-    """The class that maps coffea's buffer keys to columns, which it gets from a function."""
+    """Return the class that maps coffea's buffer keys to columns; a function provides the columns."""
     from coffea.nanoevents.mapping.base import BaseSourceMapping
 
     class Columns(BaseSourceMapping):

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 # Characters that occur in expressions but hardly ever in branch names.
 OPERATORS = re.compile(r"[-\s()+*<>=&|^~,%@\"']")
-# Matches names and wildcards only: any other text is taken for an expression.
+# Matches names and patterns. Any other text is parsed as an expression.
 GLOB = re.compile(r"(?:[\w./:*?!@#-]|\[[^\[\]]+\]|<[^<>]+>)+")
 # Maximum number of branches that a warning lists.
 NAMES_LISTED = 10
 
 
 class Columns:
-    """The columns read for a range of entries, as awkward layouts, with a cache of computed values."""
+    """The columns that were read for a range of entries, as awkward layouts, and a cache of computed values."""
 
     def __init__(self, entry_start: int, entries_count: int, columns: Mapping[str, Column | LaidColumn]) -> None:
         self.entry_start = entry_start
@@ -197,8 +197,8 @@ class Selector:
             warn(f"{', '.join(shared)}: both alias and branch; the branch is read", BranchlineWarning)
 
     def select(self, request: ReadRequest) -> Selection:
-        """The fields of the request's expressions, or of all branches that pass its filters if it has none, and its
-        cut.
+        """Return the request's cut and the fields of its expressions; without expressions, the fields of all branches
+        that pass the filters.
 
         Raises NoSuchKeyError, ExpressionError, OptionError, UnsupportedBranchError.
         """
@@ -245,8 +245,8 @@ class Selector:
         return self._resolved[name]
 
     def _of_friend(self, name: str) -> Field | None:
-        """The branch of a friend, given as ``friend.branch``, or without the friend's name the branch of the first
-        friend that has it.
+        """Find the branch ``friend.branch`` of a friend. If the name does not start with a friend's name, the first
+        friend with this branch is used.
         """
         friends = self._tree.friends if self._under is self._tree else {}
         alias, _, rest = name.partition(".")
@@ -335,7 +335,7 @@ class Selector:
             raise self._error_for_name(text, error) from None
 
     def _error_for_name(self, text: str, error: ExpressionError | NoSuchKeyError) -> Exception:
-        """Return the error to raise: for text that looks like a name, that there is no such branch."""
+        """Return the error to raise. If the text looks like a name, this is a NoSuchKeyError for the branch."""
         if OPERATORS.search(text) or ("[" in text and isinstance(error, ExpressionError)):
             return error
         what = f"tree {self._tree.path} has no branch {text!r}"
@@ -345,7 +345,8 @@ class Selector:
         """Fields of branches under their own names, or under their paths if names clash; in RNTuples always under
         paths.
 
-        A group becomes a record if only some of its branches, or none, were selected, and then replaces them.
+        A selected group becomes a record, which replaces those of its branches that are selected too. If all of them
+        are selected, the group is left out instead.
         """
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
         if self._outline.nests:
@@ -367,7 +368,7 @@ class Selector:
         return fields
 
     def _is_within(self, index: int, others: set[int]) -> bool:
-        """Whether an ancestor of the branch is among others."""
+        """Whether one of the ``others`` is an ancestor of the branch."""
         parent = self._outline.parents[index]
         return parent is not None and (parent in others or self._is_within(parent, others))
 

@@ -244,14 +244,14 @@ class ChunkStream:
 
 
 def _counted_from(read: StreamRecords, first: int) -> StreamRecords:
-    """The same records with source indices that count across all runs."""
+    """Return the records with source indices that count across all runs."""
     if first == 0:
         return read
     return replace(read, files=[replace(one, source_index=one.source_index + first) for one in read.files])
 
 
 def _entries_in(source: Source, access: Access) -> int | None:
-    """The number of entries of a source that cannot be read; None if its file does not tell."""
+    """Return the number of entries of a source that cannot be read; None if its tree cannot be opened."""
     try:
         entries_count = opened(source.path, access).tree(source.tree).entries_count
     except FILE_ERRORS:
@@ -261,7 +261,7 @@ def _entries_in(source: Source, access: Access) -> int | None:
 
 
 def _hint_for(source: Source, branches: Sequence[str], access: Access) -> str | None:
-    """A hint with the nearest names for a source without its tree or one of the branches."""
+    """Return a hint with similar names for a source that lacks the tree or one of the branches."""
     try:
         file = opened(source.path, access)
         trees = [key.path for key in file.keys_below("") if key.is_tree]

@@ -158,7 +158,7 @@ class Tree(Branches[Branch]):
 
     @property
     def cache_key(self) -> str:
-        """A key that only this tree and its copies have: the UUID of the file, and the path."""
+        """A key that identifies this tree and its copies: the UUID of the file, and the path."""
         return f"{self.file.uuid}:{self.object_path}"
 
     @cached_property
@@ -180,7 +180,7 @@ class Tree(Branches[Branch]):
 
     @property
     def index(self) -> Index | None:
-        """The index (TTree::BuildIndex) that is used when this tree is a friend of another; None if it has none."""
+        """The index (TTree::BuildIndex), which is used if this tree is a friend of another tree; None without index."""
         return self._links.index if self._links else None
 
     @property
@@ -207,8 +207,8 @@ class Tree(Branches[Branch]):
         return branch
 
     def index_of(self, name: str) -> int | None:
-        """Return the index of the branch with this name, which may start with the tree's name as in ROOT; None if there
-        is none. Raises NoSuchKeyError for an ambiguous name.
+        """Return the index of the branch with this name, which may start with the tree's name as in ROOT; None if it
+        does not exist. Raises NoSuchKeyError for an ambiguous name.
         """
         own = f"{self.name}."
         for one in (name, name.removeprefix(own)) if name.startswith(own) else (name,):
@@ -288,8 +288,8 @@ class StoredLinks:
 
     @cached_property
     def index(self) -> Index | None:
-        """The index (TTree::BuildIndex); None if it has none. Raises UnsupportedBranchError for an index of another
-        class.
+        """The index (TTree::BuildIndex); None if the tree has no index. Raises UnsupportedBranchError for an
+        unsupported class of index.
         """
         index = self._record.raw("fTreeIndex") if "fTreeIndex" in self._record else None
         if index is None:
@@ -313,7 +313,7 @@ class StoredLinks:
 @dataclass(frozen=True)
 class Index:
     """The index of a tree: the two ``formulas`` of its key, the sorted ``keys`` (pairs of numbers), and the ``entries``
-    that have them.
+    with these keys.
     """
 
     formulas: tuple[str, str]
@@ -331,8 +331,8 @@ class Index:
 class Friend:
     """A friend tree, aligned with a main tree by its index if it has one, else by entry number.
 
-    Its values are None for main entries without a matching entry. ``file_path`` is as stored in the file; empty means
-    the main tree's file.
+    Values are None for entries of the main tree without a matching entry in the friend. ``file_path`` is the path
+    stored in the file; empty means the main tree's file.
 
         >>> tree.friends["weights"].tree["w"].array()
     """

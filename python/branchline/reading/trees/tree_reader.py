@@ -56,8 +56,8 @@ class Accessed(NamedTuple):
 
 
 def read_lazily(tree: TreeHandle, selection: Selection, request: ReadRequest, access_log: AccessLog | None) -> ak.Array:
-    """Lazy fields of a range of entries: each is read when one of its values is first accessed, and then recorded in
-    the log.
+    """Return an array whose fields are read when one of their values is first accessed; ``access_log`` records these
+    accesses.
     """
     start, stop = request.range_in(tree.entries_count)
     plain = replace(request, how=None)
@@ -122,7 +122,7 @@ class ReadResult:
         return {name: tree[one.path].typename for name, one in fields.items() if isinstance(one, BranchField)}
 
     def _nested(self, record: ak.contents.RecordArray, under: BranchesHandle) -> ak.contents.RecordArray:
-        """The record with related branches grouped; computed fields are unchanged."""
+        """Return the record with related branches combined into groups. Computed fields are unchanged."""
         contents = dict(zip(record.fields, record.contents, strict=True))
         branches: dict[str, ak.contents.Content] = {}
         others: dict[str, str | Group] = {}

@@ -71,7 +71,7 @@ class StepResult:
     report: Report
 
     def counted_over_all(self) -> Selected:
-        """The selected fields, with entry numbers that count across all trees."""
+        """Return the selected fields, with entry numbers that count across all trees."""
         entries, offset = self.selected.entries, self.report.global_offset
         if isinstance(entries, range):
             return Selected(self.selected.record, range(entries.start + offset, entries.stop + offset))
