@@ -32,7 +32,7 @@ _RECEIVES = frozenset({"recv", "recvfrom", "recvmsg"})
 _SOCKET = re.compile(r"<(socket:\[\d+\])>")
 #: Matches the port and IP address of the server in the arguments of `connect`.
 _SERVER = re.compile(r'sin6?_port=htons\((\d+)\).*?"([0-9a-fA-F.:]+)"')
-#: Ports that do not serve files: 0 (used to look up the local address), 53 (DNS) and 123 (NTP).
+#: Ports that never serve files: 0 (used to look up the local address), 53 (DNS) and 123 (NTP).
 _NO_FILES = (0, 53, 123)
 
 
@@ -105,7 +105,7 @@ class ReadTable:
 
 @dataclass
 class Followed:
-    """Result of a `Follower`: the reads of all processes, and what the trace could not follow.
+    """Result of a `Follower`: the reads of all processes, and possible sources of reads that it cannot see.
 
     ``programs`` is the program of each process; ``rings`` is the number of io_uring instances that were set up.
     """
@@ -234,7 +234,7 @@ class Follower:
             file.position = call.value
 
     def _write(self, call: Call, table: _Table) -> None:
-        """Advance the position, since writes move it like reads."""
+        """Advance the position of the file, because a write moves it like a read."""
         _, file = self._file(table, call.arguments[0])
         if file is not None and file.position is not None:
             file.position += max(call.value, 0)

@@ -1,5 +1,5 @@
-"""The summary of a trace: totals, one table each by kind of piece, file, branch, event, request size and activity, and
-sentences on the main facts.
+"""The summary of a trace: totals, sentences on the main facts, and one table each for kinds of pieces, files, branches,
+events, request sizes and activities.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def headline(found: Summary) -> list[str]:
     data = (
         f"{counted(totals.basket_read_calls, 'call')} of these started in baskets or pages and got "
         f"{count(totals.basket_read_bytes)} bytes; the others started in headers or metadata and "
-        "may have read baskets behind them"
+        "may also have read the baskets that follow"
     )
     return [f"{first}.", f"{data}."]
 
@@ -191,7 +191,7 @@ def remarks(found: Summary) -> list[str]:
 
 
 def _busiest(found: Summary) -> list[str]:
-    """Return a sentence that names the branches with half of the basket calls; empty if it takes many branches."""
+    """Return a sentence that names the branches with half of the basket calls; empty if these are too many branches."""
     ordered = sorted(found.branches, key=lambda row: -row.read_calls)
     total = sum(row.read_calls for row in ordered)
     gathered = 0

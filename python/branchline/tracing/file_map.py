@@ -121,7 +121,7 @@ def map_of(path: str, size: int, baskets: Sequence[Named]) -> FileMap:
 
 @dataclass(frozen=True)
 class Named:
-    """A basket whose position is known from a trace."""
+    """A basket or page whose position is known from a trace."""
 
     tree: str
     branch: str
@@ -158,7 +158,7 @@ class _Piece:
 
 
 def _assembled(path: str, size: int, pieces: list[_Piece]) -> FileMap:
-    """Sort the pieces by offset and fill the gaps; of several pieces at the same offset, the first is kept."""
+    """Sort the pieces by offset and fill the gaps. Drop pieces that overlap an earlier piece or exceed the file."""
     laid: list[_Piece] = []
     at = 0
     for piece in sorted(pieces, key=lambda piece: piece.offset):
@@ -275,7 +275,7 @@ def _records(content: mmap.mmap, marks: Sequence[int]) -> Iterator[KeyRecord]:
 def _behind_zeros(content: mmap.mmap, at: int) -> int | None:
     """Return the offset of the next record after zeros, or None.
 
-    The search allows for zeros that belong to the record, as the leading bytes of its size.
+    The last zeros may already belong to the record, since the leading bytes of its size may be zero.
     """
     found = _NOT_ZERO.search(content, at)
     if found is None:

@@ -93,7 +93,7 @@ def _events(trace: Trace) -> Iterator[str]:
 
 
 def _lanes(process: Numbers, thread: Numbers, begin: Numbers, end: Numbers) -> Numbers:
-    """Assign each slice to the first track of its thread where it is nested in, or disjoint from, the earlier slices.
+    """Assign each slice to the first track of its thread on which it is nested in or disjoint from each earlier slice.
 
     Slices must be sorted by start time, and by decreasing length if they start at the same time.
     """

@@ -229,7 +229,7 @@ def _changed(paths: Sequence[str], started: int) -> list[str]:
             notes.append(f"{path} was removed: its branches and baskets are unknown.")
             continue
         if is_new:
-            notes.append(f"{path} was modified or replaced during the run: hits are named by its current content.")
+            notes.append(f"{path} was modified or replaced during the run: reads are mapped to its current content.")
     return notes
 
 
@@ -244,6 +244,6 @@ def _elsewhere(followed: Followed) -> list[str]:
         named += f" and {len(most) - SERVERS_NAMED} more ({size(others)})"
     return [
         f"The program connected to {named}: strace cannot see which files and baskets these bytes belong to, so they "
-        f"are missing here. If the program reads files from a server, trace it with local copies of some; --trace of "
-        f"Branchline records any storage."
+        f"are missing here. If the program reads files from a server, trace it with local copies of some files; "
+        f"--trace of Branchline records the reads from any storage."
     ]

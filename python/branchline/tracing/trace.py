@@ -35,7 +35,7 @@ NO_FAILURES = (OK, END_OF_FILE, MAPPED, NOT_CACHED)
 VERSION = 1
 #: Suffix that is appended to the trace's name for the folder in which processes record their requests.
 UNFINISHED = ".unfinished"
-#: Maximum number of contiguous runs of one kind of rows that are sliced; above it, rows are gathered one by one.
+#: If the rows of a kind form more contiguous runs than this, they are gathered one by one instead of slicing the runs.
 RUNS_MAX = 1000
 _JOB_KEY = b"branchline.trace"
 _TEXT = pa.dictionary(pa.int32(), pa.string())
@@ -63,9 +63,9 @@ COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("sent_ns", pa.int64(), "When the request was sent; for a span or extent its start."),
     ("first_byte_ns", pa.int64(), "When the first byte arrived, if known."),
     ("last_byte_ns", pa.int64(), "When the last byte arrived; for a span or extent its end."),
-    ("store", _TEXT, "The storage element that served it."),
-    ("connection", pa.int64(), "The connection that carried it; for a local file the file descriptor."),
-    ("attempt", pa.int16(), "The number of the try, starting at 1."),
+    ("store", _TEXT, "The storage element that served the request."),
+    ("connection", pa.int64(), "The connection of the request; for a local file the file descriptor."),
+    ("attempt", pa.int16(), "The number of the attempt, starting at 1."),
     ("outcome", _TEXT, "ok, end of file, mapped, not in the page cache, or the error."),
 )
 SCHEMA = pa.schema([(name, kind) for name, kind, _ in COLUMNS])

@@ -35,7 +35,7 @@ COLOURED = 8
 #: ROWS_MAX: maximum number of spans or requests that the strips show individually. Above it, they show sums for MOMENTS
 #: time intervals.
 ROWS_MAX, MOMENTS = 100_000, 20_000
-#: Maximum number of bars in the plot of events. If a file has more events, neighbouring events are joined.
+#: Maximum number of bars in the plot of events. If a file has more events, a bar shows several neighbouring events.
 BARS_MAX = 400
 #: Maximum number of ticks on the time axis. The length of a tick in nanoseconds is a power of ten.
 TICKS_MAX = 1_000_000_000

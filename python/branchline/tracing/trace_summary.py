@@ -244,7 +244,7 @@ def basket_reads(requests: Requests, parts: Parts) -> tuple[int, int]:
 
 
 def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
-    """Count calls and bytes by kind of piece. A call counts for the kind of the piece that contains its first byte."""
+    """Return a row for each kind of piece. A call counts for the kind of the piece with the call's first byte."""
     first = first_parts(requests, parts)
     what = np.append(parts.what, -1)[first]
     return sorted(
@@ -265,7 +265,8 @@ def by_kind(requests: Requests, parts: Parts) -> list[KindRow]:
 def unwanted(trace: Trace, parts: Parts) -> npt.NDArray[np.bool_]:
     """Return a mask of the parts that were not used: gaps, and baskets that were never read completely.
 
-    If the trace records which extents were used, every other basket or page counts as unused.
+    If the trace records which baskets and pages were used, all others count as unused, even if they were read
+    completely.
     """
     is_data = parts.is_any(BASKET, PAGE)
     wasted = parts.is_any(*NOTHING)
