@@ -39,7 +39,7 @@ def column_of(layout: ak.contents.Content, name: str) -> Column:
 
 
 def _option(layout: ak.contents.Content, name: str) -> Column:
-    """Convert optional values. Optional records and lists of records become columns that are not optional."""
+    """Convert optional values. Members of optional records become optional; missing lists of records become empty."""
     content = layout.content
     if content.is_record and not content.is_tuple:
         return column_of(with_missing_members(layout), name)

@@ -110,9 +110,9 @@ class MissingValues(Exception):  # noqa: N818 - not an error: the output is rest
 class FieldPlan:
     """The fields of an output file.
 
-    ``shown`` are projected fields, which show parts of other fields. ``renamed`` are branches whose names had to be
-    changed. ``optional`` are the fields that may have missing values; None allows missing values in all fields whose
-    types support them.
+    ``shown`` are projected fields, which are views of parts of other fields. ``renamed`` are branches whose names had
+    to be changed. ``optional`` are the fields that may have missing values; None allows missing values in all fields
+    whose types support them.
     """
 
     fields: tuple[Field, ...]
@@ -197,7 +197,7 @@ class _Maker:
     def __init__(self, outline: Outline, kept: set[int]) -> None:
         self._outline = outline
         self._kept = kept
-        # By owner (the parent branch): names of fields that were created, and names of all sibling branches.
+        # For each parent branch: the names of the fields created below it, and the names of its direct sub-branches.
         self._taken: dict[int | None, set[str]] = {}
         self._reserved: dict[int | None, set[str]] = {}
         self.renamed: list[RenamedBranch] = []

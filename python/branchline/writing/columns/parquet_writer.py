@@ -94,8 +94,8 @@ def _table(plan: FieldPlan, chunk: ak.Array) -> pa.Table:
 def _stored(layout: ak.contents.Content, **_: object) -> ak.contents.Content | None:
     """Replace values for which Parquet has no type.
 
-    Records without members become nulls. Unions become records with one member for each type, exactly one of which is
-    set.
+    Records without members become nulls. Unions become records with one member for each type; all members
+    except one are null.
     """
     record = layout.content if layout.is_option else layout
     if record.is_record and not record.fields:

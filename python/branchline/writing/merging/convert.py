@@ -40,7 +40,7 @@ from branchline.writing.columns.output_file import (
     kind_of_name,
 )
 
-# Approximate maximum size of the values that are converted at a time; the memory limit allows for several such steps.
+# Approximate maximum size of the values converted at a time; less if STEPS_IN_MEMORY times this exceeds the limit.
 STEP_BYTES_MAX = 32 * MIB
 STEPS_IN_MEMORY = 16
 

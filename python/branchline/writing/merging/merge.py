@@ -1,7 +1,7 @@
 """Merges files: copies or recompresses the baskets of trees, and adds histograms and similar objects.
 
-This module defines NamedTuples instead of dataclasses to reduce the startup time of every merge: Python creates their
-classes four times as fast.
+This module defines NamedTuples instead of dataclasses to reduce the startup time of every merge: Python creates the
+class of a NamedTuple four times as fast.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class UnmergedFile(NamedTuple):
 class FilledBranch(NamedTuple):
     """A branch of ``tree`` that is missing in some inputs.
 
-    ``files`` is the number of these inputs; ``entries`` is the number of their entries, which get 0 or empty values.
+    ``files`` is the number of inputs without the branch. ``entries`` is the number of entries in these inputs; the
+    branch is 0 or empty in them.
     """
 
     tree: str
@@ -150,8 +151,8 @@ def merge(
 ) -> MergeResult:
     """Merge many files into one. Baskets are copied without decompression, unless an option requires new baskets.
 
-    Histograms, graphs and similar objects are added as by ``hadd``. Of all other objects, each version is kept as a
-    separate cycle.
+    Histograms, graphs and similar objects are added as by ``hadd``. All versions of any other object are kept, as
+    separate cycles.
 
     - ``inputs`` is a dataset: paths, patterns, lists. With ``tree``, only that tree is merged.
     - ``order`` is the order of each file's baskets. With a ``codec`` such as ``zstd:5``, ``zlib:1``, ``lz4:4``,
@@ -312,9 +313,9 @@ def _run(job: _core.Merge, files_count: int, progress: Callable[[MergeProgress],
 class MergeRequest(NamedTuple):
     """A merge request with validated values. The engine reads the fields by name.
 
-    ``inputs`` are paths or URLs. `TreeSelection` describes ``branches``, ``selected``, and ``selections`` (as
-    ``entries``). If ``layout`` is set, all trees get new baskets; otherwise only trees with selected entries do, and
-    all other baskets are copied, or recompressed with ``codec``.
+    ``inputs`` are paths or URLs. ``branches``, ``selected`` and ``selections`` are the fields ``branches``,
+    ``selected`` and ``entries`` of `TreeSelection`. If ``layout`` is set, all trees get new baskets; otherwise only
+    trees with selected entries do, and all other baskets are copied, or recompressed with ``codec``.
     """
 
     inputs: list[str]
@@ -350,7 +351,7 @@ class MergeLimits(NamedTuple):
 
 class BasketLayout(NamedTuple):
     """The layout of new baskets: maximum uncompressed size of a basket, and the number of entries or the approximate
-    compressed size of a cluster. None selects the value of the first input.
+    compressed size of a cluster. For values that are None, the layout of the first input is used.
     """
 
     basket_bytes: int | None = None

@@ -93,7 +93,7 @@ def verify(
 
 
 def _tree(found: _core.ComparedTree, made: list[str], given: list[str], access: Access | None) -> VerifiedTree:
-    """Compare the values of branches whose baskets differ."""
+    """Return the comparison of a tree. Branches whose baskets differ are compared by value."""
     differing = {branch.name: branch.reason for branch in found.differing}
     equal: list[str] = list(found.same)
     differences = list(found.differences)

@@ -102,7 +102,7 @@ def category_labels(axis: boost_histogram.axis.Axis) -> list[str]:
 def root_forms(
     histogram: boost_histogram.Histogram, axes_max: int = ROOT_AXES
 ) -> Iterator[tuple[tuple[str, ...], RootHistogram]]:
-    """Yield ROOT histograms, each with its directories below the name of ``histogram``.
+    """Yield ROOT histograms for ``histogram``, each with the names of its directories below the histogram's own name.
 
     A histogram with more than three axes becomes a THnD, up to ``axes_max`` axes. Raises NotInRootError.
     """

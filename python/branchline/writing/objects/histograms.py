@@ -115,7 +115,7 @@ class RootHistogram:
     def _grid(self, name: str) -> bytes:
         """Encode a THnD (version 1), with the last axis varying fastest.
 
-        The sums over the bins are 0 without squared weights, because ROOT computes them only with squared weights.
+        Without squared weights, the sums over the bins are 0: ROOT computes them only with squared weights.
         """
         has_squares = self.squares.size > 0
         inside = (slice(1, -1),) * len(self.axes)

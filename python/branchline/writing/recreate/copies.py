@@ -49,7 +49,9 @@ class ReadObject:
         return self.histogram is not None and not self.histogram.is_as_read()
 
     def differences(self, file: File) -> Differences:
-        """Return the differences from the object in the file. Raises ValueError if a copy cannot have them."""
+        """Return the changes since the object was read, which a copy of the object in the file needs. Raises ValueError
+        if the file now has a different object, or if a copy cannot have these changes.
+        """
         if self.histogram is None:
             if file.record(self.place.key).classname != self.classname:
                 raise ValueError("its file now has another object there")
@@ -99,8 +101,8 @@ def opened_directory(source: Input) -> Directory:
 class Differences:
     """Changes to apply to the copy of an object.
 
-    ``title`` is the new title, or None. ``numbers`` are pairs of a data member's name and its new values, for a
-    histogram; the name ``cells`` stands for the bin contents.
+    ``title`` is the new title; None keeps the title. ``numbers`` are pairs of the name of a histogram's data member and
+    the new values; the name ``cells`` stands for the bin contents.
     """
 
     title: str | None = None
@@ -119,8 +121,7 @@ def differences_of(now: Histogram, before: Histogram) -> Differences:
 def _numbers(histogram: Histogram) -> list[tuple[str, list[float]]]:
     """Return the bin contents, the squared errors, and the sums of a modified histogram by member name.
 
-    The sums over entries are no longer known, so they are computed from the bins. TH1::GetStats does this too after
-    bins were set.
+    The sums over entries are no longer known, so they are computed from the bins, as by TH1::GetStats.
     """
     view: np.ndarray = histogram.view(flow=True)
     cells = histogram.in_cells

@@ -1,6 +1,6 @@
 """Existing trees in a file that is being written.
 
-An `ExistingTree` is a tree of an updated file: it can be read as before, and extended by entries, branches and fields.
+An `ExistingTree` is a tree of an updated file, which can be read and extended by entries, branches and fields.
 A `StreamedTree` is a tree of another file that is converted to columns; the names of its counters are kept.
 """
 
@@ -61,7 +61,7 @@ class ExistingTree(Tree):
         is_ntuple = self.outline.nests
         codec = self._owner.codec
         if is_ntuple:
-            # Take the types from the schema, because empty arrays may lose their types.
+            # Take the types from the schema of the RNTuple, because empty arrays may lose their types.
             table = NewTable(self.name, self.title, layout_with(codec), [], [], [], [], {}, [])
         else:
             table = new_table(self.name, self.title, given.columns, given.naming, codec, is_ntuple=False)

@@ -54,7 +54,7 @@ GivenColumns = Mapping[str, ak.contents.Content]
 def types_or_data(given: object) -> tuple[Columns, Columns]:
     """Return the columns that define a tree's types, and the columns with its first data.
 
-    Both are the same columns if ``given`` contains data. If ``given`` contains types, there are no data columns.
+    If ``given`` contains data, both are the same columns. If it contains types, there are no data columns.
     """
     if isinstance(given, np.dtype) and given.names is not None:
         given = {name: given[name] for name in given.names}
@@ -472,7 +472,7 @@ def _cast(numbers: np.ndarray, wanted: np.dtype, name: str, row_of: Callable[[in
         if int(numbers.min()) < limits.min or int(numbers.max()) > limits.max:
             raise _unfit(numbers, (numbers < limits.min) | (numbers > limits.max), wanted, name, row_of)
     try:
-        # The floating-point unit detects finite numbers that become infinite, which is faster than a check.
+        # Let NumPy raise an error for finite numbers that become infinite, which is faster than comparing the values.
         with np.errstate(over="raise"):
             return numbers.astype(wanted)
     except FloatingPointError:

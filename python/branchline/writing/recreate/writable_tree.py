@@ -41,7 +41,7 @@ _CALL = re.compile(r"(\w+)\((\d+)\)")
 class WritableTree:
     """A TTree or an RNTuple of a file that is being written.
 
-    ``extend`` adds entries, and raises OptionError for columns that differ from the first columns. Full clusters are
+    ``extend`` adds entries, and raises OptionError for columns that differ from the tree's columns. Full clusters are
     compressed on all cores and written, so memory stays bounded. The codec defaults to the file's codec; ``mktree``
     can select a different one.
 
@@ -97,7 +97,7 @@ class WritableTree:
 
     @property
     def compression(self) -> str:
-        """Codec of all branches without an own codec. It can be set until the first entry is added.
+        """Codec of all branches that have no codec of their own. It can be set until the first entry is added.
 
         For a TTree, it can also be set to a mapping from branch names to codecs.
         """
