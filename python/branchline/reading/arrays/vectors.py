@@ -26,7 +26,7 @@ _TEMPLATES = tuple(
         "PositionVector3D",
     )
 )
-# ROOT's coordinate systems. Maps the set of members to the corresponding coordinates of `vector`, by member.
+# ROOT's coordinate systems: for each set of members, the coordinate in `vector` that corresponds to each member.
 _SYSTEMS: dict[frozenset[str], dict[str, str]] = {
     frozenset(members): members
     for members in (

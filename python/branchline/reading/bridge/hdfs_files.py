@@ -165,7 +165,7 @@ def _client(package: LibraryObject, place: str | None, settings: dict[str, str])
         return _clients[key]
 
 
-@cache  # clients are cached with their settings, too
+@cache  # clients are cached too, so a changed configuration would not reach them anyway
 def _namenode_orders(place: str | None, settings: str | None, home: str | None) -> list[dict[str, str]]:
     """Return, for each NameNode of a cluster, the settings that make the package try this NameNode first.
 

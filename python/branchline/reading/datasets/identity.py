@@ -15,7 +15,7 @@ from branchline.reading.locations import is_url
 XROOTD_SCHEMES = ("root", "roots", "xroot", "xroots")
 
 #: Number of bytes at the start of a file that are hashed. In a ROOT file, they contain the sizes and the UUID, which
-#: differs between all written files.
+#: is different in every written file.
 HEAD_BYTES = 100
 
 

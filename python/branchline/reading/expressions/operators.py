@@ -66,8 +66,8 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _runs(tokens: Sequence[_Token]) -> Iterator[list[_Token]]:
-    """Split tokens at brackets and separators into runs, within which operators compete for the same operands. A run
-    includes the brackets of calls and groups in it, but not their content.
+    """Split tokens at brackets and separators into runs, in which operators may compete for the same operand. The
+    content of brackets is a run of its own; the run around it contains only the brackets.
     """
     open_runs: dict[int, list[_Token]] = {}
     for token in tokens:

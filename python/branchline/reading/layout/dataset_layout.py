@@ -91,7 +91,7 @@ class DatasetLayout:
         if self.bad:
             first = self.bad[0]
             yield f"{counted(len(self.bad), 'file')} cannot be read, the first of them {first.path}: {first.reason}"
-        # A basket that compression does not shrink is stored uncompressed, whatever the codec.
+        # Ignore "none": with any codec, baskets that compression does not shrink are stored uncompressed.
         used = Counter(tuple(sorted({*one.codecs} - {"none"})) or tuple(one.codecs) for one in self.files if one.codecs)
         if len(used) > 1:
             kinds = ((" and ".join(names), number) for names, number in used.most_common())

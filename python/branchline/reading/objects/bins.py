@@ -103,7 +103,7 @@ def root_axes(record: Record, dimensions: int) -> list[RootAxis]:
 
 
 def storage_for(values: Any, *, has_squares: bool) -> Any:
-    """The storage that holds contents of this type exactly, and sums of squared weights if there are any."""
+    """Return the storage that represents the values exactly, and with ``has_squares`` their variances."""
     if has_squares:
         return boost_histogram.storage.Weight()
     return boost_histogram.storage.Int64() if values.dtype.kind in "iu" else boost_histogram.storage.Double()

@@ -137,7 +137,7 @@ class ObjectList(Sequence[Any]):
         return [name_of(one) or f"<{one.classname if isinstance(one, Record) else one}>" for one in self._records]
 
     def keys(self) -> list[str]:
-        """Names of the objects, as for a directory."""
+        """Names of the objects, like `keys` of a directory."""
         return self.names()
 
     def __contains__(self, name: object) -> bool:

@@ -55,7 +55,7 @@ class Efficiency(Recorded):
     """
 
     def __init__(self, record: Record) -> None:
-        # Not imported above, because writers of trees import this module, and need no packages for histograms.
+        # Imported lazily: writers of trees import this module, but do not need the packages for histograms.
         from branchline.reading.objects.histogram import Histogram
 
         self.name: str = record.raw("fName")

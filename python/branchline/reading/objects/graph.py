@@ -66,7 +66,8 @@ class Graph(Recorded):
 
     def errors(self, which: str, axis: int | str = "both") -> Any:
         """Errors of an axis, or of all axes as a tuple, for compatibility with uproot. ``which`` is ``"low"``,
-        ``"high"``, their ``"mean"``, or their ``"diff"`` (high - low). Zeros for a class without errors. Raises OptionError.
+        ``"high"``, their ``"mean"``, or their ``"diff"`` (high - low). Zeros for a class without errors. Raises
+        OptionError.
         """
         if which not in ("low", "high", "mean", "diff"):
             raise OptionError(f"unknown kind of errors {which!r}", hint='choose "low", "high", "mean" or "diff"')
@@ -88,8 +89,8 @@ class Graph(Recorded):
         raise OptionError(f"a graph has no axis {axis!r}", hint=f"its axes are {', '.join(names)}")
 
     def to_hist(self) -> hist.Hist:
-        """Convert to a histogram with one bin per point, which spans the errors in x; variances are the squared mean
-        errors in y. Raises OptionError if these bins are not adjacent.
+        """Convert to a histogram with one bin per point. A bin spans the errors of its point in x; its variance is the
+        square of the mean error in y. Raises OptionError if these bins are not adjacent.
         """
         with hist_is_needed():
             import boost_histogram

@@ -239,8 +239,8 @@ class Histogram(hist.Hist, family=FAMILY):
         """A copy as a histogram of boost-histogram, for compatibility with uproot."""
         return boost_histogram.Histogram(self)
 
-    # uproot writes entries, sums and class name only for its own models. It uses isinstance, which falls back to
-    # `__class__`.
+    # uproot writes entries, sums and class name only for instances of its own Model. Its check uses isinstance, which
+    # falls back to `__class__`.
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

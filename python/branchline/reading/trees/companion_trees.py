@@ -66,7 +66,7 @@ class CompanionFile:
 
     @cached_property
     def whole(self) -> Tree:
-        """The tree, if there is a single one for all entries."""
+        """The companion tree, if all entries share a single tree."""
         return self.file.tree(self.pattern)
 
     def tree_of(self, entry: int) -> Tree | None:

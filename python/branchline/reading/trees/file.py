@@ -346,7 +346,7 @@ class File(Directory):
         return self._core.keys_below(directory) if recursive else self._core.keys_in(directory)
 
     def key_of(self, name: str) -> _core.Key | None:
-        """The key of the object with this path, and the cycle after ``;`` or the newest one."""
+        """Return the key of an object by its path, with the cycle after ``;``, or by default the newest cycle."""
         newest = next(iter(self._core.find(name)), None)
         if newest is not None:
             return newest

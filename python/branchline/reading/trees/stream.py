@@ -178,7 +178,7 @@ class ChunkStream:
         self._core = self._first_run()
 
     def _first_run(self) -> _core.Stream:
-        """Return a stream of the first of the remaining runs."""
+        """Open a stream over the first of the remaining runs."""
         sources = self._runs[0] if self._runs else []
         if sources and is_parquet(sources[0].path):
             return open_stream(sources, self._request)

@@ -128,7 +128,7 @@ class Tree(Branches[Branch]):
 
     @property
     def number(self) -> None:
-        """None, as a tree is not a branch."""
+        """None, because a tree is not a branch."""
         return
 
     @property
@@ -163,7 +163,7 @@ class Tree(Branches[Branch]):
 
     @cached_property
     def _links(self) -> StoredLinks | None:
-        """The stored aliases, index and friends; None for most trees."""
+        """The stored aliases, index and friends; None for a tree without any of these."""
         return StoredLinks(self) if self.core.has_relatives else None
 
     @property
@@ -200,7 +200,7 @@ class Tree(Branches[Branch]):
         return self.uncompressed_bytes / compressed if compressed else 1.0
 
     def branch(self, index: int) -> Branch:
-        """Return a branch by its index, which counts parents before their children."""
+        """Return a branch by its index; parents have lower indices than their children."""
         branch = self._branches.get(index)
         if branch is None:
             branch = self._branches[index] = Branch(self, index, self.shape.facts_of(index))
@@ -422,7 +422,7 @@ def _numbers(tree: TreeHandle, names: tuple[str, str]) -> list[Any]:
 
 
 def _pairs(major: Any, minor: Any) -> Any:
-    """Combine two columns of numbers into one that compares like pairs."""
+    """Combine two columns of numbers into a structured array whose elements compare like pairs."""
     pairs = np.empty(len(major), dtype=[("major", "i8"), ("minor", "i8")])
     pairs["major"], pairs["minor"] = major, minor
     return pairs

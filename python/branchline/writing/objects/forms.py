@@ -34,7 +34,7 @@ CODEC = "zlib:1"
 #: ROOT_AXES: maximum number of axes of ROOT's histograms and profiles. GRID_AXES: maximum number of axes of a THnD,
 #: which Branchline sets; ROOT has no limit.
 ROOT_AXES, GRID_AXES = 3, 32
-#: Maximum number of categories of a histogram, each of which becomes a directory. More belong in a table.
+#: Maximum number of categories of a histogram, each of which becomes a directory. Use a table for more categories.
 CATEGORIES_MAX = 1000
 
 _CATEGORY_AXES = (
