@@ -123,7 +123,7 @@ class Extents:
         return self.rows(np.isin(self.branch, branches))
 
     def rows(self, rows: npt.NDArray[np.bool_] | Numbers) -> Extents:
-        """The extents that ``rows``, a mask or indices, selects."""
+        """The extents selected by ``rows``, which is a mask or an array of indices."""
         columns = (self.branch, self.offset, self.size, self.entry_start, self.entry_stop)
         return Extents(*(column[rows] for column in columns))
 

@@ -461,7 +461,7 @@ class Branches(ABC, Generic[BranchT]):
         filter_field: Callable[[BranchT], object] | None = None,
         recursive: bool = True,
     ) -> list[int]:
-        """Return the entries at which all of these branches have a basket boundary. Ignores branches without any."""
+        """Return the entries at which all of these branches have a basket boundary; ignore branches without baskets."""
         indices = self.indices(filter_name, filter_typename, _one_of(filter_branch, filter_field), recursive=recursive)
         if self.number is not None:
             indices.insert(0, self.number)

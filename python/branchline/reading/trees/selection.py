@@ -345,8 +345,8 @@ class Selector:
         """Fields of branches under their own names, or under their paths if names clash; in RNTuples always under
         paths.
 
-        A selected group becomes a record, which replaces those of its branches that are selected too. If all of them
-        are selected, the group is left out instead.
+        A selected group becomes a record and replaces its selected branches. But if all of its branches are selected,
+        they replace the group.
         """
         meant = {index for index in indices if self._outline.kinds[index] == "data"}
         if self._outline.nests:

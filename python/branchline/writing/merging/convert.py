@@ -40,7 +40,7 @@ from branchline.writing.columns.output_file import (
     kind_of_name,
 )
 
-# Approximate maximum size of the values converted at a time; less if STEPS_IN_MEMORY times this exceeds the limit.
+# Approximate maximum size of a conversion step, reduced so that STEPS_IN_MEMORY steps fit into the memory limit.
 STEP_BYTES_MAX = 32 * MIB
 STEPS_IN_MEMORY = 16
 

@@ -228,7 +228,7 @@ def _by_uproot(value: object, name: str, path: Path) -> None:
 
 
 def _by_root(value: object, name: str, path: Path) -> None:
-    root = sys.modules["ROOT"]  # imported by the user, since a value of it exists; ROOT is not a dependency
+    root = sys.modules["ROOT"]  # the user imported it to create the value; ROOT is not a dependency
     if isinstance(value, root.TTree):
         raise ValueError("the baskets of a tree are in its own file")
     context = root.TDirectory.TContext()  # restores the current directory
