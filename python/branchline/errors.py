@@ -121,7 +121,7 @@ class WagonError(BranchlineError):
 
 
 class TableError(BranchlineError):
-    """A table of a wagon is invalid, has other columns than the rows before it, or cannot be written."""
+    """A table of a wagon is invalid, does not match the rows before it, or cannot be written."""
 
 
 class PartialResultError(BranchlineError):
