@@ -80,7 +80,7 @@ def write_out(
     InternalError. A picture that cannot be drawn is not an error: the record has a note instead.
 
     Ctrl-C skips the remaining results and pictures, marks the job as partial, and writes the records.
-    ``was_asked_to_stop`` returns whether a library swallowed a Ctrl-C. ``pictures`` selects the picture formats.
+    ``was_asked_to_stop`` returns whether a library suppressed a Ctrl-C. ``pictures`` selects the picture formats.
     ``advise`` is called once the record is complete; the report shows the advice.
     """
     writing = _Writing(Path(out_dir), result.record, was_asked_to_stop, pictures)
@@ -152,15 +152,15 @@ class _Writing:
     def cut_off(self) -> None:
         """Record that the results are only partly written because the user pressed Ctrl-C."""
         self._job.interrupted = True
-        message = "interrupted while writing results: those without a file are lost"
+        message = "interrupted while writing results: results without a file are lost"
         self._failed(JobFault("KeyboardInterrupt", message))
 
     @contextmanager
     def attempt(self, name: str, wagon: str | None = None) -> Iterator[None]:
         """Suppress a failure to write ``name``, marking the job as partial and recording the error.
 
-        With ``wagon``, ``name`` is that wagon's output: user-defined objects take part in writing it and may raise any
-        exception.
+        If ``wagon`` is given, ``name`` is the output of that wagon. It may contain user-defined objects, which may
+        raise any exception when they are written.
         """
         try:
             yield

@@ -31,7 +31,7 @@ FEW_OF_ALL = 1 / 3
 COMPUTES, WAITS = 0.8, 0.5
 #: A wagon counts as waiting for a core if it spends at least this fraction of its time in the kernel's run queue.
 WAITS_FOR_CORE = 0.15
-#: Calls of a wagon that are shorter than this process few events, so the fixed cost of a call dominates.
+#: If a wagon's calls are shorter than this, they process few events, and the fixed cost of a call dominates.
 SHORT_CALL_S = 0.02
 #: Minimum output size of a wagon for which merging takes noticeable time.
 LARGE_OUTPUT_BYTES = 10_000_000
@@ -44,7 +44,7 @@ UNWANTED_SHARE = 0.2
 LONG_FILE_SHARE = 0.25
 #: Minimum seconds of work on the data, apart from starting and writing results, for which the phases are meaningful.
 MEANINGFUL_DATA_S = 0.5
-#: Minimum seconds for starting and writing results that are diagnosed even if they are most of the job's time.
+#: If starting and writing results take at least this many seconds, a job is diagnosed even if that is most of its time.
 LONG_FIXED_S = 5.0
 #: If the longest step takes less than LEADING_SHARE of the time, and the second-longest step takes more than
 #: CLOSE_TO_LEADING of the longest one's time, the three longest steps are reported together.
@@ -92,7 +92,7 @@ def diagnosis(job: JobRecord) -> str:
     return f"{sentence}."
 
 
-# --- jobs whose phases say nothing ------------------------------------------------------------------------------------
+# --- jobs whose phases are meaningless --------------------------------------------------------------------------------
 
 
 def _nothing_done(job: JobRecord) -> str:
@@ -138,9 +138,6 @@ def _too_little(job: JobRecord) -> str | None:
     return f"{sentence}."
 
 
-# --- jobs that a step limits ------------------------------------------------------------------------------------------
-
-
 # --- the cause of each phase ------------------------------------------------------------------------------------------
 
 
@@ -155,7 +152,7 @@ class Cause(NamedTuple):
 def causes(job: JobRecord) -> list[Cause]:
     """Return the cause of each phase."""
     decoding = _joined(small_chunks(job), _concentration(job.branches, "decode_s"))
-    warming_up = f"each of {counted(job.workers or 1, 'worker')} pays for it once, whatever it reads"
+    warming_up = f"each of {counted(job.workers or 1, 'worker')} spends this time once, however much it reads"
     chunks = sum(int(wagon.chunks) for wagon in job.wagons)
     chunks_handed = small_chunks(job) or (f"{counted(chunks, 'chunk')} were handed to wagons" if chunks else "")
     between_steps = _joined(chunks_handed, other_programs(job))
@@ -170,7 +167,7 @@ def causes(job: JobRecord) -> list[Cause]:
         Cause("merge", "merging results", _largest_output(job)),
         _writing(job),
         _idling(job),
-        Cause("lost", "workers that were lost", f"{counted(len(job.workers_lost), 'worker')} ended before its result"),
+        Cause("lost", "lost workers", f"{counted(len(job.workers_lost), 'worker')} ended without returning a result"),
         Cause("other", "what Branchline does between these steps", between_steps),
     ]
 
@@ -252,7 +249,7 @@ def _starting(job: JobRecord) -> Cause:
     workers = job.workers or 1
     data = f"{counted(job.events, 'event')} ({size(job.totals.bytes_read)} read)"
     if workers > 1:
-        detail = f"that does not grow with the data, and {data} are few"
+        detail = f"this time does not grow with the data, and {data} are few"
         return Cause("start", f"starting {workers} workers", _joined(detail, other_programs(job)))
     detail = f"imports and the like, which do not grow with the data, and {data} are few"
     return Cause("start", "starting", _joined(detail, other_programs(job)))
@@ -273,9 +270,9 @@ def _writing(job: JobRecord) -> Cause:
     if returns_much(job):
         return Cause("write", "writing results", _largest_output(job))
     if not pictures:
-        return Cause("write", "writing results", "mostly loading what writes them, which does not grow with the data")
+        return Cause("write", "writing results", "mostly loading libraries, which does not grow with the data")
     if pictures < MANY_PICTURES:
-        detail = f"{counted(pictures, 'picture')}, and loading what draws them"
+        detail = f"{counted(pictures, 'picture')}, and loading the libraries that draw them"
         return Cause("write", "writing results", detail)
     each = duration(phase_s(job, "write") / pictures)
     return Cause("write", "writing results", f"{counted(pictures, 'picture')} of histograms, at most {each} each")

@@ -39,7 +39,7 @@ def events_note(job: JobRecord, wagon: str, key: Sequence[str]) -> str:
     """Return a note with the number of events in a histogram.
 
     If the wagon fills a separate histogram for each dataset, only events of that dataset are counted. Returns an empty
-    string if files belong to several datasets, because their events are counted for each of these.
+    string if a file belongs to several datasets, because its events are counted once for each of them.
     """
     partial = partial_note(job, wagon)
     by_dataset: dict[str, set[str]] = {}
@@ -101,7 +101,7 @@ def others_cores(job: JobRecord) -> float:
 
 
 def other_programs(job: JobRecord) -> str:
-    """Describe how many cores other programs used; empty if that did not slow down the job."""
+    """Describe how many cores other programs used; empty if they did not slow down the job."""
     cores = others_cores(job)
     if not cores:
         return ""

@@ -84,8 +84,8 @@ CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
 UNPACKED_AGAIN = 1.5
 #: Minimum number of parts into which a file was split for it to count as large enough to keep all workers busy.
 PARTS_MIN = 3
-#: A file kept one worker busy if it took a fraction of the busiest worker's time in this range (low, high), and idle
-#: workers took more than IDLE_MIN of the job's time.
+#: A file counts as read by a single worker if reading it took a fraction of the busiest worker's time that is in this
+#: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
 ALL_OF_IT = (0.7, 1.2)
 #: Minimum fraction of idle time for which a file counts as read by a single worker.
 IDLE_MIN = 0.1
@@ -178,9 +178,9 @@ def _threads(job: JobRecord) -> Iterator[Idea]:
 
 
 def workers_for_threads(workers: int, threads: int, cores: int) -> int | None:
-    """Return the largest smaller number of workers that has more decoding threads in total.
+    """Return the largest number of workers below ``workers`` with more decoding threads in total.
 
-    Returns None if no smaller number has more threads, or if the number of threads was not recorded.
+    Returns None if fewer workers never have more threads, or if the number of threads was not recorded.
     """
     if threads < 1:
         return None

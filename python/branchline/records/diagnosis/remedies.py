@@ -11,46 +11,44 @@ from dataclasses import dataclass
 from branchline.base.quantities import counted, duration
 from branchline.records.sensors.job_measures import AVOID, STAGE
 
-# --- sites, storage and the ways between ------------------------------------------------------------------------------
+# --- sites, storage and network paths ---------------------------------------------------------------------------------
 
-SLOW_SITE = "look at its machines and its network inside; other sites read from the same storage as usual"
+SLOW_SITE = "check its machines and its internal network; other sites read from the same storage at normal speed"
 SLOW_SITE_OR_ITS_WAY = (
-    "its machines and its way to elsewhere cannot be told apart: read some files there that are local"
+    "either its machines or its external network are slow: read some local files there to find out which"
 )
-SLOW_WAY_OF_SITE = "place data there, stage them, or look at the site's connection to the outside"
-SLOW_STORAGE = "look at its servers and its connection; avoid it for files that have replicas elsewhere"
-SLOW_WAY_BETWEEN = "avoid it there for files with other replicas, or look at the network between"
-NOT_TOLD_APART = "there is too little else that was read by the one or from the other to tell which it is"
+SLOW_WAY_OF_SITE = "store or stage the data there, or check the site's connection to the external network"
+SLOW_STORAGE = "check its servers and its network connection; avoid it for files that have replicas elsewhere"
+SLOW_WAY_BETWEEN = "avoid the storage there for files with other replicas, or check the network path to it"
+NOT_TOLD_APART = "the site or the storage is slow; there are too few other reads to tell which"
 SLOWER_THAN_BEFORE = "ask what changed there: servers, load, or network"
-FAILING_REPLICAS = "look at its servers; avoid it for files that have replicas elsewhere"
-LOST_WORKERS = "take this machine out of the batch system until it was looked at"
+FAILING_REPLICAS = "check its servers; avoid it for files that have replicas elsewhere"
+LOST_WORKERS = "remove this machine from the batch system until it has been checked"
 READ_FROM_ELSEWHERE = (
-    "list replicas with `branchline locate`, so that sub-jobs run where files are; or have files staged"
+    "list replicas with `branchline locate`, so that sub-jobs run near their files; or stage the files"
 )
 
 # --- how files are read -----------------------------------------------------------------------------------------------
 
-READS_TOO_LARGE = (
-    "read with smaller gaps between joined ranges (--gap), or copy the branches that are wanted: `branchline slim`"
-)
+READS_TOO_LARGE = "join ranges only over smaller gaps (--gap), or copy only the needed branches: `branchline slim`"
 READS_TOO_SMALL = (
-    "have reads planned (--access planned, a TTreeCache in ROOT), so that each brings more; or stage files"
+    "plan the reads (--access planned, or a TTreeCache in ROOT), so that each read is larger; or stage the files"
 )
 
 # --- jobs and wagons --------------------------------------------------------------------------------------------------
 
 LONG_TAIL = "its report names the last sub-jobs: slow files, a slow machine, or sub-jobs that are too large"
-SLOWER_THAN_TRIED = "try it again: the sample of the dataset may be too short, or its first events too simple"
-MISSING_SUBJOBS = "its page has the causes; when they are mended, send what is missing again"
+SLOWER_THAN_TRIED = "repeat the trial: the sample of the dataset may be too short, or its first events too simple"
+MISSING_SUBJOBS = "its page lists the causes; after fixing them, resubmit the missing sub-jobs"
 
-# --- wagons in their trial --------------------------------------------------------------------------------------------
+# --- trials of wagons -------------------------------------------------------------------------------------------------
 
-NO_EVENTS = "give the dataset a short sample that has some"
-MUCH_MEMORY = "fill histograms of fewer dimensions or bins, and keep no events between chunks"
+NO_EVENTS = "give the dataset a short sample that contains events"
+MUCH_MEMORY = "fill histograms with fewer dimensions or bins, and keep no events between chunks"
 MANY_BINS = "use fewer bins"
 MANY_ROWS = "return rows as branchline.Table, which is streamed to disk"
-LONG_FIRST_CHUNK = "compile or load less: cache what numba compiles, load files once"
-MANY_BRANCHES = "name only those that it needs, in its attribute branches"
+LONG_FIRST_CHUNK = "compile or load less: cache the functions that numba compiles, and load files only once"
+MANY_BRANCHES = "list only the branches that it needs in its attribute branches"
 SLOWER_THAN_READING = "look for loops over events in Python; work on whole arrays instead"
 WAITING_WAGON = "read no files and wait for no servers in process()"
 
@@ -99,7 +97,7 @@ def stage_from_afar(site: str, element: str, lost_s: Estimate) -> Correction:
 
 def stage_remote(site: str, element: str, lost_s: Estimate) -> Correction:
     """Return a correction for a site that reads data remotely although it could store the data locally."""
-    return _of(STAGE_ELEMENT, site, element, lost_s, ", if these files were local; less what copying them takes")
+    return _of(STAGE_ELEMENT, site, element, lost_s, ", if these files were local, minus the time to copy them")
 
 
 def avoid_slow(element: str, lost_s: Estimate, site: str = "") -> Correction:
@@ -111,7 +109,7 @@ def avoid_slow(element: str, lost_s: Estimate, site: str = "") -> Correction:
 
 def avoid_failing(element: str) -> Correction:
     """Return a correction for a storage element whose files cannot be read."""
-    return Correction(AVOID_ELEMENT, "", element, gain="no waiting for replicas that fail")
+    return Correction(AVOID_ELEMENT, "", element, gain="no waits for failing replicas")
 
 
 def send_again(job: str, failed: int) -> Correction:

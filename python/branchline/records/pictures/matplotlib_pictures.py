@@ -1,7 +1,7 @@
 """Plots histograms with matplotlib in the usual style of particle physics, as SVG and optionally as PNG.
 
 A histogram with one numeric axis is drawn as steps with error bars, with one line per category if it also has category
-axes. A histogram with two numeric axes is drawn as a colour mesh, one with more as projections.
+axes. A histogram with two numeric axes is drawn as a colour mesh, a histogram with more numeric axes as projections.
 """
 
 from __future__ import annotations
@@ -197,14 +197,14 @@ def draw(histogram: boost_histogram.Histogram, title: Title) -> Figure:
         _draw_minor_ticks(panel)
         fit_labels(panel)
     if categories:
-        # Skipped for short numbers, which fit into the default margins: measuring takes a tenth of the time of a
-        # picture.
+        # Only names of categories may exceed the default margins. Other pictures skip this step, which takes a tenth of
+        # their time.
         make_room(figure)
     write_title(figure, axes, title)
     return figure
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
+# --- lines, meshes and projections ------------------------------------------------------------------------------------
 
 
 class _Bins(NamedTuple):
@@ -469,7 +469,7 @@ def text(written: str) -> str:
 def height_label(
     histogram: boost_histogram.Histogram, axis: boost_histogram.axis.Axis | None = None, edges: Floats | None = None
 ) -> str:
-    """Return the meaning of a bin's height, in a form that matplotlib can draw."""
+    """Return the label for the heights of bins, in a form that matplotlib can draw."""
     return text(height_words(histogram, axis, edges))
 
 
@@ -519,7 +519,7 @@ def label_bins(axes: Axes, axis: boost_histogram.axis.Axis, name: str) -> None:
             label.set(ha="right" if slanted else "center", rotation_mode="anchor" if slanted else "default")
 
 
-# --- room for them ----------------------------------------------------------------------------------------------------
+# --- room for text ----------------------------------------------------------------------------------------------------
 
 
 def fit_labels(axes: Axes) -> None:

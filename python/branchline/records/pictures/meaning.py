@@ -44,8 +44,8 @@ def height_words(
         return own
     if histogram.kind == boost_histogram.Kind.MEAN:
         return "Mean"
-    # The label depends on what was summed: entries of weight one, weights, or, without sums of squared weights, an
-    # unknown quantity.
+    # If the sums of weights and of squared weights are equal, all weights are one. For storages without sums of squared
+    # weights, the label is a guess: integers are probably numbers of entries.
     values = histogram.values(flow=True)
     if histogram.storage_type is boost_histogram.storage.Weight:
         variances = histogram.variances(flow=True)

@@ -1,7 +1,7 @@
 """Plots histograms with one numeric axis as SVG without matplotlib, in about a millisecond.
 
 The plots look like those of `matplotlib_pictures`, which draws all other histograms. Loading matplotlib takes longer
-than a short job. Formulas in labels (``$p_T$ [GeV]``) are split into pieces with the same size, slant and height.
+than a short job. Formulas in labels (``$p_T$ [GeV]``) are split into pieces, each with one size, slant and height.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 86.0, 550.0, 30.0, 376.0
 _LABEL, _NUMBER, _SMALL, _BOLD = 18.0, 15.0, 14.0, 18.0
 # Maximum number of tick labels along each axis; more labels would touch each other.
 _X_TICKS_MAX, _Y_TICKS_MAX, _DECADES_MAX = 8, 9, 12
-# Maximum number of bins; matplotlib draws histograms with more.
+# Maximum number of bins; histograms with more bins are drawn by matplotlib.
 _BINS_MAX = 2000
 # Outside of this range of powers of ten, the power is written next to the axis instead of in each tick label.
 _POWER_LOW, _POWER_HIGH = -4, 5
@@ -225,7 +225,7 @@ def _number(value: float, digits: int) -> str:
     return written.replace("-", "\N{MINUS SIGN}") if float(written) else written.lstrip("-")
 
 
-# --- what is drawn ----------------------------------------------------------------------------------------------------
+# --- lines, ticks and frame -------------------------------------------------------------------------------------------
 
 
 def _heights(values: Floats, errors: Floats | None) -> _Scale | None:
@@ -370,7 +370,7 @@ class Words:
         return cls((Letters(text),) if text else ())
 
     def width(self, size: float) -> float:
-        """Return the approximate width for a font size, in the unit of that size."""
+        """Return the approximate width at a font size, in the same unit as the font size."""
         return sum(size * one.size * _width(one.text) for one in self.pieces)
 
     def within(self, room: float, size: float) -> tuple[Words, float]:

@@ -1,6 +1,6 @@
-"""A job's activity in its report.
+"""The report's sections on a job's activity.
 
-The module shows busy processes over time, machines, restarted tasks, failed sub-jobs, and the reads of each site from
+The sections show busy processes over time, machines, restarted tasks, failed sub-jobs, and the reads of each site from
 each storage element. The table of sites follows figure 5 of L Betev et al., "Performance optimisations for distributed
 analysis in ALICE" (2014).
 """

@@ -341,7 +341,7 @@ def _listed(title: str, sentences: list[str]) -> Problem:
 
 
 def _first(lines: list[str], lines_max: int, noun: str, plural: str | None = None) -> list[str]:
-    """Return the first lines, followed by a line with the number of remaining ones, which are only in job.json."""
+    """Return the first ``lines_max`` lines, and a line with the number of lines that only job.json contains."""
     if len(lines) <= lines_max:
         return lines
     left = len(lines) - lines_max

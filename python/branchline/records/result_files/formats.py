@@ -111,7 +111,7 @@ def json_bytes(content: object) -> bytes:
 
 
 def _with_suffix(stem: Path, suffix: str) -> Path:
-    """Append a suffix to ``stem``; a dot in the name is not taken for the start of an existing suffix."""
+    """Append a suffix to ``stem``, unlike ``Path.with_suffix``, which replaces the part of the name after a dot."""
     return stem.with_name(stem.name + suffix)
 
 
@@ -326,7 +326,7 @@ def _read_json_table(_: Path, path: Path, row: ResultRecord) -> object:
 
 
 def _labelled(frame: pandas.DataFrame, form: object) -> pandas.DataFrame | pandas.Series:
-    """Return a pandas frame with labels that Parquet cannot store, or its only column as a Series."""
+    """Return a pandas frame with its original column labels, or its only column if the part was a Series."""
     name = form["type"] if isinstance(form, dict) else form
     labels = list(frame.columns)
     if isinstance(form, dict):

@@ -70,8 +70,9 @@ def read_status(out_dir: Path) -> str | None:
 
 
 def earlier_files(out_dir: Path) -> Iterator[Path]:
-    """Yield the files that an earlier job left in ``out_dir``, according to its record; paths outside of it are
-    ignored.
+    """Yield the files that an earlier job wrote to ``out_dir`` according to its record.
+
+    Paths outside of ``out_dir`` are ignored.
     """
     try:
         job = json.loads(read_plain(out_dir / JOB, JOB_FILE_MAX_BYTES))

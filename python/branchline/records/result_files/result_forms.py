@@ -4,8 +4,9 @@ A form is JSON data itself: None if JSON represents the value fully, the name of
 an object with these fields:
 
 - ``type`` is the name of the type.
-- ``items`` are the forms of the items by index; ``every`` is the form of all items if they have the same one.
+- ``items`` maps indices to the forms of the items. If all items have the same form, ``every`` is that form instead.
 - ``keys`` are a dict's keys if some are not strings, and ``key_form`` is their form.
+- ``class`` is the name of a dataclass or accumulator.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _form(name: str, items: Iterable[object]) -> Form:
 
 
 def _inside(forms: list[Form]) -> dict[str, Json]:
-    """Return the forms by index, or a single form if all are the same."""
+    """Return the field ``items`` or ``every`` for these forms; empty if all forms are None."""
     if all(one is None for one in forms):
         return {}
     if all(one == forms[0] for one in forms):
@@ -129,8 +130,9 @@ _MAKE_COLLECTION: dict[object, Callable[[list[object]], object]] = {
 def made_again(plain: object, form: object, part: Callable[[str], object], makers: Makers) -> object:
     """Return the value that JSON data and its form represent.
 
-    ``part`` reads a part's file, given its name, and raises KeyError for an unknown name. ``makers`` create objects of
-    other classes. Raises ValueError, KeyError or TypeError if data and form do not match.
+    ``part`` reads a part's file, given its name, and raises KeyError for an unknown name. ``makers`` maps names of
+    classes to functions that create their objects. Raises ValueError, KeyError or TypeError if data and form do not
+    match.
     """
     if isinstance(plain, dict) and plain.keys() == {"file"} and isinstance(plain["file"], str):
         try:

@@ -1,7 +1,7 @@
 """Sends reports to a control room over HTTP and returns the outcome of each report.
 
-Every wait has a timeout. The token is sent only to the control room, which includes the proxy from the environment if
-the URL starts with ``http://``.
+Every wait has a timeout. The token is sent only to the control room; if the URL starts with ``http://``, a proxy from
+the environment can read it too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fate(enum.Enum):
 
     TAKEN = "taken"  # the server stored the report, from this or an earlier attempt
     REFUSED = "refused"  # the server rejects the report permanently
-    FAILED = "failed"  # the server failed on this report
+    FAILED = "failed"  # the server had an internal error (status 5xx) when it handled the report
     LATER = "later"  # no report can be sent at the moment
 
 
@@ -150,7 +150,7 @@ def _sentence(answer: Answer) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """A server's response. ``retry_after_s`` is the retry delay that the server requests, None without a request."""
+    """A server's response. ``retry_after_s`` is the retry delay that the server requested, or None."""
 
     status: int
     body: bytes
@@ -303,9 +303,7 @@ def _in_url(host: str) -> str:
 
 
 def _pause_s(text: str | None) -> float | None:
-    """Return the number of seconds in a Retry-After header; None if it contains a date, for which the default delay is
-    used.
-    """
+    """Return the seconds in a Retry-After header, or None if there is no header or it contains a date."""
     return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 

@@ -118,7 +118,8 @@ class ReportBatch:
     - ``files`` are the file reads since the previous message, one per sub-job and file.
     - ``sites`` are the same reads by site and storage element.
     - ``status`` is the job's state at the time ``made`` (ISO 8601, UTC); None if this source does not know the state.
-    - ``record`` is only in the last message of a job. Its list of files is empty, because all files were sent before.
+    - ``record`` is only in the last message of a job. The record's list of files is empty, because earlier messages
+      contained the files.
     """
 
     identity: JobIdentity
@@ -138,9 +139,9 @@ class ReportBatch:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> ReportBatch:
-        """Return the message for the output of ``as_dict``.
+        """Create a message from the output of ``as_dict``.
 
-        Raises ValueError for anything else, and for a newer version.
+        Raises ValueError for any other input, and for a newer version of the format.
         """
         version = plain.get("batch_version")
         if not isinstance(version, int) or not 1 <= version <= BATCH_VERSION:
@@ -168,8 +169,9 @@ def _plain(value: object) -> object:
 def split(batch: ReportBatch) -> Iterator[tuple[ReportBatch, bytes]]:
     """Split a message into parts that the server accepts; yield each part with its request body.
 
-    Parts are numbered from the message's number. The last part has the record; a record that is too large loses its
-    longest lists. A single part that is still too large is yielded nevertheless, and the server rejects it.
+    Parts are numbered consecutively, starting with the message's number. The last part contains the record. If the
+    record is too large, its longest lists are emptied. A part that is still too large is yielded anyway, and the server
+    rejects it.
     """
     number = batch.number
     count = max(1, -(-len(batch.files) // BATCH_FILES_MAX), -(-len(batch.sites) // BATCH_SITES_MAX))
@@ -208,9 +210,9 @@ def is_taken(body: bytes) -> bool:
 
 
 def _shorter(record: JobRecord) -> JobRecord | None:
-    """Return the record without the longest of the lists that grow with the dataset (job.json has all lists).
+    """Return a copy of the record with its longest list emptied, or None if all lists below are empty.
 
-    Returns None if all of these lists are empty.
+    Only lists that grow with the dataset are emptied. The file job.json still contains them.
     """
     names = ("dataset", "skipped", "missing", "branches", "timeline", "activity", "worker_phases", "workers_lost")
     longest = max(names, key=lambda name: len(getattr(record, name)))

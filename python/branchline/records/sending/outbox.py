@@ -19,7 +19,7 @@ from branchline.records.sending.spool import Spool, Spooled, SpooledSource, Spoo
 
 
 class Outbox:
-    """The reports of one source (sending process) of a job, in this process.
+    """Queue of the reports that one source (a process that reports a job) has to send.
 
     ``source`` is None if reports cannot be stored on disk; ``trouble`` is the reason. One thread adds reports, another
     thread sends them.
@@ -114,7 +114,7 @@ class Outbox:
             self._waiting.remove(report)
 
     def sync(self) -> None:
-        """Flush the reports to disk that will stay there for a while."""
+        """Flush written reports to disk, for reports that are not sent soon."""
         if self._source is not None:
             self._source.sync()
 
@@ -167,7 +167,7 @@ class Tally:
         return not (self.taken or self.refused or self.damaged or self.why_waiting)
 
     def add(self, later: Tally) -> None:
-        """Add later outcomes; only they determine whether reports are still delayed."""
+        """Add the outcomes of a later attempt. If it tried to send reports, its ``why_waiting`` replaces this one."""
         self.taken += later.taken
         self.refused += later.refused
         self.damaged += later.damaged
@@ -191,7 +191,7 @@ class Losses:
         self.why = why
 
 
-# --- what other processes left ----------------------------------------------------------------------------------------
+# --- left-over reports of other processes -----------------------------------------------------------------------------
 
 
 @dataclass

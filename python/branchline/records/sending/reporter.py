@@ -198,8 +198,8 @@ class Reporter:
             record=self._record if is_last else None,
         )
         for part, body in split(batch):
-            # If a report is lost, the next report gets its number: without gaps, a server can store the received
-            # numbers as a single value.
+            # The next report reuses the number of a lost report: if the numbers have no gaps, a server only has to
+            # store the next number that it expects.
             if self._outbox.put(part.number, body, len(part.files), is_last=part.record is not None):
                 self._number = part.number + 1
         self._wake.set()

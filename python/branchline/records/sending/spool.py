@@ -40,8 +40,7 @@ _REPORT = re.compile(rf"({_SOURCE.pattern})-([0-9]{{1,12}})(\.last)?\.json\.gz")
 _LOCKED = re.compile(rf"({_SOURCE.pattern})\.lock")
 _LOCK, _REFUSED, _WRITING = ".lock", "refused", ".writing-"
 _ADDRESS_MAX_BYTES = 4096
-# Maximum number of attempts to create a job's folder, which other processes may remove at the same time because it is
-# empty.
+# Maximum number of attempts to create and lock a job's folder. Other processes may delete the folder while it is empty.
 _TRIES_MAX = 20
 
 
@@ -85,7 +84,7 @@ class Spool:
         return SpooledSource(self, self.folder / job, source)
 
     def sources(self) -> list[SpooledSource]:
-        """Return all sources that have reports, those of the oldest jobs first."""
+        """Return all sources that have reports, sorted by the age of their job, oldest first."""
         return self._sources(_REPORT)
 
     def _sources(self, form: re.Pattern[str]) -> list[SpooledSource]:
@@ -187,7 +186,7 @@ class SpooledSource:
         except BlockingIOError:
             os.close(lock)
             return False
-        except OSError:  # the file system has no locks
+        except OSError:
             # If the file system has no locks, a source counts as locked if one of its reports was written recently.
             if any(time.time() - _changed_s(one.path) < SPOOL_QUIET_S for one in self.reports()):
                 os.close(lock)
@@ -246,7 +245,7 @@ class SpooledSource:
     def sent(self, report: Spooled) -> None:
         """Delete a report that the server has stored."""
         self._unsynced.discard(report.path)
-        with suppress(OSError):  # the report is sent again, and the server recognizes it
+        with suppress(OSError):  # if the file cannot be deleted, the report is sent again and the server ignores it
             report.path.unlink(missing_ok=True)
 
     def refuse(self, report: Spooled) -> None:
@@ -264,7 +263,7 @@ class SpooledSource:
         """Unlock the source, and delete its lock file if no reports are left."""
         if self._lock is None:
             return
-        # The lock is held while its file is deleted: a process that waits for the lock then finds nothing to send.
+        # Delete the lock file before unlocking: a process that has already opened the file then finds no reports.
         if not self.reports():
             with suppress(OSError):
                 self._lock_path.unlink(missing_ok=True)

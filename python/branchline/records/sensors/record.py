@@ -286,9 +286,9 @@ class MissingSubJob:
 
 @dataclass
 class MemoryRetry:
-    """A sub-job that ran out of memory and then succeeded with less. If ``chunk_divisor`` is 1, only the memory for
-    reading was reduced. Otherwise chunks had 1/``chunk_divisor`` of the entries, and floating-point sums of the wagons
-    in ``inexact`` may differ in the last bits from sums over whole chunks.
+    """A sub-job that ran out of memory and then succeeded with less memory. If ``chunk_divisor`` is 1, only the memory
+    for reading was reduced. Otherwise chunks had 1/``chunk_divisor`` of the entries, and floating-point sums of the
+    wagons in ``inexact`` may differ in the last bits from sums over whole chunks.
     """
 
     subjob: str
@@ -452,7 +452,7 @@ class WorkerPhases:
 @dataclass
 class AccessRecord:
     """How files were read: the mode, ``local``, and the settings of ``branchline.Access`` that differ from their
-    defaults; other settings are None. In records older than the default "auto" of ``local``, None means "advised".
+    defaults; other settings are None. None in ``local``, as in old records, means "advised", its default at that time.
     """
 
     mode: str = "planned"
@@ -588,9 +588,9 @@ class JobRecord:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> JobRecord:
-        """Return the record for the content of a job.json. A record without ``schema_version`` was written by
-        Branchline 0.1.0, with the fields of version 1. Missing fields get their defaults. Unknown fields, for example
-        of a newer version, are ignored. Raises ValueError for anything that is not a record, and for a newer version.
+        """Create a record from the content of a job.json. A record without ``schema_version`` was written by
+        Branchline 0.1.0, with the fields of version 1. Missing fields get their defaults. Unknown fields are ignored.
+        Raises ValueError if the content is not a record, or if its ``schema_version`` is newer than this Branchline.
         """
         version = plain.get("schema_version", SCHEMA_VERSION)
         if not isinstance(version, int) or version > SCHEMA_VERSION:

@@ -147,7 +147,7 @@ class SampleRecord:
 class SourceRecord:
     """One of the user's Python files that wagons need.
 
-    ``commit`` is the commit that was checked out; ``state`` says whether the file is as in that commit.
+    ``commit`` is the commit that was checked out; ``state`` says whether the file is unchanged since that commit.
     """
 
     module: str

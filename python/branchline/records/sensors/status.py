@@ -25,7 +25,7 @@ ELEMENTS_SHOWN_MAX = 4
 class ElementStatus:
     """Reads of finished sub-jobs from a storage element.
 
-    The fields count files, stored bytes, bytes read by workers at the same site or host, and failures of replicas.
+    The fields count files, bytes, bytes that workers at the element's own site or host read, and failed replicas.
     """
 
     storage_element: str
@@ -71,7 +71,7 @@ class TrainStatus:
     - ``fraction_done`` is the processed fraction of the dataset's bytes, None if unknown.
     - ``status`` is "running", "died", "stopped", or the status in job.json.
     - ``phase`` is "run", "merge" or "write".
-    - ``done`` counts sub-jobs with a result, ``reused`` those of them with a result from an earlier run.
+    - ``done`` counts sub-jobs with a result. ``reused`` counts how many of these results come from an earlier run.
     - ``running`` counts sub-jobs that are assigned to workers.
     - ``failed`` counts sub-jobs without a result that will not run again, ``causes`` counts them by cause.
     - ``slowest`` is the sub-job that has been running longest, for ``slowest_s``.
@@ -137,12 +137,12 @@ class TrainStatus:
 
     @property
     def ended(self) -> str | None:
-        """The status in job.json, once the job has recorded its end there."""
+        """The status in job.json, or None until the job has recorded its end there."""
         return None if self.status in (RUNNING, DIED, STOPPED) else self.status
 
     @property
     def is_good(self) -> bool:
-        """Whether all results are available or may still become so."""
+        """Whether all results are available, or may still become available."""
         return self.status in (RUNNING, FINISHED) and not self.failed
 
     def as_dict(self) -> dict[str, object]:
@@ -152,9 +152,9 @@ class TrainStatus:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, object]) -> TrainStatus:
-        """Return the status for the output of ``as_dict``.
+        """Create a status from the output of ``as_dict``.
 
-        Raises ValueError for anything else, and for a newer version.
+        Raises ValueError for any other input, and for a newer version of the format.
         """
         version = plain.get("status_version")
         if not isinstance(version, int) or version > STATUS_VERSION:

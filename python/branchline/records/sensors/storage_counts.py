@@ -22,7 +22,9 @@ def links_chosen(access: Access, site: str = "") -> list[LinkRecord]:
 
 
 def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """Return the last record for each site and storage element, with the total number of different choices."""
+    """Return the last record for each site and storage element. ``choices`` counts the different settings of all
+    records.
+    """
     last: dict[tuple[str, str], LinkRecord] = {}
     choices: dict[tuple[str, str], set[tuple[int, ...]]] = {}
     for link in links:
@@ -33,9 +35,9 @@ def joined_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
 
 
 def distinct_links(links: Iterable[LinkRecord]) -> list[LinkRecord]:
-    """Return the last link for each combination of site, name and choice.
+    """Return the last record for each combination of site, storage element and settings.
 
-    For these links, ``joined_links`` returns the same result as for all links.
+    ``joined_links`` returns the same result for these records as for all records.
     """
     last: dict[tuple[str, str, tuple[int, ...]], LinkRecord] = {}
     for link in links:

@@ -113,8 +113,8 @@ def _installed(name: str) -> str:
 def code_sha256(kind: type | FunctionType) -> str | None:
     """Return the SHA-256 of the file that defines a class or function.
 
-    Without a file, as in a notebook, it is the SHA-256 of the source of the class alone; None without source
-    either.
+    If there is no file, as in a notebook, only the source of the class or function is hashed. Returns None if that
+    source is unavailable, too.
     """
     try:
         content = Path(inspect.getfile(kind)).read_bytes()

@@ -25,7 +25,7 @@ LOST = Estimate(7200.0, 3600.0, 10800.0, 0.9)
     ("found", "kind", "site", "gain"),
     [
         (stage_from_afar("GSI", "se", LOST), STAGE_ELEMENT, "GSI", "if the same files were read at the speed of other"),
-        (stage_remote("GSI", "se", LOST), STAGE_ELEMENT, "GSI", "if these files were local; less what copying them"),
+        (stage_remote("GSI", "se", LOST), STAGE_ELEMENT, "GSI", "if these files were local, minus the time to copy"),
         (avoid_slow("se", LOST), AVOID_ELEMENT, "", "where its files have replicas elsewhere"),
         (avoid_slow("se", LOST, "GSI"), AVOID_ELEMENT, "GSI", "at GSI, where the files have replicas elsewhere"),
     ],
