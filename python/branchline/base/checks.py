@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 def whole_number(what: str, value: object, least: int = 0) -> int:
-    """Return an integer, also from a NumPy integer. Raises OptionError for other types and for values below ``least``.
+    """Return a Python or NumPy integer as an int. Raises OptionError for other types and for values below ``least``.
 
     >>> whole_number("number of workers", 4)
     4
@@ -31,7 +31,7 @@ def whole_number(what: str, value: object, least: int = 0) -> int:
 
 
 def number_within(what: str, value: object, least: float, most: float, hint: str) -> float:
-    """Return a number from ``least`` to ``most``, both inclusive. Raises OptionError."""
+    """Return the value as a float. Raises OptionError unless it is a number from ``least`` to ``most`` (inclusive)."""
     try:
         number = float(value)  # type: ignore[arg-type]  # anything may be given; float checks it
     except (TypeError, ValueError, OverflowError):

@@ -8,11 +8,11 @@ from branchline.errors import MemoryLimitError
 # Target number of sub-jobs per job. 256 keep tens of workers evenly loaded until the end, and the cost of distributing
 # them and merging their results stays negligible.
 SUBJOBS_WANTED = 256
-# Average number of sub-jobs between fixed cuts, whose positions depend only on a file's name. An added file then moves
-# the cuts of about four sub-jobs. Fixed cuts add one eighth to the number of sub-jobs.
+# Average number of sub-jobs between fixed boundaries, which depend only on a file's name. If a file is added, only the
+# boundaries of about four sub-jobs move. Fixed boundaries add one eighth to the number of sub-jobs.
 SUBJOBS_BETWEEN_FIXED_CUTS = 4
-# If the files of a dataset are on several storage elements, the order of the dataset is kept unless that needs more
-# than this many times as many sub-jobs as grouping the files by element.
+# If a dataset is on several storage elements, its files are grouped by element if keeping their order would need more
+# than this many times the number of sub-jobs.
 SHARES_BY_ELEMENT_MAX = 2
 # Minimum compressed size of a sub-job, below which its fixed costs (threads, a message, a merge) become noticeable; and
 # the minimum size of a part of a file as a multiple of that, used before the branches are known.
@@ -30,7 +30,7 @@ SUBJOB_MAX_BYTES = 256 * MB
 SUBJOBS_PER_STREAM_MAX = 16
 # Maximum number of files per sub-job, which limits the number of file records if files are tiny.
 SUBJOB_MAX_FILES = 256
-# Minimum number of sub-jobs with remote files of unknown size before any gets a second file, as the files may be large.
+# Minimum number of sub-jobs with remote files of unknown size before any of them gets a second, possibly large, file.
 SUBJOBS_OF_UNKNOWN_SIZE_WANTED = 64
 # Maximum number of files of unknown size per sub-job, which opens the next file while reading the current one.
 SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
@@ -39,8 +39,8 @@ SUBJOB_MAX_FILES_OF_UNKNOWN_SIZE = 16
 # number changes the last bits of floating-point sums.
 FOLD_FAN_IN = 20
 
-# Results that no run has used for this many runs into a directory are removed from its ledger. This allows for
-# switching a selection back and forth, and limits the size of the ledger.
+# Number of runs into a directory after which results that no run has used are removed from its ledger. Users who switch
+# a selection back and forth still find their results, and the size of the ledger is limited.
 LEDGER_RUNS_KEPT = 5
 # Maximum size of a result in the ledger, below the 10^9 bytes to which SQLite limits a row.
 LEDGER_ROW_MAX_BYTES = 900 * MB
@@ -82,13 +82,13 @@ BATCH_CALL_TIMEOUT_S = 120.0
 BATCH_TASKS_WANTED_MAX = 1000
 # Maximum number of tasks that can be requested: the default of Slurm's MaxJobCount.
 BATCH_TASKS_MAX = 10_000
-# Default of Slurm's MaxArraySize, which array indices must not reach.
+# Array indices must be less than this: the default of Slurm's MaxArraySize.
 SLURM_ARRAY_TASKS = 1001
 # Number of bytes that a task should read by default. Reading them takes about ten seconds, starting a task two or
 # three.
 BATCH_TASK_BYTES = 1000 * MB
 # Maximum number of parts that the last job of a train folds by itself. If a train has more, earlier jobs fold
-# neighbours.
+# neighbouring parts.
 BATCH_FINAL_PARTS_MAX = FOLD_FAN_IN**2
 # Interval at which a task renews its leases.
 LEASE_INTERVAL_S = 15.0
@@ -108,7 +108,7 @@ UNIT_FIRST_FAILURES_MAX = 3
 STATUS_INTERVAL_S = 1.0
 # Interval at which a run writes its state for `branchline status` if nothing has changed.
 STATUS_HEARTBEAT_S = 15.0
-# If the state of a run is older than this, the process of the run hangs or is gone.
+# If the state of a run is older than this, the process of the run is assumed to hang or to have died.
 STATUS_OLD_S = 60.0
 # Interval at which a job reports to a control room if anything changed. 1000 jobs make 200 requests per second.
 REPORT_INTERVAL_S = 5.0
@@ -201,9 +201,9 @@ CONNECT_WAIT_S = 15.0
 HOST_ROUND_TRIP_S = 0.0001
 SITE_ROUND_TRIP_S = 0.001  # Assumed round-trip time to a server at the worker's site.
 WAN_ROUND_TRIP_S = 0.05  # Assumed round-trip time to other servers.
-# Maximum round-trip time to a storage element that counts as near: as within a site, and hidden by prefetching.
+# Storage elements with at most this round-trip time, which prefetching hides, count as near. It is typical of a site.
 NEAR_ROUND_TRIP_S = 0.003
-# Time that a worker without nearby work waits, about one group of sub-jobs, before it takes work that is near others.
+# Time that a worker without nearby work waits before it takes work near other workers: about one group of sub-jobs.
 FAR_WORK_WAIT_S = 3.0
 # Maximum number of round-trip times that are sent to a worker with each sub-job, shortest first.
 ROUND_TRIPS_SENT_MAX = 64
@@ -216,10 +216,10 @@ GROUP_SUBJOBS_MAX = 100
 # Results larger than this are folded with their neighbours on a remote worker before they are sent. This saves network
 # traffic and CPU time of a job that receives a hundred results per second, and keeps its ledger small.
 FOLD_AFAR_MIN_BYTES = 1 * MB
-# Maximum ratio of the size of a group to that of the previous one, since the first sub-jobs may be short by chance.
+# Maximum growth factor from one group to the next, since the first sub-jobs may be short by chance.
 GROUP_GROWTH = 4
-# Number of running or queued groups per worker of a pool. Two keep every worker busy and make clusters that scale with
-# the queue start more workers.
+# Number of running or queued groups per worker of a pool. With two groups, all workers stay busy, and clusters that
+# scale with the length of the queue start more workers.
 GROUPS_PER_SLOT = 2
 GROUPS_MIN = 8  # Minimum number of groups that are running or queued in a pool.
 # A group is split after the workers running it died this many times; a single sub-job is then tried wagon by wagon.
@@ -336,7 +336,7 @@ LOCATION_LENGTH_MAX = 4096
 BATCH_FILES_MAX = 5000
 # Maximum number of remarks, and of failed replicas, per file.
 FILE_REMARKS_MAX = 10
-# Maximum number of batches per transaction, in which a thousand reporting jobs share the wait for the disk.
+# Maximum number of batches per transaction. Sharing a transaction, and its wait for the disk, is enough for 1000 jobs.
 BATCHES_TOGETHER_MAX = 50
 # Maximum number of pairs of site and storage element in a batch: more than any job reads from in five seconds.
 BATCH_SITES_MAX = 5000
@@ -378,8 +378,8 @@ PARAMETER_LENGTH_MAX = 10_000
 # Maximum size of a wagon file. Parsing blocks the server, for half a second at this size.
 WAGON_SOURCE_MAX_BYTES = 400_000
 WAGON_CLASSES_MAX = 200  # Maximum number of wagons in a file.
-# Maximum number of classes in a wagon file, and of statements and parameters of a wagon. Its branches may be 20 times
-# as many.
+# Maximum number of classes in a wagon file, and of statements and parameters of a wagon. A wagon may have 20 times as
+# many branches.
 SOURCE_PARTS_MAX = 1000
 # Maximum number of wagon files whose list of wagons is cached.
 SOURCES_REMEMBERED_MAX = 500
@@ -454,7 +454,7 @@ MEASURES_IN_FORCE_MAX = 30
 MEASURES_RECORDED_MAX = 1000
 # Maximum length of the names of a site and a storage element in a measure, and of its reason.
 MEASURE_TEXT_MAX, MEASURE_WHY_MAX = 200, 1000
-# Length in hours of the period before a measure whose reads are compared with the reads during the measure.
+# Hours before a measure in which reads are compared with the reads during the measure.
 MEASURE_BEFORE_HOURS = 24
 
 # Comparison of two trains' results: maximum number of bytes read from differing files, in total and per file, such that

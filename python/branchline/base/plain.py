@@ -125,7 +125,8 @@ def _wrong_type(value: object, wanted: object, where: str) -> ValueError:
 def _form(wanted: Hashable) -> tuple[object, Hashable]:
     """Return the kind of a type and the type of its items.
 
-    The kind is UnionType (for one type and None), dict or list; ``object`` for a dataclass; None for other types.
+    The kind is UnionType, dict or list; ``object`` for a dataclass; None for other types. For a union of one type and
+    None, the second value is that type.
     """
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin is types.UnionType:

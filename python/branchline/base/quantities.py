@@ -37,8 +37,8 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def _decimals(value: float, digits: int) -> int:
-    """Return how many decimals show a number with this many significant digits."""
-    # Use the exponent after rounding: 999.6 has as many digits before the decimal point as 1000.
+    """Return the number of decimals with which a number has this many significant digits."""
+    # Use the exponent after rounding: 999.6 is rounded to 1000, which has one digit more before the decimal point.
     exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
     return max(0, digits - 1 - exponent)
 
@@ -74,7 +74,7 @@ def size(number_bytes: float) -> str:
     """Format a size in bytes, kB, MB, ... (powers of ten) with three significant digits."""
     value = float(number_bytes)
     unit = 0
-    # Three digits of 999.5 would give 1 000 of the smaller unit.
+    # With three digits, 999.5 would be shown as 1 000 of the smaller unit.
     while abs(value) >= 999.5 and unit < len(_BYTE_UNITS) - 1:
         value /= 1000.0
         unit += 1

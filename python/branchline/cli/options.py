@@ -143,7 +143,7 @@ TrustUser = Annotated[
     Option(
         "--trust-user",
         metavar="USER",
-        help="Also load files of this user, which can run code from them: for service accounts and batch slots; may be "
+        help="Also load files of this user, although they can run code: for service accounts and batch slots; may be "
         "repeated.",
     ),
 ]

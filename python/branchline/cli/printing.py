@@ -39,13 +39,13 @@ def print_out(text: str) -> None:
 
 
 def print_block_out(text: str) -> None:
-    """Print a result that consists of several lines, like ``print_out``."""
+    """Print a result of several lines. Raises the same exceptions as ``print_out``."""
     with output_checked():
         print_block(text)
 
 
 def print_json(value: object) -> None:
-    """Print a result as indented JSON, like ``print_out``."""
+    """Print a result as indented JSON. Raises the same exceptions as ``print_out``."""
     print_block_out(json_text(value))
 
 

@@ -20,7 +20,7 @@ Update = Callable[[float, float | None, str], None]
 def progress_bar(title: str, *, unit: str = "") -> Iterator[Update | None]:
     """Show a progress bar and yield the function that updates it; yield None without a terminal.
 
-    With ``unit``, the progress bar shows counts in this unit.
+    If ``unit`` is given, the progress bar shows counts in this unit instead of a percentage.
     """
     if not sys.stderr.isatty():
         yield None

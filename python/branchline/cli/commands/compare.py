@@ -38,7 +38,7 @@ def compare(
     first: Annotated[str, Argument(metavar="A", help="A file, folder, pattern or URL; or a command, in quotes.")],
     plan: Comparing,
     second: Annotated[
-        str | None, Argument(metavar="B", help="The subject to compare with, with the same data or work.")
+        str | None, Argument(metavar="B", help="What to compare A with: the same data or work in another form.")
     ] = None,
     access: Annotated[
         list[str],
@@ -65,10 +65,11 @@ def compare(
     """Measure which of two storages, access modes, layouts or commands is faster, by how much, and with what
     confidence.
 
-    Both run in rounds, in random order, and A runs twice per round: its ratio to itself shows the noise of the machine.
-    The ratio of the times has a confidence interval from the signed-rank test, which needs six rounds. The result names
-    the phase in which the difference arises; for commands other than `branchline run`, which get --force and
-    --no-reuse, only externally visible quantities are compared. Files are read cold if possible, which is verified.
+    A and B run in rounds, in random order. A runs twice per round: the ratio of its two times shows the noise of the
+    machine. The ratio of the times of A and B has a confidence interval from the signed-rank test, which needs six
+    rounds. The result names the phase in which the difference arises. `branchline run` gets the options --force and
+    --no-reuse; for other commands, only externally visible quantities are compared. If possible, files are read cold,
+    and the result says whether they were.
 
     Examples:
         Whether a server is as fast as its disk:

@@ -16,7 +16,7 @@ from branchline.cli.printing import print_block_out
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="The shell: bash, zsh or fish.")],
 ) -> None:
-    """Prints a script that lets a shell complete commands, options and their values.
+    """Print a script that lets a shell complete commands, options and their values.
 
     Examples:
         Complete in bash, from now on in every new shell:

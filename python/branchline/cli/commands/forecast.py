@@ -110,8 +110,8 @@ def check(
 ) -> None:
     """Compare a forecast with measurements: its error, and how many of its intervals contain the measured value.
 
-    The forecast and the measurements are stored, as is advice that was measured by `branchline advise --prove`. Without
-    a forecast all stored ones are shown.
+    The forecast and the measurements are stored, as is advice that was measured by `branchline advise --prove`. If no
+    forecast is given, all stored forecasts are shown.
 
     Examples:
         Compare a forecast with two jobs:
@@ -199,14 +199,14 @@ def advise(
         ),
     ] = None,
     is_proved: Annotated[
-        bool, Option("--prove", help="Measure before and after in pairs, and print forecast and measurement.")
+        bool, Option("--prove", help="Measure the gain with pairs of runs, and compare it with the forecast.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Suggest changes that make a job or the reading of a dataset faster: at most five, the largest gain first.
 
-    The gain of each is forecast as by `branchline forecast`, or measured on a sample if the files are near; gains below
-    3 % are not reported. Several jobs over the same files are compared with one train of all their wagons. If the files
+    Gains are forecast as by `branchline forecast`, or measured on a sample if the files are near; gains below 3 % are
+    not reported. Several jobs over the same files are compared with one train of all their wagons. If the files
     of a job no longer exist, the advice is based on its record alone.
 
     Examples:
@@ -391,7 +391,7 @@ def _job_commands(advised: Advised, command: str, folder: Path) -> tuple[ShellCo
     module = shlex.join([*own_python(), "-m", "branchline"])
     again = module + command.removeprefix("branchline")
     out = "--force --no-reuse --output"
-    # The options are appended, because the last occurrence of an option counts, whatever the command contains.
+    # The last occurrence of an option counts, so the appended options override the same options in the command.
     return (
         ShellCommand.of("A", f"{again} {out} {shlex.quote(str(folder / 'before'))}"),
         ShellCommand.of("B", f"{again} {option} {out} {shlex.quote(str(folder / 'after'))}"),

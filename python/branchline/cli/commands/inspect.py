@@ -27,7 +27,7 @@ def inspect(
         Option(
             "--branches",
             metavar="NAMES",
-            help="Branches to count as read in the physical layout: names and patterns, separated by commas.",
+            help="Branches that the physical layout assumes to be read: names and patterns, separated by commas.",
         ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False,
@@ -103,8 +103,8 @@ def locate(
 ) -> None:
     """Print a list of the files with all their replicas, as located by XRootD servers (`xrdfs locate`).
 
-    For files on HDFS, the list has the machines that hold most of their blocks, as reported by the NameNode over
-    WebHDFS. Dask workers on these machines get such files first.
+    For each file on HDFS, the list has the machines that hold most of its blocks, as reported by the NameNode over
+    WebHDFS. Dask workers on these machines get the file first.
 
     Examples:
         Write a list for a train over several sites:

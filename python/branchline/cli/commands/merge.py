@@ -38,7 +38,7 @@ TreeToMerge = Annotated[
 ]
 TreeToChange = Annotated[
     str | None,
-    Option("--tree", metavar="NAME", help="The tree (default: the only one with such branches)."),
+    Option("--tree", metavar="NAME", help="The tree to change (default: the only tree that has the branches)."),
 ]
 OnlyTree = Annotated[bool, Option("--only-tree", help="Leave out all other trees and objects (default: keep them).")]
 FillMissing = Annotated[

@@ -23,7 +23,7 @@ Role = Annotated[str, Option("--role", metavar="ROLE", help="physicist, operator
 Groups = Annotated[list[str], Option("--group", metavar="GROUP", help="Group of the person; may be repeated.")]
 UnixUser = Annotated[
     str | None,
-    Option("--unix-user", metavar="USER", help="User of this machine that their batch jobs run as; '' for none."),
+    Option("--unix-user", metavar="USER", help="User of this machine who runs the person's batch jobs; '' for none."),
 ]
 Stdin = Annotated[bool, Option("--password-stdin", help="Read the password from standard input instead of a terminal.")]
 
@@ -56,7 +56,7 @@ def change(
     folder: Folder = Path("control-room"),
     role: Annotated[str, Option("--role", metavar="ROLE", help="New role.")] = "",
     group: Annotated[list[str], Option("--group", metavar="GROUP", help="New groups; may be repeated.")] = [],  # noqa: B006
-    no_groups: Annotated[bool, Option("--no-groups", help="Remove them from all groups.")] = False,
+    no_groups: Annotated[bool, Option("--no-groups", help="Remove the person from all groups.")] = False,
     unix_user: UnixUser = None,
     password: Annotated[bool, Option("--password", help="Prompt for a new password.")] = False,
     password_stdin: Stdin = False,

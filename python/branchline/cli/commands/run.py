@@ -67,7 +67,7 @@ def run(
             branchline run wagons.py data/*.root -o out --on slurm --batch-option=--partition=long
 
     """
-    # Imported here since it imports awkward. Meanwhile, the fork server loads awkward, too.
+    # Imported here since it imports awkward. The fork server loads awkward at the same time.
     from branchline.trains.preload import load_ahead
 
     if options.starts_processes:

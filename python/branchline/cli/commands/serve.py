@@ -45,7 +45,7 @@ class ServerAccess(NamedTuple):
     data: Annotated[
         list[Path] | None,
         Option(
-            "--data", metavar="FOLDER", help="Allow trials of wagons on files below it; may be repeated.", group=SHARING
+            "--data", metavar="FOLDER", help="Allow trials of wagons on files in it; may be repeated.", group=SHARING
         ),
     ] = None
     git: Annotated[
@@ -78,13 +78,13 @@ class OthersTrains(NamedTuple):
         ),
     ] = SANDBOX_MEMORY
     train_tasks: Annotated[
-        int, Option("--train-tasks", metavar="N", minimum=1, help="Limit of its processes and threads.", group=TRAINS)
+        int, Option("--train-tasks", metavar="N", minimum=1, help="Processes and threads of a train.", group=TRAINS)
     ] = SANDBOX_TASKS
-    train_hours: Annotated[float, Option("--train-hours", metavar="HOURS", help="Its time limit.", group=TRAINS)] = (
-        SANDBOX_HOURS
-    )
+    train_hours: Annotated[
+        float, Option("--train-hours", metavar="HOURS", help="Time limit of a train.", group=TRAINS)
+    ] = SANDBOX_HOURS
     train_space: Annotated[
-        str, Option("--train-space", metavar="SIZE", help="Limit of what it may write.", group=TRAINS)
+        str, Option("--train-space", metavar="SIZE", help="Limit of the data that a train writes.", group=TRAINS)
     ] = SANDBOX_SPACE
     submit_as: Annotated[
         str,

@@ -47,9 +47,9 @@ def run(
 ) -> None:
     """Run a study, print the result, and write study.html.
 
-    All arms are measured in rounds, in random order, and each baseline twice per round: its ratio to itself shows the
-    noise of the machine. An interrupted study continues when it is run again. It ends when its intervals are as narrow
-    as requested, or when its time is used up.
+    All arms are measured in rounds, in random order. Each baseline is measured twice per round: the ratio of its two
+    times shows the noise of the machine. An interrupted study continues when it is run again. A study ends when its
+    intervals are as narrow as requested, or when its time is used up.
 
     Examples:
         Which storage is best for a job:
@@ -212,7 +212,8 @@ def schedule(
     ] = [],  # noqa: B006 - never changed
     tree: Annotated[str, Option("--tree", help="The tree for --client to read.")] = "",
     client: Annotated[
-        str, Option("--client", metavar="CLIENT", help="The reading client: a client of studies without options.")
+        str,
+        Option("--client", metavar="CLIENT", help="Client that reads the files: a client of studies, without options."),
     ] = "bytes",
     pairs: Annotated[int, Option("--pairs", minimum=1, metavar="N", help="Pairs per measurement, 6 or more.")] = 6,
     minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a measurement.")] = 10,
@@ -231,9 +232,9 @@ def schedule(
 ) -> None:
     """Measure storages repeatedly with a small paired study, and record their history.
 
-    Each measurement reads the files of each storage and, as a reference, a copy on this machine, which is made once: so
-    changes of this machine are not attributed to a storage. Without --every it measures once, which suits cron. The
-    page Watched of a control room shows the histories in its directory, under watched.
+    Each measurement reads the files from each storage and, as a reference, from a copy on this machine, so that changes
+    of this machine are not attributed to a storage. Without --every, the command measures once, which suits cron. A
+    control room shows the histories in the folder `watched` of its directory on the page Watched.
 
     Examples:
         Once an hour from cron:
@@ -271,8 +272,8 @@ def schedule(
 def history(
     folder: Annotated[Path, Argument(metavar="DIR", help="The directory of a schedule.")],
 ) -> None:
-    """Report the state of watched storages, since when they changed and by how much, as a text for their
-    administrators.
+    """Print a text for the administrators of watched storages: the state of each storage, and when and by how much it
+    changed.
 
     Examples:
         Show what changed:

@@ -1,4 +1,4 @@
-"""`branchline status`, `resume` and `cancel`, for trains that run at any place."""
+"""`branchline status` for all runs, and `resume` and `cancel` for submitted trains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def status(
     as_json: Annotated[bool, Option("--json", help="Print the state as JSON.")] = False,
     follow: Annotated[bool, Option("--follow", "-f", help="Show the progress until the run ends.")] = False,
 ) -> int:
-    """Print the state of a run, at any place; the exit code is 3 if sub-jobs failed or results are missing.
+    """Print the state of a run on any machine; the exit code is 3 if sub-jobs failed or results are missing.
 
     Examples:
         See how many sub-jobs are queued, running, done and failed:

@@ -30,8 +30,8 @@ def demo_data(
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace files with the same names but different content.")] = False,
 ) -> None:
-    """Simulate proton collisions at 14 TeV with Pythia 8 and write them as ROOT files; files with the same events are
-    kept.
+    """Simulate proton collisions at 14 TeV with Pythia 8 and write them as ROOT files; existing files with the same
+    events are kept.
 
     Examples:
         Make the data that the tutorial uses:
@@ -83,8 +83,8 @@ def proxy(
 ) -> None:
     """Forward connections to a server over a simulated slow link, until Ctrl-C.
 
-    There is neither packet loss nor TCP slow start, because the loopback interface has neither. Servers that redirect
-    their clients, as XRootD servers do, make them bypass the proxy.
+    Packet loss and TCP slow start are not simulated. Clients bypass the proxy if the server redirects them, as XRootD
+    servers do.
 
     Examples:
         Read from a server as if it were across an ocean:

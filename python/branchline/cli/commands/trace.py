@@ -25,12 +25,12 @@ def run_command(
 ) -> int:
     """Record the reads of any program with strace: which branches and baskets of ROOT files they access.
 
-    Exits with the code of the program. Reads through io_uring and memory mappings are not seen.
+    Exits with the code of the program. Reads through io_uring and memory mappings are not recorded.
 
     Examples:
         Record what a ROOT macro reads:
             branchline trace run -o macro.parquet -- root -b -q macro.C
-        Show what it read in a control room:
+        Report the reads to a control room:
             branchline trace run --report-to http://127.0.0.1:8765 -- root -b -q macro.C
 
     """

@@ -142,7 +142,7 @@ def _what_if_rows(found: WhatIf) -> list[tuple[str, str, str, str]]:
 
 
 def print_jobs(found: JobsAtOnce) -> None:
-    """Print a row for each number of jobs, and the number of jobs from which on they slow each other down."""
+    """Print a row for each number of jobs, and the smallest number of jobs that slow each other down."""
     table = _empty_table(
         "jobs", "all done after", "a job: median", "95 % below", "together", "CPU efficiency", "limited by"
     )

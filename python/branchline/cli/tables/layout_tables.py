@@ -20,7 +20,7 @@ from branchline.reading.layout.file_layout import FileLayout
 
 #: Maximum number of rows in a table on the terminal; the output of --json has all rows.
 ROWS_SHOWN = 60
-# Minimum width of the terminal for more than the median of a distribution.
+# Minimum width of the terminal to show more of a distribution than the median.
 NARROW_COLUMNS = 120
 
 
