@@ -1,6 +1,6 @@
 """Checks advice on data sets and jobs with one known flaw, and on data sets and jobs without flaws.
 
-The flaw must be the first advice, and the forecast gain is compared with a measurement.
+The first advice must name the flaw, and its forecast gain is compared with a measurement.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Found:
 
     @property
     def is_right(self) -> bool:
-        """Whether the flaw is the first advice. A case without a flaw may have no advice, except for the hint that an
-        RNTuple would be faster, which states that it is not a flaw.
+        """Whether the first advice names the flaw. For a case without a flaw, the only accepted advice is the hint that
+        an RNTuple would be faster, which states that it is not a flaw.
         """
         return (
             self.first is None or (self.pieces == 1 and self.first.what.startswith("no flaw:"))

@@ -98,7 +98,7 @@ def good(folder: Path) -> Locations:
 
 
 def four_good(folder: Path) -> Locations:
-    """Four files of this kind, each large enough to read efficiently."""
+    """Four files like ``good``, each large enough to read efficiently."""
 
     def write(number: int) -> Path:
         return _kept(folder / f"four-{number}.root", lambda path: _write(path, ENTRIES, COLUMNS, number, 10))
@@ -129,7 +129,7 @@ def small_files(folder: Path) -> Locations:
 
 
 def rewritten(name: str, **options: Any) -> Callable[[Path], Locations]:
-    """Return a maker that rewrites the good file with the given options."""
+    """Return a function that rewrites the file of ``good`` with the given options."""
 
     def make(folder: Path) -> Locations:
         source = good(folder)[0]
@@ -171,14 +171,14 @@ def one_cluster(folder: Path) -> Locations:
 
 
 def real(name: str) -> Callable[[], list[JobRecord]]:
-    """Return a record of a real run from the test data."""
+    """Return a function that loads the record of a real run from the test data."""
     return lambda: [JobRecord.from_dict(json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8")))]
 
 
 def made(
     phases: dict[str, float], change: Callable[[dict[str, Any]], None] | None = None, jobs: int = 1
 ) -> Callable[[], list[JobRecord]]:
-    """Return consistent records with the time divided among the given phases."""
+    """Return a function that creates consistent records, with the time divided among the given phases."""
 
     def records() -> list[JobRecord]:
         from tests.unit.records.report.conftest import make_job

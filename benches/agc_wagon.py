@@ -78,7 +78,7 @@ def resolution_factors(jets: Any) -> Any:
 
 
 class TtbarAnalysis(ProcessorABC):
-    """One histogram with axes for region, process and variation."""
+    """Fills one histogram with axes for region, process and variation."""
 
     schema = NanoAODSchema
 
@@ -150,7 +150,7 @@ class TtbarAnalysis(ProcessorABC):
 
 
 def trijet_mass(jets: Any) -> Any:
-    """Return the mass of the three jets with the largest pt, among combinations that contain a b tag."""
+    """Return the mass of the combination of three jets with the largest pt, among combinations with a b tag."""
     trijet = ak.combinations(jets, 3, fields=["j1", "j2", "j3"])
     trijet["p4"] = trijet.j1 + trijet.j2 + trijet.j3
     tag = np.maximum(trijet.j1.btagCSVV2, np.maximum(trijet.j2.btagCSVV2, trijet.j3.btagCSVV2))

@@ -1,4 +1,4 @@
-"""Runs an analysis with one package on a separate Dask cluster. The process runs it once for each line of input.
+"""Runs an analysis with one package on a separate Dask cluster, once for each line of input.
 
 The cluster is started, and everything is imported and compiled, before the process answers "ready".
 """
@@ -19,7 +19,7 @@ import psutil
 TREE = "Events"
 WORKERS = 2
 BINS, HIGH_GEV = 100, 200.0
-#: The pair of the first two muons, in double precision in all packages, so that bins do not differ by rounding.
+#: Mass of the first two muons, in double precision in all packages, so that bins do not differ by rounding.
 MASS = (
     "std::sqrt(2 * double(Muon_pt[0]) * double(Muon_pt[1]) * (std::cosh(double(Muon_eta[0]) - double(Muon_eta[1]))"
     " - std::cos(double(Muon_phi[0]) - double(Muon_phi[1]))))"

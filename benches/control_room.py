@@ -60,7 +60,7 @@ from branchline.records.sensors.record import (
 from branchline.records.sensors.status import TrainStatus
 
 DAYS, SITES, ELEMENTS, USERS, WAGONS = 30, 20, 20, 200, 50
-# Numbers as in a group after some years. Each dataset has a plan; a page shows some of them.
+# Numbers that are typical for a group after some years. Each dataset has a plan; pages show some of the plans.
 TRAINS, DATASETS, ENABLED = 5000, 50, 20
 FILES_A_BATCH = 20
 JOBS_A_TRANSACTION = 200

@@ -1,6 +1,6 @@
-"""The overhead of dispatching empty sub-jobs on each place that runs within a session.
+"""Measures the overhead of dispatching empty sub-jobs in this process, to local processes, an executor and Dask.
 
-The sub-jobs read one file of 3 MB each and are dispatched by the queue of a train. Each measurement is a separate
+The sub-jobs have one file of 3 MB each and are dispatched by the queue of a train. Each measurement is a separate
 process, since its memory is measured.
 """
 
@@ -77,7 +77,7 @@ class Nothing:
 
 @contextmanager
 def place_of(name: str) -> Iterator[Place]:
-    """Return a place with its engine running."""
+    """Yield the place with this name, after starting its engine (Dask cluster, executor)."""
     if name == "here":
         yield InThisProcess()
     elif name == "processes":

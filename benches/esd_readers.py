@@ -20,7 +20,7 @@ COMPANIONS = ("Kinematics.root", "TrackRefs.root", "galice.root:TE")
 
 
 def root(files: list[str], truth: bool, cache_bytes: int) -> None:
-    """Read with a GetEntry loop. Each tree has a TTreeCache of this size, or none."""
+    """Read with a GetEntry loop. Each tree has a TTreeCache of ``cache_bytes``; 0 disables the cache."""
     warnings.simplefilter("ignore")
     import ROOT
 

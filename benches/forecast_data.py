@@ -15,7 +15,7 @@ FILES, ENTRIES = 8, 6000
 #: Entries per basket of a small file, and uncompressed size of a large basket.
 BASKET_ENTRIES, LARGE_BASKET = 1000, "1 MB"
 BRANCHES = 20
-#: The branches of a read of few branches.
+#: Branches of the reads that are labelled as "few branches".
 FEW = ("b1", "b7", "b13")
 
 

@@ -1,7 +1,7 @@
 """`python -m benches forecasts`: compares forecasts with measurements.
 
-No point is predicted from a read of itself. The rates come from a read in the default mode over a link without delay;
-the links and modes, and some layouts and codecs, are different.
+No point is forecast from a measurement of itself. The rates come from a read in the default mode over a link without
+delay. The forecasts are for other links and modes, and some of them for other layouts and codecs.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ class Places:
         return subject, conditions if codec == point.codec else replace(conditions, codec=TRIED[point.codec])
 
     def read(self, point: Point) -> Iterator[tuple[dict[str, Any], float]]:
-        """Return the seconds of passes over a point's files, each in a new process, and the round trips measured
-        before.
+        """Yield the result of each pass over a point's files, which runs in a new process, and the seconds of a round
+        trip measured before the pass.
         """
         throttle = f"latency={point.round_trip_ms}ms,bandwidth={point.mb_per_s}MB/s"
         branches = None if point.branches is None else list(point.branches)

@@ -31,7 +31,7 @@ from branchline.lab.study import Factor, JobSettings, Level, Study
 FALSE_MOST, FOUND_LEAST, COST_MOST = 0.06, 0.70, 0.01
 TRUTH = 1.05
 _PAIRS = 12
-#: Long compared with the clock resolution. Real studies wait instead of computing, so that load matters less.
+#: Duration of a job in a real study, long compared with the clock resolution. Jobs wait, so that load matters less.
 _SLEEP_S = 0.5
 
 
@@ -205,7 +205,7 @@ class LabCost:
 
 
 def lab_cost(sample_s: float = 2.0, samples: int = 3) -> LabCost:
-    """Measure both with a job that only waits, so that the CPU time of the process is the lab's."""
+    """Measure the costs with jobs that only wait, so that all CPU time of this process is caused by the lab."""
     job = JobSettings(client="command", command=f"sleep {sample_s}")
     beside: list[float] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,8 @@ from branchline._core import Proxy
 
 ROUND_TRIPS_MS = (1, 10, 30, 63, 100)
 PEERS_AT_MS = (100,)
-#: Passes of Branchline from the local disk, and over the links with the lowest and highest latency. Others have one.
+#: Number of passes of Branchline from the local disk, and over the links with the lowest and highest latency. All other
+#: measurements have a single pass.
 PASSES = 3
 #: Links whose CPU times are shown.
 CPU_WAYS = ("0 ms", "100 ms")

@@ -20,7 +20,7 @@ from branchline.reading.access import ByteRange
 RANGE_BYTES = 64 * 1024
 WRITTEN_BYTES = 4 * 1024 * 1024
 RANGES = 1000
-#: A call returns its bytes in newly allocated memory. Small calls keep this cost low.
+#: Bytes per call. Each call returns newly allocated memory, whose cost is low for small calls.
 CALL_BYTES = 8 * 1024 * 1024
 ONE_BY_ONE = "advised, one by one"
 WAYS = ("auto", "advised", "threads", "direct", "uring", ONE_BY_ONE)

@@ -21,7 +21,7 @@ from benches.tables import spread, table
 from benches.worker import REPOSITORY
 
 NAME = "ntuple"
-#: ROOT's numbers of the algorithm and the level.
+#: ROOT's numbers for the algorithm and the level of each codec.
 CODECS = {"zstd": (5, 5), "LZ4": (4, 4), "zlib": (1, 1), "LZMA": (2, 1)}
 READERS = ("Branchline", "uproot", "RNTupleReader", "RDataFrame")
 ALL, FEW = "all", ("f0", "event", "v0")

@@ -137,8 +137,8 @@ class SimulatedRequest(TrainRequest):
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a train. Parts of time are fractions of the time from its start to its end, and of all workers
-    where they refer to workers.
+    """The figures of a train. Times are compared with the time from its start to its end, and the times of workers with
+    the total time of all workers.
     """
 
     subjobs: int
@@ -221,7 +221,7 @@ def changed(constants: Mapping[str, float]) -> Iterator[None]:
 
 
 def without_copies() -> AbstractContextManager[None]:
-    """Return an infinite factor: no sub-job is slow enough for a second copy."""
+    """Disable second copies of slow sub-jobs inside a ``with`` block, with an infinite factor."""
     return changed(NO_COPIES)
 
 

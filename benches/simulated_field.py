@@ -66,7 +66,7 @@ class Field:
     #: Ratio of the times to read a file from another site and from the worker's own site.
     far_factor: float = 2.5
     #: Seconds from the start of a worker process to its first sub-job: 1.5 s, plus 4 s for imports and compilation of
-    #: wagons, by which the first file of each worker took longer in the recorded job.
+    #: wagons, the additional time of the first file of each worker in the recorded job.
     process_start_s: float = 5.5
     #: Seconds between two groups on a worker.
     group_start_s: float = 0.02
@@ -122,7 +122,7 @@ class Durations:
         self._slow_elements = {field.element(one) for one in slow}
 
     def near_s(self, files: Sequence[DataFile], parts: int = 1) -> float:
-        """Return the seconds at the site of the files, with nothing slow."""
+        """Return the seconds at the site of the files, without slow storage elements and stragglers."""
         return sum(self._file_s(one) for one in files) / parts
 
     def attempt_s(self, files: Sequence[DataFile], parts: int, site: str, chance: Random) -> float:

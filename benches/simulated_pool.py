@@ -40,7 +40,7 @@ class Outcomes(Protocol):
 
 @dataclass
 class Worker:
-    """A worker of the pool. ``turn`` counts its starts: an event from an earlier turn is void."""
+    """A worker of the pool. ``turn`` counts its starts: events from before the latest start are ignored."""
 
     number: int
     node: str
@@ -271,8 +271,8 @@ class SimulatedPool:
     # Assignment of groups.
 
     def _give(self, number: int, waiting: _Waiting) -> None:
-        """Start a group on a suitable idle worker, or let it wait. Workers on nodes to avoid are worse than distant
-        ones.
+        """Start a group on a suitable idle worker, or let it wait. If all workers at the group's site are on nodes to
+        avoid, the group may run at any site.
         """
         if waiting.site is not None:
             near = (one.host for one in self._slots if one.site == waiting.site)

@@ -23,8 +23,8 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Order:
-    """A file to write; with ``syncs`` it must be on the disk at the end. ``code`` is the codec in ROOT's numbers, with
-    the level as the writer counts it.
+    """A file to write. If ``syncs``, it must be on the disk at the end. ``code`` is ROOT's number of the codec, with
+    the level on the writer's own scale.
     """
 
     path: str

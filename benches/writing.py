@@ -227,7 +227,7 @@ def _row(case: Case, measured: list[Written], limit_s: float) -> list[str]:
 
 
 def _times(theirs: list[float], ours: list[float]) -> str:
-    """Return the ratios of their seconds to ours, pair by pair."""
+    """Return the median ratio of a peer's seconds to Branchline's, pair by pair within the rounds."""
     return f"{median(one / other for one, other in zip(theirs, ours, strict=True)):.2f}"
 
 

@@ -1,4 +1,4 @@
-"""A script written for uproot, of which only the import was changed.
+"""A script written for uproot in which only the import was changed.
 
 python examples/like_uproot.py demo-data/collisions-000.root
 """

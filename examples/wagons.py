@@ -1,6 +1,6 @@
-"""A train of three wagons, to start from: branchline run examples/wagons.py 'demo-data/*.root' -o out
+"""A train of three wagons as a template: branchline run examples/wagons.py 'demo-data/*.root' -o out
 
-`particles` selects once what the other two need; `Spectrum` names what it reads, `Balance` lets Branchline find out.
+`Spectrum` uses the selection of `Particles`. `Particles` declares its branches; Branchline detects those of `Balance`.
 """
 
 import awkward as ak
@@ -11,7 +11,7 @@ import branchline
 
 
 class Particles:
-    """Charged particles of the final state, for the wagons that require them."""
+    """Selects charged particles of the final state, for the wagons that require them."""
 
     name = "particles"
     branches = ("px", "py", "pz", "charge", "status")
@@ -19,25 +19,25 @@ class Particles:
     def process(self, events):
         kept = (events.status > 0) & (events.charge != 0)
         selected = ak.zip({name: events[name][kept] for name in ("px", "py", "pz")})
-        # Only for wagons that require this one; of all chunks together the number is kept.
+        # A Shared value is only passed to wagons that require this one. The counts of all chunks are added up.
         return {"selected": branchline.Shared(selected), "count": int(ak.count(selected.px))}
 
 
 class Spectrum:
-    """Transverse momenta of the selected particles."""
+    """Fills a histogram of the transverse momenta of the selected particles."""
 
     name = "spectrum"
     requires = ("particles",)
     branches = ()
 
     def process(self, events):
-        particles = events.outputs["particles"]["selected"]  # of this same chunk
+        particles = events.outputs["particles"]["selected"]  # the selection in the same chunk
         pt = np.hypot(particles.px, particles.py)
         return hist.Hist.new.Reg(50, 0, 5, label="$p_T$ [GeV/c]").Double().fill(ak.flatten(pt))
 
 
 class Balance:
-    """How well the momenta of an event cancel; the branches are those that it touches."""
+    """Finds the largest sum of transverse momenta in an event. Branchline detects which branches are used."""
 
     name = "balance"
 
@@ -48,7 +48,7 @@ class Balance:
 
 
 class Largest(float):
-    """A number that adds up to the larger one."""
+    """A number whose sum with another number is the larger of the two, to merge maxima."""
 
     def __add__(self, other):
         return Largest(max(self, other))

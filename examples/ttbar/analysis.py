@@ -1,4 +1,4 @@
-"""The analysis: events with one muon and four jets, the scalar sum of momenta and the mass of three jets.
+"""The analysis: histograms of the scalar sum of jet momenta and of the mass of three jets, in events with one muon.
 
 branchline run examples/ttbar/analysis.py:selected DATA/samples.toml -o out
 branchline plot out
@@ -15,7 +15,7 @@ BTAG = 0.5
 
 
 def select(events, pt_min: float = 30.0):
-    """The two regions of the fit."""
+    """Return the histograms of the two regions of the fit: four or more jets, with one or at least two b tags."""
     muons = ak.num(events.Muon.pt[events.Muon.pt > 25.0]) == 1
     jets = events.Jet[events.Jet.pt > pt_min]
     tagged = ak.sum(jets.btag > BTAG, axis=1)
@@ -30,7 +30,7 @@ def select(events, pt_min: float = 30.0):
 
 
 def trijet_mass(jets):
-    """The mass of the three jets with the largest momentum together, at least one of them tagged."""
+    """Return the mass of the combination of three jets with the largest pt, among combinations with a b tag."""
     jets = ak.with_name(jets, "Momentum4D", behavior=vector.backends.awkward.behavior)
     three = ak.combinations(jets, 3, fields=["a", "b", "c"])
     three = three[np.maximum(three.a.btag, np.maximum(three.b.btag, three.c.btag)) > BTAG]

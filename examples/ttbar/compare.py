@@ -1,8 +1,8 @@
-"""Runs the analysis with Branchline, coffea and RDataFrame: lines, seconds, and whether all bins are equal.
+"""Compares the analysis in Branchline, coffea and RDataFrame: lines of code, run times, and the contents of all bins.
 
     python examples/ttbar/compare.py DATA/samples.toml
 
-Each runs in a process of its own, on one core, once to warm the files and then for the time.
+Each program runs in a separate process, on one core: once to warm up the caches, and then to measure the time.
 """
 
 import ast
@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
-# Of the entries so many may be in another bin.
+# Maximum fraction of the entries that may be in different bins.
 ELSEWHERE_MAX = 1e-4
 NAMES = ("branchline", "coffea", "rdataframe")
 FILES = {"branchline": "analysis.py", "coffea": "with_coffea.py", "rdataframe": "with_rdataframe.py"}
 
 
 def lines_of(path):
-    """Lines of a file with code: without comments, docstrings and blank lines."""
+    """Return the number of lines of code in a file, without comments, docstrings and blank lines."""
     text = path.read_text(encoding="utf-8")
     documented = ast.Module | ast.FunctionDef | ast.ClassDef
     described = {
@@ -40,7 +40,7 @@ def lines_of(path):
 
 
 def outcome(name, list_of_samples):
-    """Scaled contents of all bins by sample, variation and region, as lists."""
+    """Run the analysis with a program. Return the scaled bin contents by sample, variation and region, as lists."""
     if name == "branchline":
         import branchline
 
@@ -67,33 +67,33 @@ def outcome(name, list_of_samples):
 
 
 def measured(name, list_of_samples):
-    """The outcome in a process of its own, with seconds of a core and wall seconds of the second time there, and wall
-    seconds of all of the process.
+    """Run the analysis twice in a separate process. Return the bin contents, the CPU and wall seconds of the second
+    run, and the wall seconds of the whole process.
     """
     begin = time.monotonic()
     words = [sys.executable, __file__, "--one", name, str(list_of_samples)]
     ended = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if ended.returncode != 0:
-        sys.exit(f"{name} failed, as it says above")
+        sys.exit(f"{name} failed; see its output above")
     found = json.loads(ended.stdout.splitlines()[-1])
     return found["results"], found["cpu"], found["seconds"], time.monotonic() - begin
 
 
 def of_this_process():
-    """Seconds of cores that this process took, of all its threads and of the system for it."""
+    """Return the CPU seconds (user and system) of all threads of this process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def equal(first, second):
-    """Whether all bins are equal, but for the rounding of sums in another order."""
+    """Return whether all bins are equal, except for rounding errors of sums in a different order."""
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(equal(first[key], second[key]) for key in first)
     return np.allclose(first, second, rtol=1e-9, atol=1e-9)
 
 
 def leaves(results):
-    """The histograms of nested results, by their names."""
+    """Return the histograms in nested results, sorted by their names."""
     return (
         [one for _, value in sorted(results.items()) for one in leaves(value)]
         if isinstance(results, dict)
@@ -102,18 +102,20 @@ def leaves(results):
 
 
 def moved(first, second):
-    """The part of the entries in another bin, as values at edges may be: arrays calculate in single precision."""
+    """Return the fraction of the entries that are in different bins. Values near the edge of a bin may move to the
+    neighbouring bin, because arrays use single precision.
+    """
     one, other = (np.concatenate(leaves(results)) for results in (first, second))
     return np.sum(abs(one - other)) / 2 / np.sum(one)
 
 
 def main(list_of_samples, names=NAMES):
-    """Prints the table, and returns whether all results are equal, but for values at edges of bins."""
+    """Print the table. Return whether all results are equal, except for values near the edges of bins."""
     found = {name: measured(name, list_of_samples) for name in names}
     reference = found[names[0]][0]
-    print("| with | lines | of a core | seconds | seconds with start and first run | bins |\n|---|---|---|---|---|---|")
+    print("| program | lines | CPU s | wall s | wall s with start and first run | bins |\n|---|---|---|---|---|---|")
     for name, (results, of_a_core, seconds, whole) in found.items():
-        bins = "equal" if equal(reference, results) else f"{moved(reference, results):.1e} elsewhere"
+        bins = "equal" if equal(reference, results) else f"{moved(reference, results):.1e} moved"
         print(f"| {name} | {lines_of(HERE / FILES[name])} | {of_a_core:.1f} | {seconds:.1f} | {whole:.1f} | {bins} |")
     return all(moved(reference, results) < ELSEWHERE_MAX for results, *_ in found.values())
 

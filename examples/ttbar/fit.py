@@ -1,4 +1,4 @@
-"""The fit: the strength of the signal by pyhf, and the same by cabinetry.
+"""Fits the signal strength with cabinetry, and again with pyhf as a cross-check.
 
 python examples/ttbar/fit.py out
 """
@@ -14,7 +14,7 @@ REGIONS = {"4j1b": "selected/4j1b", "4j2b": "selected/4j2b"}
 
 
 def fitted(out):
-    """The strength of the signal and its error by cabinetry, and the strength by pyhf."""
+    """Return the signal strength and its uncertainty from cabinetry, and the signal strength from pyhf."""
     specification = branchline.workspace(out, REGIONS)
     model, data = cabinetry.model_utils.model_and_data(specification)
     result = cabinetry.fit.fit(model, data)

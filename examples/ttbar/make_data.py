@@ -1,4 +1,4 @@
-"""Makes small NanoAOD-like samples for the example: top pairs, single top, W with jets, and data drawn from them."""
+"""Generates small NanoAOD-like samples for the example: top pairs, single top, W with jets, and data of all three."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 import branchline
 
 LUMINOSITY_PER_FB = 3.0
-# Cross sections in pb, the mean number of jets, their hardness in GeV, and the part of b jets among them.
+# The cross section in pb, the mean number of jets, the mean pt of jets above 20 GeV, and the fraction of b-tagged jets.
 SAMPLES = {
     "ttbar": (0.83, 4.6, 55.0, 0.32),
     "single_top": (0.25, 3.4, 48.0, 0.22),
     "wjets": (1.6, 3.0, 38.0, 0.05),
 }
-SUM_OF_WEIGHTS_PART = 0.8  # of the generated events a filter kept this part
+SUM_OF_WEIGHTS_PART = 0.8  # fraction of the generated events that passed a filter
 
 
 def events_of(name: str, count: int, random: np.random.Generator) -> dict[str, ak.Array]:
-    """Events of a simulated sample."""
+    """Return the columns of ``count`` random events of a simulated sample."""
     _, jets_mean, hardness, b_part = SAMPLES[name]
     numbers = random.poisson(jets_mean, count)
     size = int(numbers.sum())
@@ -50,7 +50,7 @@ def events_of(name: str, count: int, random: np.random.Generator) -> dict[str, a
 
 
 def write(path: Path, events: dict[str, ak.Array], sum_of_weights: float | None) -> None:
-    """Writes a file with Events, and Runs for simulation."""
+    """Write a file with the tree Events, and for simulation also the tree Runs with the sum of weights."""
     with branchline.recreate(path) as file:
         file.mktree("Events", events)
         if sum_of_weights is not None:
@@ -58,10 +58,10 @@ def write(path: Path, events: dict[str, ak.Array], sum_of_weights: float | None)
 
 
 def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
-    """Makes the files and their list, and returns the path of the list."""
+    """Write the files and the list of samples, and return the path of the list."""
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(2026)
-    # Patterns are looked up from the folder of the list.
+    # Patterns are relative to the folder of the list.
     text = '[data]\ntree = "Events"\nfiles = ["data_*.root"]\n'
     text += f'sample = {{kind = "data", luminosity_per_fb = {LUMINOSITY_PER_FB}}}\n'
     drawn = []
@@ -73,7 +73,7 @@ def main(folder: Path, events_count: int, files_count: int = 2) -> Path:
         kind = "signal" if name == "ttbar" else "background"
         text += f'\n[{name}]\ntree = "Events"\nfiles = ["{name}_*.root"]\n[{name}.sample]\nkind = "{kind}"\n'
         text += f'cross_section_pb = {cross_section_pb}\nsum_of_weights = "Runs:genEventSumw"\n'
-        # Data have the positive weights of events that they are expected to have.
+        # The data contains a random number of events of each process, with the expected number as its mean.
         expected = 1000 * cross_section_pb * LUMINOSITY_PER_FB * SUM_OF_WEIGHTS_PART
         drawn.append(events_of(name, random.poisson(expected), random))
     data = {name: ak.concatenate([one[name] for one in drawn]) for name in ("Jet", "Muon")}

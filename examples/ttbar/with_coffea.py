@@ -37,7 +37,7 @@ class Ttbar(processor.ProcessorABC):
         return {sample: results}
 
     def regions(self, events, pt, weights):
-        """The selection once, and histograms for each of the weights."""
+        """Apply the selection once, and return the histograms of both regions for each weight."""
         jets = ak.zip(
             {"pt": pt, "eta": events.Jet_eta, "phi": events.Jet_phi, "mass": events.Jet_mass, "btag": events.Jet_btag},
             with_name="Momentum4D",
@@ -64,7 +64,7 @@ class Ttbar(processor.ProcessorABC):
 
 
 def run(list_of_samples, workers=1):
-    """Raw results by sample, variation and region, and the factors of the samples."""
+    """Return the unscaled histograms by sample, variation and region, and the scale factors of the samples."""
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
     folder = Path(list_of_samples).parent
     found = {

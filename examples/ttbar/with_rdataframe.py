@@ -35,7 +35,7 @@ BINS = {"4j1b": ("ht", 20, 100.0, 700.0), "4j2b": ("mass", 20, 50.0, 550.0)}
 
 
 def book(paths, is_data):
-    """The histograms of a sample by region, with their variations where it is simulated."""
+    """Book the histograms of a sample, with their variations if it is simulated, and return them by region."""
     frame = ROOT.RDataFrame("Events", paths)
     frame = frame.Define("weight", "1.0" if is_data else "genWeight").Filter("Sum(Muon_pt > 25.0) == 1")
     if not is_data:
@@ -66,7 +66,7 @@ def values(histogram):
 
 
 def run(list_of_samples, workers=1):
-    """Raw contents by sample, variation and region, and the factors of the samples."""
+    """Return the unscaled bin contents by sample, variation and region, and the scale factors of the samples."""
     if workers > 1:
         ROOT.EnableImplicitMT(workers)
     samples = tomllib.loads(Path(list_of_samples).read_text(encoding="utf-8"))
