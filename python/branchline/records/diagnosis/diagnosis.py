@@ -120,7 +120,7 @@ def _every_wagon_stopped(job: JobRecord) -> str:
     which = "" if len(wagons) == 1 else f", {name_text(first.name)} first,"
     return (
         f"{who} stopped with an error{which} after {count(first.events or 0)} of "
-        f"{counted(job.events_expected or job.events, 'event')}, so the times say little: "
+        f"{counted(job.events_expected or job.events, 'event')}, so the times are not meaningful: "
         f"{error.type}: {_message(error.message)}."
     )
 
@@ -204,10 +204,10 @@ def _waiting(job: JobRecord) -> Cause:
     detail = f"{counted(slowest.read_calls, 'read call')} of {size(call_bytes)} on average, {speed} within a call"
     if len(elements) > 1:
         all_s = sum(element.fetch_s for element in elements)
-        detail += f", {percent(slowest.fetch_s, all_s)} of all the reading time"
+        detail += f", {percent(slowest.fetch_s, all_s)} of the total reading time"
     unwanted, read = unwanted_bytes(job), delivered_bytes(job)
     if read and unwanted > UNWANTED_SHARE * read:
-        detail += f", {percent(unwanted, read)} of the bytes of branches that no wagon wants"
+        detail += f", {percent(unwanted, read)} of the bytes belong to branches that no wagon needs"
     return Cause("wait", clause, detail)
 
 
@@ -230,7 +230,7 @@ def _nature(job: JobRecord, wagon: WagonRecord) -> str:
     others = other_programs(job)
     if small_chunks(job) and wagon.seconds < SHORT_CALL_S * wagon.chunks:
         call = duration(wagon.seconds / wagon.chunks)
-        return f"it is called for {small_chunks(job)}, {call} a call, mostly the fixed cost of a call"
+        return f"it is called for {small_chunks(job)}, and each call takes {call}, mostly a fixed cost"
     # CPU and wall clocks are rounded, so a difference may be negative, and CPU and waiting time may add up to more than
     # the wall time.
     whole, both = max(1.0, busy + waited), max(busy, 0.0) + waited
@@ -242,7 +242,7 @@ def _nature(job: JobRecord, wagon: WagonRecord) -> str:
         return f"{queue}, since {others}" if others else queue
     if busy >= COMPUTES:
         return "it is limited by the CPU"
-    return f"{used}, so it waits for something outside: a file, a network, a lock" if busy < WAITS else used
+    return f"{used}, so it waits for something external: a file, a network, a lock" if busy < WAITS else used
 
 
 def _starting(job: JobRecord) -> Cause:
@@ -251,7 +251,7 @@ def _starting(job: JobRecord) -> Cause:
     if workers > 1:
         detail = f"this time does not grow with the data, and {data} are few"
         return Cause("start", f"starting {workers} workers", _joined(detail, other_programs(job)))
-    detail = f"imports and the like, which do not grow with the data, and {data} are few"
+    detail = f"imports and other steps that do not grow with the data, and {data} are few"
     return Cause("start", "starting", _joined(detail, other_programs(job)))
 
 

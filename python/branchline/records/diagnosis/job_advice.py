@@ -124,12 +124,12 @@ def advise_jobs(jobs: Sequence[JobRecord]) -> list[Advice]:
     read = sum(job.totals.bytes_read + job.totals.cached_bytes for job in jobs)
     what = f"{count(len(jobs))} jobs read the same {counted(len(jobs[0].dataset), 'file')}, {size(read)} together"
     files = ", ".join(dict.fromkeys(one.path for job in jobs for one in job.sources))
-    change = f"run the wagons of all in one train{': import those of ' if files else ''}{files}"
+    change = f"run the wagons of all jobs in one train{': import the wagons of ' if files else ''}{files}"
     change += " into one file" if files else ""
     # Apart from the wagons, the train takes as long as the slowest job, because it reads each file once. The time
     # for branches that only faster jobs need is not included.
     then_s = own_s + max(others_s)
-    joined = Idea("train-joined", what, change, then_s, "results of all come at the same time", ANALYST)
+    joined = Idea("train-joined", what, change, then_s, "the results of all jobs arrive at the same time", ANALYST)
     return chosen([joined], sum(job.wall_s for job in jobs))
 
 
@@ -228,8 +228,8 @@ def _cores(job: JobRecord) -> Iterator[Idea]:
         return
     saved_s = phase_s(job, "wagons") * min(1.0, waited_s / wagons_s)
     what = f"{others}, and wagons waited for a core for {percent(min(waited_s, wagons_s), wagons_s)} of their time"
-    change = "run it where cores are free: --on slurm, --on htcondor, or another machine"
-    yield Idea("cores", what, change, job.wall_s - saved_s, "a place with free cores, each time", SITE)
+    change = "run the job where cores are free: --on slurm, --on htcondor, or another machine"
+    yield Idea("cores", what, change, job.wall_s - saved_s, "free cores elsewhere, each time", SITE)
 
 
 def _balance(job: JobRecord) -> Iterator[Idea]:
@@ -250,7 +250,7 @@ def _balance(job: JobRecord) -> Iterator[Idea]:
         yield Idea("branches", what, change, then_s, "nothing", ANALYST)
         return
     what = f"{spread}: {duration(longest.wall_s)} of it went into {name} alone"
-    change = f"list {name} first, or give it in parts of entries: --step-size with fewer entries"
+    change = f"list {name} first, or split it into smaller parts: --step-size with fewer entries"
     yield Idea("balance", what, change, then_s, "nothing", ANALYST)
 
 
@@ -273,11 +273,11 @@ def _codec(job: JobRecord) -> Iterator[Idea]:
     then_s = job.wall_s - phase_s(job, "decompress") * share * max(0.0, 1 - kept)
     what = f"decompressing {codec} takes {percent(share * phase_s(job, 'decompress'), job.wall_s)} of the time, "
     what += f"at {rate(plain, spent_s)} a core"
-    what += f", while other programs had {others_cores(job):.2g} cores" if others_cores(job) else ""
+    what += f", while other programs used {others_cores(job):.2g} cores" if others_cores(job) else ""
     stored = _stored_bytes(job)
     factor = job.totals.plain_bytes / max(1, job.totals.compressed_bytes)
     cpu_s = stored * factor / COMPRESS_BYTES_PER_S
-    cost = f"{size(stored)} are rewritten, once, with {duration(cpu_s, 2)} of CPU; the files grow a little"
+    cost = f"{size(stored)} are rewritten, once, with {duration(cpu_s, 2)} of CPU time; the files grow slightly"
     change = f"branchline recompress {_inputs(job)} -o zstd.root --codec {DEFAULT_CODEC}"
     yield Idea("codec", what, change, then_s, cost, MANAGER)
 
@@ -321,7 +321,10 @@ def _requests(job: JobRecord) -> Iterator[Idea]:
     then_s = job.wall_s - phase_s(job, "wait") * trips
     if job.access.read_ahead is not None:
         asked = max(1, job.totals.bytes_asked)
-        what += f", through a buffer of {size(job.access.read_ahead)}: {size(slowest.bytes_read)} for {size(asked)}"
+        what += (
+            f", through a buffer of {size(job.access.read_ahead)}: {size(slowest.bytes_read)} read, "
+            f"{size(asked)} needed"
+        )
         fewer = 1 - min(1.0, asked / max(1, slowest.bytes_read))
         then_s = min(then_s, job.wall_s - phase_s(job, "wait") * fewer)
         yield Idea("access-read-ahead", what, "run without --experiment read-ahead", then_s, "nothing", ANALYST)
@@ -345,7 +348,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
         return
     read, unwanted = delivered_bytes(job), unwanted_bytes(job)
     if read and unwanted > UNWANTED_SHARE * read:
-        what = f"{percent(unwanted, read)} of the {size(read)} read are of branches that no wagon wants"
+        what = f"{percent(unwanted, read)} of the {size(read)} read belong to branches that no wagon needs"
         names = names_words(one.name for one in job.branches)
         change = f"branchline slim {_inputs(job)} -o slim.root --branches {names}"
         change += tree_words(one.tree for one in job.dataset)
@@ -357,7 +360,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
     is_planned = job.access.mode in ("planned", "prefetch") and job.access.read_ahead is None
     if job.access.cache_dir or not is_planned or not (is_remote or speed < SLOW_BYTES_PER_S):
         return
-    what = f"{slowest.name} gives {rate(slowest.bytes_read, slowest.fetch_s)} within a call, and waiting for it takes "
+    what = f"{slowest.name} has {rate(slowest.bytes_read, slowest.fetch_s)} within a call, and waiting for it takes "
     what += f"{percent(wait_s, job.wall_s)} of the time"
     then_s = job.wall_s - wait_s * (1 - min(1.0, speed / DISK_BYTES_PER_S))
     if is_remote:
@@ -380,13 +383,11 @@ def _places(job: JobRecord) -> Iterator[Idea]:
     fetch_s = sum(one.fetch_s for one in (*near, *far))
     lost = sum(one.fetch_s for one in far) * max(0.0, 1 - far_speed / near_speed) / fetch_s
     element = max(far, key=lambda one: one.fetch_s).storage_element
-    what = f"{counted(sum(one.files for one in far), 'file')} came from elsewhere, as from {element}, at "
-    what += f"{size(far_speed)}/s, and local ones at {size(near_speed)}/s"
+    what = f"{counted(sum(one.files for one in far), 'file')} came from other sites, such as {element}, at "
+    what += f"{size(far_speed)}/s, and local files at {size(near_speed)}/s"
     change = f"branchline locate {_inputs(job)} > located.json"
     then_s = job.wall_s - phase_s(job, "wait") * lost
-    cost = (
-        "one question to the servers for each file, once; run with located.json then: workers near the files get them"
-    )
+    cost = "one request to the servers per file, once; then run with located.json: workers near the files read them"
     yield Idea("replicas", what, change, then_s, cost, MANAGER)
 
 
@@ -425,12 +426,12 @@ def too_large_words(job: JobRecord, wanted: Mapping[str, int]) -> str | None:
     said = []
     times = unpacked_times(job, wanted)
     if times > UNPACKED_AGAIN:
-        said.append(f"baskets are unpacked {times:.2g} times each: they are larger than what memory has room for")
+        said.append(f"each basket is unpacked {times:.2g} times: clusters are larger than the memory for reading")
     one = _unshared_file(job)
     if one is not None:
         said.append(
-            f"{counted(one.subjobs, 'sub-job')} were to share {one.path}, and one worker read all of it: it has too "
-            f"few clusters to be cut, and workers waited {percent(phase_s(job, 'idle'), job.wall_s)} of the time"
+            f"{counted(one.subjobs, 'sub-job')} should have shared {one.path}, but one worker read all of it: it has "
+            f"too few clusters, and workers waited {percent(phase_s(job, 'idle'), job.wall_s)} of the time"
         )
     return "; ".join(said) or None
 
@@ -484,7 +485,7 @@ def _pictures(job: JobRecord) -> Iterator[Idea]:
     if pictures and phase_s(job, "write") > max(RECORDS_S, PICTURES_SHARE * job.wall_s):
         what = f"{counted(pictures, 'picture')} in {duration(phase_s(job, 'write'))} of writing"
         then_s = job.wall_s - phase_s(job, "write") + RECORDS_S
-        yield Idea("pictures", what, "--pictures none", then_s, "no pictures; results.root has the same", ANALYST)
+        yield Idea("pictures", what, "--pictures none", then_s, "no pictures; see results.root instead", ANALYST)
 
 
 def _heavy_wagon(job: JobRecord) -> Iterator[Idea]:

@@ -117,8 +117,8 @@ PHASES = (
     Phase("merge", "Merging", "results of the sub-jobs added up"),
     Phase("write", "Writing", "results and pictures"),
     Phase("idle", "Idle", "workers without work"),
-    Phase("lost", "Lost", "workers that ended before their result"),
-    Phase("other", "Not accounted for", "measured by no phase"),
+    Phase("lost", "Lost", "workers that ended without a result"),
+    Phase("other", "Not accounted for", "not measured by any phase"),
 )
 _READ_COLOUR, _PLAIN_COLOUR, _EVENTS_COLOUR = (palette.PHASES[one] for one in ("wait", "decompress", "wagons"))
 

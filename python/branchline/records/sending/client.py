@@ -118,7 +118,7 @@ def _outcome(answer: Answer) -> Outcome:
         why = f"it cannot accept reports now: {sentence}" if sentence else f"it is busy (status {status})"
         return Outcome(Fate.LATER, why, answer.retry_after_s)
     if status in _REDIRECTS:
-        return Outcome(Fate.LATER, f"it redirects to another address (status {status}): use that one")
+        return Outcome(Fate.LATER, f"it redirects to another address (status {status}): use that address")
     if status in _SERVER_ERRORS:
         return Outcome(Fate.FAILED, f"it failed (status {status})", answer.retry_after_s)
     if status == _NOT_FOUND:

@@ -130,8 +130,8 @@ def test_a_file_that_no_two_workers_can_share_is_to_have_more_clusters() -> None
     job = record()
     (first, *others) = advise_job(job)
     assert first.id == "layout-clusters"
-    assert "baskets are unpacked 4 times each" in first.what
-    assert "16 sub-jobs were to share" in first.what
+    assert "each basket is unpacked 4 times" in first.what
+    assert "16 sub-jobs should have shared" in first.what
     # That branches were learned, or that one file was long, is no reason: no worker could have had a part of it.
     assert not {"branches", "balance"} & {one.id for one in others}
     assert unpacked_times(job, {job.files[0].path: 100}) == pytest.approx(4.0)

@@ -89,7 +89,7 @@ def test_waiting_names_the_slowest_storage_element_its_calls_and_their_speed(job
     sentence = diagnosis(job_with(phases={"wait": 0.7, "wagons": 0.3}, storage_elements=elements))
     assert sentence == (
         "70 % of the time went into waiting for data from root://eos.example: "
-        "980 read calls of 61.2 kB on average, 2.00 MB/s within a call, 99 % of all the reading time."
+        "980 read calls of 61.2 kB on average, 2.00 MB/s within a call, 99 % of the total reading time."
     )
 
 
@@ -112,7 +112,7 @@ def test_a_wagon_that_waits_is_told_from_one_that_computes(job_with: Maker) -> N
     job["wagons"][0]["cpu_s"] = 0.19
     assert diagnosis(job) == (
         "72 % of the time went into the wagon 'correlations': "
-        "its CPU was busy only 10 % of the time, so it waits for something outside: a file, a network, a lock."
+        "its CPU was busy only 10 % of the time, so it waits for something external: a file, a network, a lock."
     )
     job["wagons"][0]["cpu_s"] = 1.2
     assert "'correlations': its CPU was busy 63 % of the time" in diagnosis(job)
@@ -128,7 +128,7 @@ def test_too_little_data_for_so_many_workers(job_with: Maker) -> None:
 
 def test_starting_that_takes_long_is_told_by_itself(job_with: Maker) -> None:
     sentence = diagnosis(job_with(phases={"start": 0.61, "decompress": 0.39}, wall_s=60.0, workers=1))
-    assert sentence.startswith("61 % of the time went into starting: imports and the like, which do not grow with")
+    assert sentence.startswith("61 % of the time went into starting: imports and other steps that do not grow with")
 
 
 def test_many_small_files(job_with: Maker) -> None:
@@ -232,8 +232,8 @@ def test_when_every_wagon_stopped_the_first_error_counts_more_than_the_times(job
         wagon["error"] = {"type": "ValueError", "message": f"no jets in {wagon['name']}"}
         wagon["events"] = events
     assert diagnosis(job) == (
-        "All 3 wagons stopped with an error, 'jets' first, after 2 500 of 60 000 events, so the times say little: "
-        "ValueError: no jets in jets."
+        "All 3 wagons stopped with an error, 'jets' first, after 2 500 of 60 000 events, so the times are not "
+        "meaningful: ValueError: no jets in jets."
     )
 
 
@@ -272,7 +272,7 @@ REAL_RUNS = {
     "lzma": ("77 % of the time went into decompressing LZMA: at 18.5 MB/s a core, and it is spread over 7 branches."),
     "many_tiny_files": (
         "51 % of the time went into the wagon 'Three': it is called for 400 chunks of only 50 events each, "
-        "3.5 ms a call, mostly the fixed cost of a call."
+        "and each call takes 3.5 ms, mostly a fixed cost."
     ),
     "one_long_file": (
         "53 % of the time went into the wagon 'Uneven': its CPU was busy only 48 % of the time, and for 52 "
@@ -282,7 +282,7 @@ REAL_RUNS = {
     ),
     "slow_storage_few_branches": (
         "78 % of the time went into waiting for data from the file system at /: 24 read calls of 2.96 MB on "
-        "average, 8.74 MB/s within a call, 61 % of the bytes of branches that no wagon wants."
+        "average, 8.74 MB/s within a call, 61 % of the bytes belong to branches that no wagon needs."
     ),
     "too_many_workers": (
         "There is too little data to say what limits this job: its 3 000 events took 705 ms, and starting "
@@ -290,7 +290,7 @@ REAL_RUNS = {
     ),
     "wagon_that_sleeps": (
         "87 % of the time went into the wagon 'Asks': its CPU was busy only < 0.1 % of the time, so it "
-        "waits for something outside: a file, a network, a lock."
+        "waits for something external: a file, a network, a lock."
     ),
 }
 
