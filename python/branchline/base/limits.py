@@ -259,7 +259,7 @@ RELEASE_WAIT_S = 5.0
 # Maximum number of workers that are asked for their versions before a run. The other workers report their versions with
 # their first group.
 VERSIONS_ASKED_MAX = 64
-VERSIONS_WAIT_S = 10.0  # Timeout for the versions.
+VERSIONS_WAIT_S = 10.0  # Timeout for the versions of workers.
 
 # Factor by which the number of entries per chunk is reduced each time a sub-job with less memory runs out of it again.
 CHUNK_SHRINK = 4
@@ -558,7 +558,7 @@ FINDINGS_RUNS_MAX = 100_000
 # Minimum interval between searches for findings if anything changed.
 FINDINGS_PAUSE_S = 20.0
 FINDINGS_TIME_SHARE = 0.05  # Maximum share of time spent on searches for findings.
-# Maximum number of cells (site, storage element, distance) that have their own time series at /metrics, five each.
+# Maximum number of cells (site, storage element, distance) with time series at /metrics. Each cell has five series.
 METRICS_CELLS_MAX = 1000
 
 # Minimum and maximum length of a password in a shared control room.

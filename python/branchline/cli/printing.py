@@ -77,7 +77,7 @@ def log(message: str) -> None:
 
 
 def log_stopping() -> None:
-    """Print what the first Ctrl-C does.
+    """Print that the first Ctrl-C stops the command and keeps finished parts.
 
     The message is written without Python's buffers, because the function is called by a signal handler.
     """

@@ -195,7 +195,7 @@ def advise(
         Option(
             "--do",
             metavar="DIR",
-            help="Apply the first advice that requires new files: write them to this directory, verified.",
+            help="Apply the first advice that requires new files: write them to this directory, and verify them.",
         ),
     ] = None,
     is_proved: Annotated[

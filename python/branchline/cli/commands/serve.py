@@ -187,7 +187,7 @@ def serve(
 def _say(address: Address) -> None:
     """Print the server's address once the server is listening."""
     print_out(f"open {address.for_browser}")
-    token = "a token of its owner" if address.token_file is None else f"the token in {address.token_file}"
+    token = "a token of their owner" if address.token_file is None else f"the token in {address.token_file}"
     print_out(f"jobs report to {address.for_jobs} with {token}")
     for one in address.remarks:
         print_out(one)

@@ -124,7 +124,7 @@ def diff(
 def recover(
     path: Annotated[Path, Argument(metavar="TRACE", help="The file given to --trace or -o.")],
 ) -> None:
-    """Write the trace of a killed job from the folder with its records.
+    """Create the trace of a killed job from the records that the job has already written.
 
     Examples:
         Recover the trace of a killed job:

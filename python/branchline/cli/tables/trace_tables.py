@@ -56,7 +56,7 @@ def print_summary(found: Summary, console: Console) -> None:
     _print(console, "sizes of requests", ("up to", "calls", "bytes"), [
         (size(row.up_to_bytes), count(row.read_calls), size(row.read_bytes)) for row in found.sizes
     ])  # fmt: skip
-    heads = ("file", "events", "first event", "most of the others", "median of the others", "before all")
+    heads = ("file", "events", "first event", "maximum of others", "median of others", "before the first")
     _print(console, "read calls of each event", heads, [
         (row.file, count(len(row.read_calls)), *_events(row.read_calls), count(row.opening_calls))
         for row in found.events

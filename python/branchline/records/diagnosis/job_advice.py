@@ -61,7 +61,7 @@ SMALL_FILES_MIN = 10
 MERGED_FILE_BYTES = 100_000_000
 #: Calls of a wagon that are shorter than this are dominated by the fixed cost of a call.
 SHORT_CALL_S = 0.02
-#: Fraction of the time of short wagon calls that larger chunks save.
+#: Fraction of the time in short wagon calls that is saved by larger chunks.
 CALL_COST_SHARE = 0.8
 #: Read calls smaller than this spend more time on the round trip than on the transfer, on most storage systems.
 SMALL_CALL_BYTES = 256_000
@@ -364,10 +364,10 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
     what += f"{percent(wait_s, job.wall_s)} of the time"
     then_s = job.wall_s - wait_s * (1 - min(1.0, speed / DISK_BYTES_PER_S))
     if is_remote:
-        cost = f"{size(read)} of a disk; the first run takes as long as now"
+        cost = f"{size(read)} of disk space; the first run is not faster"
         yield Idea("near-cache", what, CACHE_OPTION, then_s, cost, ANALYST)
     else:
-        cost = f"{size(_stored_bytes(job))} of a faster disk, copied once"
+        cost = f"{size(_stored_bytes(job))} on a faster disk, copied once"
         yield Idea("near-copy", what, "copy the files to a faster disk and run there", then_s, cost, MANAGER)
 
 

@@ -296,7 +296,7 @@ def _lines(histogram: boost_histogram.Histogram, numeric: int, categories: list[
 
 
 def _draw_categories(figure: Figure, histogram: boost_histogram.Histogram, categories: list[int]) -> Axes:
-    """Draw categories alone: as labelled bins, or as a mesh if there are two axes."""
+    """Draw a histogram without numeric axes: one category axis as labelled bins, several axes as a mesh."""
     if len(categories) > 1:
         return _draw_mesh(figure, histogram, categories[:2], categories[2:])
     axes = figure.add_subplot()

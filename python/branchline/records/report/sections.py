@@ -239,8 +239,8 @@ def _unwanted_reads(job: JobRecord) -> str:
         return ""
     branches = counted(len(job.branches), "branch that was", "branches that were")
     return (
-        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} needed. The rest is "
-        "between them or metadata. Small files are read whole, since one request takes less time than many."
+        f"Of the {size(read)} read, {size(read - unwanted)} are baskets of the {branches} needed. The rest is metadata "
+        "or lies between these baskets. Small files are read whole, since one request takes less time than many."
     )
 
 

@@ -223,7 +223,7 @@ def _frame(value: pandas.DataFrame | pandas.Series) -> pandas.DataFrame:
 
 
 def part_form(part: Part) -> Json:
-    """Return what ``read_part`` needs besides a part's format: the part's class, and labels that are not strings."""
+    """Return data that ``read_part`` needs besides the format: the part's class, and labels that are not strings."""
     value = part.value
     if part.kind == HISTOGRAM:
         # User-defined subclasses of hist.Hist are restored as hist.Hist.

@@ -29,8 +29,8 @@ HISTOGRAM, ARRAY, COLUMNS, TABLE = "histogram", "array", "columns", "table"
 class Part:
     """A part of a wagon's output that is stored in its own file.
 
-    ``key`` is the sequence of the wagon's own keys that leads to the part. ``path`` is the same sequence in a form that
-    is safe for file names, preceded by the wagon's name.
+    ``key`` is the sequence of keys in the wagon's output that leads to the part. ``path`` is the same sequence in a
+    form that is safe for file names, preceded by the wagon's name.
     """
 
     wagon: str
@@ -41,7 +41,7 @@ class Part:
 
     @property
     def title(self) -> str:
-        """The wagon's own keys for this part, joined for display."""
+        """The keys that lead to the part in the wagon's output, joined with slashes for display."""
         return "/".join(self.key)
 
 

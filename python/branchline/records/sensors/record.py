@@ -24,7 +24,7 @@ from branchline.records.sensors.record_parts import (
     TableRecord,
 )
 
-#: Version of the format; increased when a field changes its meaning or is removed. Version 2 has all access settings.
+#: Version of the format; increased when a field changes its meaning or is removed. Version 2 added all access settings.
 SCHEMA_VERSION = 2
 
 # Statuses of a job or wagon: running, all events processed by all wagons, some events missing, no events processed.

@@ -89,8 +89,8 @@ class TrainStatus:
     - ``excluded_nodes`` are nodes that get no more tasks.
     - ``silence`` is the reason if the state of the tasks is unknown.
 
-    The snapshot is immutable, and reading it raises nothing. ``seconds`` and fields that end with ``_s`` are in
-    seconds.
+    The snapshot is immutable, and reading it never raises an exception. ``seconds`` and fields that end with ``_s`` are
+    in seconds.
 
         def show(status):
             print(f"{status.done} of {status.subjobs} sub-jobs, {status.events} events in {status.seconds:.0f} s")
