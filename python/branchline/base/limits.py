@@ -14,8 +14,8 @@ SUBJOBS_BETWEEN_FIXED_CUTS = 4
 # If a dataset is on several storage elements, its files are grouped by element if keeping their order would need more
 # than this many times the number of sub-jobs.
 SHARES_BY_ELEMENT_MAX = 2
-# Minimum compressed size of a sub-job, below which its fixed costs (threads, a message, a merge) become noticeable; and
-# the minimum size of a part of a file as a multiple of that, used before the branches are known.
+# Minimum compressed size of a sub-job. Below it, fixed costs (threads, a message, a merge) are noticeable. The second
+# number is the minimum size of a part of a file as a multiple of the first, until the branches are known.
 SUBJOB_MIN_BYTES, PARTS_OF_MIN = 4 * MB, 2
 # Minimum size of a part, counting only the branches that are read, as a multiple of SUBJOB_MIN_BYTES. Awkward takes 20
 # to 60 ms per chunk and systematic variation, however few events a chunk has: coffea needs 1.4 times the CPU time for
@@ -67,10 +67,9 @@ MERGE_JOURNAL_BYTES = 256 * MIB
 # Compressed size of the clusters of a table that a wagon returns. A worker holds one cluster of each table in memory,
 # and readers prefer several MB of each column at a time.
 TABLE_CLUSTER_BYTES = 16 * MIB
-# Number of fold stages, of FOLD_FAN_IN results each, that one merge of table pieces replaces, so that table merges
-# align with folds of results. Each merge copies all bytes once more, and the last one writes all bytes through one
-# process anyway. Merging 400 pieces at a time takes one merge stage for most trains, and two for 160 000 sub-jobs. A
-# merge holds the metadata of all inputs.
+# One merge of table pieces replaces this number of fold stages, so that table merges align with folds of results. With
+# 400 pieces per merge, most trains need one merge stage, and 160 000 sub-jobs need two. With fewer pieces per merge,
+# all bytes would be copied more often; with more, a merge would need more memory for the metadata of its inputs.
 TABLE_FOLD_STAGES = 2
 TABLE_FAN_IN = FOLD_FAN_IN**TABLE_FOLD_STAGES  # Number of table pieces per merge.
 # Maximum number of attempts to write or merge a table piece if the worker dies.
@@ -261,10 +260,10 @@ RELEASE_WAIT_S = 5.0
 VERSIONS_ASKED_MAX = 64
 VERSIONS_WAIT_S = 10.0  # Timeout for the versions of workers.
 
-# Factor by which the number of entries per chunk is reduced each time a sub-job with less memory runs out of it again.
+# Factor by which the number of entries per chunk is reduced each time a retried sub-job runs out of memory again.
 CHUNK_SHRINK = 4
 CHUNK_DIVISOR_MAX = 64  # Maximum total divisor: from several GB to single events in a few attempts.
-# A sub-job that runs out of memory is first retried with unchanged chunks and this fraction of the memory limit.
+# A sub-job that runs out of memory is first retried with unchanged chunks and with the memory limit divided by this.
 LEAN_MEMORY_PART = 4
 # After this many consecutive failed sub-jobs the job fails, since the cause is probably not the sub-jobs.
 SET_ASIDE_IN_A_ROW_MAX = 10

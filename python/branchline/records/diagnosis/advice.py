@@ -141,7 +141,7 @@ def inputs_words(paths: Sequence[str]) -> str:
     """Return paths as command-line arguments that can be copied into a shell.
 
     A few files are listed individually. Many files are replaced by one pattern per folder, or by a single pattern if
-    there are many similar local folders. Files that no pattern matches are listed.
+    they are local and in many folders at the same depth. Otherwise all files are listed.
     """
     if len(paths) <= NAMED_MAX:
         return _quoted(paths)

@@ -82,7 +82,7 @@ CLUSTER_OPTION = f"--cluster-bytes '{CLUSTER_BYTES // MB} MB'"
 #: Baskets count as decompressed repeatedly if more than this multiple of their bytes was decompressed. Ratios slightly
 #: above 1 are normal, because a basket that straddles two chunks is decompressed for each of them.
 UNPACKED_AGAIN = 1.5
-#: Minimum number of parts into which a file was split for it to count as large enough to keep all workers busy.
+#: A file that was split into at least this number of parts counts as large enough to keep all workers busy.
 PARTS_MIN = 3
 #: A file counts as read by a single worker if reading it took a fraction of the busiest worker's time that is in this
 #: range (minimum, maximum), and if workers were idle for more than IDLE_MIN of the job's time.
@@ -352,7 +352,7 @@ def _copies(job: JobRecord) -> Iterator[Idea]:
         names = names_words(one.name for one in job.branches)
         change = f"branchline slim {_inputs(job)} -o slim.root --branches {names}"
         change += tree_words(one.tree for one in job.dataset)
-        cost = f"about {size(job.totals.compressed_bytes)} of space, and one reading of the files, once"
+        cost = f"about {size(job.totals.compressed_bytes)} of disk space, and one pass over the files, once"
         yield Idea("slim", what, change, job.wall_s - wait_s * unwanted / read, cost, MANAGER)
     speed = slowest.bytes_read / slowest.fetch_s
     is_remote = "://" in slowest.name

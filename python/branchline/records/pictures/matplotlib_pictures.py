@@ -274,7 +274,9 @@ def _draw_lines(figure: Figure, histogram: boost_histogram.Histogram, numeric: i
 
 
 def _lines(histogram: boost_histogram.Histogram, numeric: int, categories: list[int]) -> list[tuple[str, _Bins]]:
-    """Return (label, bins) for each combination of categories; if there are too many, only for the largest ones."""
+    """Return (label, bins) for each combination of categories; if there are too many, only for the largest ones, or for
+    the first ones in a histogram of means.
+    """
     if not categories:
         return [("", _kept(histogram, [numeric]))]
     together = _kept(histogram, [*sorted([numeric, *categories])])

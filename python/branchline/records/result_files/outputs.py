@@ -160,8 +160,8 @@ _ACCUMULATOR_FIELDS = ("count", "value", "variance", "sum_of_weights", "sum_of_w
 
 
 def plain_scalar(value: object) -> Json:
-    """Return a single value as JSON data. An object of an unknown type is described by its class, its string and its
-    fields, so that no information is lost.
+    """Return a single value as JSON data. An object of an unknown type is described by its class, its ``repr``, and its
+    fields that are numbers, strings or booleans.
     """
     if isinstance(value, numpy.generic):
         value = value.item()

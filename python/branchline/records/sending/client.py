@@ -174,7 +174,7 @@ class Connection:
         self._request: _Request | None = None
         self._has_answered = False
         self._end_s = float("inf")
-        #: Notified when a request has ended or when the deadline was moved forward.
+        #: Notified when a request has ended or when the deadline has changed.
         self._changed = threading.Condition()
 
     def end_by(self, end_s: float) -> None:

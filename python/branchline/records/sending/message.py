@@ -218,7 +218,7 @@ def _shorter(record: JobRecord) -> JobRecord | None:
     longest = max(names, key=lambda name: len(getattr(record, name)))
     if not getattr(record, longest):
         return None
-    note = f"the report to the control room was too large for its list {longest}; job.json has it"
+    note = f"the list {longest} was too large for the report to the control room; it is only in job.json"
     shorter = replace(record, reuse_notes=[*record.reuse_notes, note])
     setattr(shorter, longest, [])
     return shorter

@@ -132,7 +132,7 @@ class TrainStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether no part of the train is queued or running any more."""
+        """Whether the train has ended, without any queued or running tasks."""
         return self.status != RUNNING and not self.tasks and not self.silence
 
     @property
