@@ -45,12 +45,12 @@ def compare(
         Option(
             "--access",
             metavar="MODE",
-            help='Access mode, as "plain" or "plain,read_ahead=1 MiB"; give it twice for different modes in A and B.',
+            help='Access mode, such as "plain" or "plain,read_ahead=1 MiB"; twice if A and B differ.',
         ),
     ] = [],  # noqa: B006 - never changed
     tree: Annotated[str, Option("--tree", help="The tree to read (default: the only one).")] = "",
     branches: Annotated[
-        str, Option("--branches", metavar="NAMES", help="Branches to read, as px,Muon_* (default: all).")
+        str, Option("--branches", metavar="NAMES", help="Branches to read, such as px,Muon_* (default: all).")
     ] = "",
     warm: Annotated[bool, Option("--warm", help="Read files from the page cache instead of cold.")] = False,
     cold: Annotated[

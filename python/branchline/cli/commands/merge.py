@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from branchline.writing.merging.skim import SelectChunk
 
 _SAFETY = "Limits and safety"
-_CODECS = f"{USUAL_SETTINGS}, none, or a ROOT compression setting, as 505."
+_CODECS = f"{USUAL_SETTINGS}, none, or a ROOT compression setting, such as 505."
 Codec = Annotated[str | None, Option("--codec", metavar="CODEC", help=f"Recompress baskets: {_CODECS}", group=LAYOUT)]
 TreeToMerge = Annotated[
     str | None, Option("--tree", metavar="NAME", help="Merge only this tree (default: everything).")

@@ -91,7 +91,7 @@ class OthersTrains(NamedTuple):
         Option(
             "--submit-as",
             metavar="COMMAND",
-            help="Command prefix that runs as the owner's Unix user, as 'sudo -n -u {user} --', for batch systems.",
+            help="Command prefix for batch systems, to run as the owner's Unix user, such as 'sudo -n -u {user} --'.",
             group=TRAINS,
         ),
     ] = ""
@@ -100,7 +100,7 @@ class OthersTrains(NamedTuple):
         Option(
             "--submit-in",
             metavar="FOLDER",
-            help="Folder for trains of --submit-as, as '/scratch/{user}'.",
+            help="Folder for trains of --submit-as, such as '/scratch/{user}'.",
             group=TRAINS,
         ),
     ] = ""

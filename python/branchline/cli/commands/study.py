@@ -91,7 +91,7 @@ def storage(
         Path | None,
         Option("--train", metavar="WAGONS.py", help="The real job (default: only copy and read the files)."),
     ] = None,
-    jobs: Annotated[str, Option("--jobs", metavar="N,N,...", help="Numbers of concurrent jobs, as 1,4,16.")] = "1",
+    jobs: Annotated[str, Option("--jobs", metavar="N,N,...", help="Numbers of concurrent jobs, such as 1,4,16.")] = "1",
     warm: Annotated[bool, Option("--warm", help="Leave files in the page cache.")] = False,
     minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit.")] = 20,
     seed: Annotated[
@@ -219,7 +219,9 @@ def schedule(
     minutes: Annotated[int, Option("--minutes", minimum=1, metavar="N", help="Time limit of a measurement.")] = 10,
     every: Annotated[
         str,
-        Option("--every", metavar="TIME", help="Repeat the measurement at this interval, as 1d or 6h (default: once)."),
+        Option(
+            "--every", metavar="TIME", help="Repeat the measurement at this interval, such as 1d or 6h (default: once)."
+        ),
     ] = "",
     turns: Annotated[
         int | None,
