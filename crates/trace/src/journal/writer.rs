@@ -114,7 +114,7 @@ pub fn end() -> io::Result<()> {
     drop(locked(&journal.sleep));
     journal.woken.notify_all();
     let written = journal.write_all();
-    let first = locked(&journal.failure).take();
+    let first = locked(&journal.failure).as_ref().map(copied);
     first.map_or(written, Err)
 }
 
@@ -217,7 +217,7 @@ impl Journal {
         let mut failure = locked(&self.failure);
         if failure.is_none() {
             let _ = std::fs::write(self.path.with_extension(INCOMPLETE), error.to_string());
-            *failure = Some(error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error));
+            *failure = Some(copied(error));
         }
     }
 
@@ -239,4 +239,8 @@ impl Journal {
             }
         }
     }
+}
+
+fn copied(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
