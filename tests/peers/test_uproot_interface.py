@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import awkward as ak
+import hist
 import numpy as np
 import pytest
 from tests.peers.peers import imported
@@ -133,3 +134,49 @@ def test_the_squared_weights_of_a_histogram_are_those_of_its_cells(root: Any, tm
         assert found.tolist() == expected.tolist()
     assert ours["plane"].member("fYaxis") == ours["plane"].axis(1)
     assert ours["plane"].has_member("fSumw2")
+
+
+@pytest.mark.peer
+def test_a_histogram_whose_axes_an_operation_changed_has_the_cells_of_these_axes(tmp_path: Path) -> None:
+    path, uproot = tmp_path / "changed.root", imported("uproot")
+    numeric = hist.Hist(hist.axis.Regular(6, 0, 6, name="x", label="X"), storage="weight")
+    numeric.fill(np.arange(-1, 7) + 0.5, weight=2.0)
+    plane = hist.Hist(hist.axis.Regular(3, 0, 3, name="x"), hist.axis.Regular(2, 0, 2, name="y"), storage="weight")
+    plane.fill([0.5, 1.5, 1.5], [0.5, 0.5, 1.5], weight=[1.0, 2.0, 3.0])
+    labelled = hist.Hist(hist.axis.StrCategory(["a", "b", "c"], name="x"), storage="weight")
+    labelled.fill(["a", "b", "b", "c"], weight=[1.0, 2.0, 3.0, 4.0])
+    with branchline.recreate(path) as file:
+        file["numeric"], file["plane"], file["labelled"] = numeric, plane, labelled
+    opened = branchline.open(path)
+    labelled = opened["labelled"]
+    changed = {
+        "slice": opened["numeric"][2:5],
+        "rebinned": opened["numeric"][:: hist.rebin(2)],
+        "projected": opened["plane"].project(1),
+        "labels": labelled[["b", "c"]],
+    }
+    assert changed["projected"].bin_labels() == changed["projected"].bin_labels(1) == {}
+    assert labelled.bin_labels() == {0: "a", 1: "b", 2: "c"}
+    assert changed["labels"].bin_labels() == {0: "b", 1: "c"}
+    with uproot.recreate(tmp_path / "by_uproot.root") as file:
+        for name, histogram in changed.items():
+            file[name] = histogram
+    by_uproot = uproot.open(tmp_path / "by_uproot.root")
+    for name, histogram in changed.items():
+        stored = np.asarray(by_uproot[name].member("fSumw2"))
+        assert histogram.member("fSumw2").tolist() == stored.tolist(), name
+
+
+@pytest.mark.peer
+def test_uproot_writes_the_titles_that_axes_have_now(tmp_path: Path) -> None:
+    path, uproot = tmp_path / "titles.root", imported("uproot")
+    made = hist.Hist(hist.axis.Regular(2, 0, 2, name="x", label="X"), hist.axis.Regular(2, 0, 2, name="y", label=""))
+    with branchline.recreate(path) as file:
+        file["h"] = made
+    read = branchline.open(path)["h"]
+    read.axes[0].label = "now"
+    with uproot.recreate(tmp_path / "by_uproot.root") as file:
+        file["h"] = read
+    by_uproot, before = uproot.open(tmp_path / "by_uproot.root")["h"], uproot.open(path)["h"]
+    assert by_uproot.axis("x").member("fTitle") == "now"
+    assert by_uproot.axis("y").member("fTitle") == before.axis("y").member("fTitle")

@@ -106,6 +106,15 @@ def category_axis(labels: list[str], options: dict[str, Any]) -> StrCategory | I
     return StrCategory(labels, **options)
 
 
+def is_axis_of(axis: Any, stored: RootAxis) -> bool:
+    """Return whether an axis of hist has the bins of an axis in a file."""
+    if not axis.traits.underflow:
+        return [str(label) for label in axis] == list(stored.labels.values())
+    edges = np.asarray(axis.edges)
+    limits = edges if len(stored.edges) > 2 else edges[[0, -1]]
+    return len(axis) == stored.bins_count and np.array_equal(limits, stored.edges)
+
+
 class CallableArray(np.ndarray):
     """Edges, centers or widths of bins: an array as in hist, ``axis.edges``, and callable as in uproot,
     ``axis.edges()``.

@@ -21,7 +21,7 @@ import hist
 import numpy as np
 
 from branchline.errors import OptionError
-from branchline.reading.objects.axes import FAMILY, RootAxis
+from branchline.reading.objects.axes import FAMILY, RootAxis, is_axis_of
 from branchline.reading.objects.object_record import KeyPlace
 
 # Key for ROOT's data in a histogram's `__dict__`; names that start with @ are not written to other formats.
@@ -140,21 +140,25 @@ class Histogram(hist.Hist, family=FAMILY):
         return self.in_cells(view.variance).ravel(order="F") if view.dtype.names else np.zeros(0)
 
     def in_cells(self, values: object) -> np.ndarray:
-        """Expand values of all bins, including flow bins, to ROOT's cells, with zeros for cells without a bin. Raises
-        ValueError if an axis has more bins than in its file.
+        """Expand values of all bins, including flow bins, to ROOT's cells, with zeros for cells without a bin. These
+        are the cells in the file unless an operation has changed the axes.
         """
         cells = np.asarray(values)
-        for place, axis in enumerate(self._facts.axes):
-            if cells.shape[place] == axis.cells_count:
+        has_axes_as_read = self._has_axes_as_read()
+        for place, axis in enumerate(self.axes):
+            if axis.traits.underflow:
                 continue
             # Category axes have no underflow, and only the labelled bins.
+            bins_count = self._facts.axes[place].bins_count if has_axes_as_read else len(axis)
             zeros = np.zeros([*cells.shape[:place], 1, *cells.shape[place + 1 :]])
-            missing = axis.cells_count - cells.shape[place] - 1
-            if missing < 0:
-                raise ValueError(f"axis {place} has more bins than its {axis.cells_count} cells in the file")
             bins, overflow = np.split(cells, [-1], axis=place)
-            cells = np.concatenate([zeros, bins, *[zeros] * missing, overflow], axis=place)
+            cells = np.concatenate([zeros, bins, *[zeros] * (bins_count - len(axis)), overflow], axis=place)
         return cells
+
+    def _has_axes_as_read(self) -> bool:
+        """Whether the axes are those in the file; operations such as slicing change them."""
+        axes = self._facts.axes
+        return len(axes) == self.ndim and all(map(is_axis_of, self.axes, axes))
 
     def has_member(self, name: str) -> bool:
         """Whether this member exists, for compatibility with uproot."""
@@ -171,8 +175,12 @@ class Histogram(hist.Hist, family=FAMILY):
         An axis whose bins all have different labels is also categorical. An axis with other labels stays numeric, with
         a warning.
         """
-        axes = self._facts.axes
-        return {number - 1: label for number, label in axes[axis].labels.items()} if axis < len(axes) else {}
+        if axis >= self.ndim:
+            return {}
+        if not self._has_axes_as_read():
+            own = self.axes[axis]
+            return {} if own.traits.underflow else {number: str(label) for number, label in enumerate(own)}
+        return {number - 1: label for number, label in self._facts.axes[axis].labels.items()}
 
     def errors(self, flow: bool = False, error_mode: str | None = None) -> Any:
         """Errors of the bins as returned by TH1::GetBinError, in the shape of ``values(flow)``: the square root of the
@@ -293,7 +301,8 @@ def uproot_model(histogram: hist.Hist, facts: RootFacts | None) -> Any:
     cells = (
         _count_cells(histogram, facts.axes, CONTENT_TYPES[count[2]]) if count else _profile_cells(histogram, facts.axes)
     )
-    axes = {f"f{letter}axis": _uproot_axis(axis, identify) for letter, axis in zip("XYZ", facts.axes, strict=False)}
+    titled = zip("XYZ", facts.axes, histogram.axes, strict=False)
+    axes = {f"f{letter}axis": _uproot_axis(axis, own, identify) for letter, axis, own in titled}
     # Set missing sums to 0, so that ROOT computes them from the bins.
     members = facts.members
     parameters = inspect.signature(make).parameters
@@ -338,7 +347,9 @@ def _in_order_of_root(histogram: hist.Hist, axes: tuple[RootAxis, ...], values: 
     return np.ascontiguousarray(cells.T).reshape(-1)
 
 
-def _uproot_axis(axis: RootAxis, identify: Any) -> object:
+def _uproot_axis(axis: RootAxis, own: Any, identify: Any) -> object:
+    # hist returns the name of an axis without a label.
+    title = axis.title if own.label == (axis.title or own.name) else own.label
     labels = None
     if axis.labels:
         texts = {number: identify.to_TObjString(label) for number, label in axis.labels.items()}
@@ -347,7 +358,7 @@ def _uproot_axis(axis: RootAxis, identify: Any) -> object:
         labels = identify.to_THashList(list(texts.values()))
     return identify.to_TAxis(
         fName=axis.name,
-        fTitle=axis.title,
+        fTitle=title,
         fNbins=axis.bins_count,
         fXmin=axis.edges[0],
         fXmax=axis.edges[-1],
