@@ -1,4 +1,4 @@
-"""Jobs: a callable that runs on sub-jobs, and the places where it can run. Independent of trains.
+"""Jobs run a callable on sub-jobs, at a place. This package does not depend on trains.
 
 Places are local processes, Dask, executors and batch systems. Start with `subjob.py`, then `local.py` and `where.py`.
 """

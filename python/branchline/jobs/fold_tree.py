@@ -1,7 +1,8 @@
-"""The fixed tree in which the results of sub-jobs are merged: in stages, each in groups of neighbours in job order.
+"""The fixed tree in which the results of sub-jobs are merged. Each stage merges groups of neighbouring results, in job
+order.
 
-Floating-point sums depend on how terms are grouped. The groups only depend on the number of sub-jobs, so the result is
-bitwise identical wherever the sub-jobs ran and in whatever order they finished.
+Floating-point sums depend on how terms are grouped. The groups depend only on the number of sub-jobs, so the result is
+bitwise identical regardless of where the sub-jobs ran and in which order they finished.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class FoldTree:
         return [FoldNode(node.stage - 1, index) for index in self.indices_of_parts(node)]
 
     def indices_of_parts(self, node: FoldNode) -> range:
-        """Return the indices of the nodes ``parts_of(node)`` within their stage."""
+        """Return the indices, within their stage, of the nodes that ``parts_of`` returns."""
         if node.stage == 0:
             return range(0)
         first = node.index * FOLD_FAN_IN

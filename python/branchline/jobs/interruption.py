@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Delay after which any callback that swallowed an interruption has returned.
+# Delay before a swallowed KeyboardInterrupt is repeated. By then, the callback that swallowed it has returned.
 AGAIN_AFTER_S = 0.01
 
 
 class Interruption:
     """Turns signals into the flag ``asked``.
 
-    Signals raise KeyboardInterrupt only inside ``allowed()``, or inside ``waiting()`` if they are repeated. Code
+    A signal raises KeyboardInterrupt inside ``allowed()``; a repeated signal also raises it inside ``waiting()``. Code
     outside of these blocks is never interrupted.
     """
 
@@ -35,8 +35,7 @@ class Interruption:
         self.asked = False
         self.when_asked: Callable[[], None] | None = None
         self._count = 0
-        # Number of signals from which on KeyboardInterrupt is also raised outside of ``allowed()``; None to never raise
-        # it there.
+        # From this number of signals on, KeyboardInterrupt is also raised outside of ``allowed()``; None means never.
         self._enough: int | None = None
         self._allowed = False
         self._held = False
@@ -62,8 +61,8 @@ class Interruption:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Let a signal raise KeyboardInterrupt immediately inside the ``with`` block; an earlier signal raises on
-        entry.
+        """Let a signal raise KeyboardInterrupt immediately inside the ``with`` block. After an earlier signal, entering
+        the block raises it.
         """
         self._allowed = True
         try:
@@ -112,10 +111,10 @@ class Interruption:
             raise KeyboardInterrupt
 
     def _coming_again_or(self, hook: Callable[[UnraisableHookArgs], object]) -> Callable[[UnraisableHookArgs], None]:
-        """Return a hook that repeats a KeyboardInterrupt that Python could only print, for example in a weakref
-        callback.
+        """Return an ``unraisablehook`` that repeats a KeyboardInterrupt which Python could not raise, for example in a
+        weakref callback. Other errors are passed to ``hook``.
 
-        The signal is sent again a moment later, after the hook has returned: inside the hook it would be lost again.
+        The signal is sent again after the hook has returned, because inside the hook it would be lost again.
         """
 
         def come_again() -> None:

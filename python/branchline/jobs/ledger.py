@@ -1,12 +1,12 @@
 """The ledger: results by key in one SQLite file in the results directory.
 
-A key is a hash of everything that a result depends on, so a row from other code or files is never used by mistake. Only
-the job's process writes. The write-ahead log makes each write atomic, even if the process is killed. The setting
-``synchronous`` is NORMAL, so writes do not wait for the disk: after a power failure, the last rows may be missing and
-are recomputed.
+A key is a hash of everything that a result depends on, so a result of different code or files is never used by mistake.
+Only the job's process writes to the file. SQLite's write-ahead log makes each write atomic, even if the process is
+killed. The setting ``synchronous`` is NORMAL, so writes do not wait for the disk: after a power failure, the last rows
+may be missing and are recomputed.
 
-Results are stored as rows instead of files: writing a row of 1 to 10 kB takes a tenth of the time of a synced file, a
-row of 100 MB a third more.
+Results are stored as rows instead of files. Writing a row of 1 to 10 kB takes a tenth of the time of writing and
+syncing a file of this size; a row of 100 MB takes a third longer than such a file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ LEDGER_NAME = "ledger.sqlite"
 #: Names of the ledger file, and of the files that SQLite adds while the ledger is open or after a kill.
 LEDGER_NAMES = (LEDGER_NAME, f"{LEDGER_NAME}-wal", f"{LEDGER_NAME}-shm", f"{LEDGER_NAME}-journal")
 # Version of the ledger; increased when the tables or the modules of pickled classes change. A ledger with an older
-# version is renamed, one with a newer version is rejected.
+# version is renamed and replaced. A ledger with a newer version is rejected.
 LEDGER_VERSION = 4
 # Maximum number of SQL parameters per statement, less than the limit of any SQLite version.
 KEYS_AT_A_TIME = 500
 
-# Table of data about the job itself, for later inspection.
+# Table of data about the last job, from which the job can be repeated.
 _JOB_TABLE = "CREATE TABLE IF NOT EXISTS job (name TEXT PRIMARY KEY, checksum INTEGER NOT NULL, content BLOB NOT NULL)"
 _TABLES = """
 CREATE TABLE runs (number INTEGER PRIMARY KEY, started TEXT NOT NULL, command TEXT NOT NULL);
@@ -69,7 +69,7 @@ class LedgerRow:
 
 @dataclass(frozen=True)
 class LedgerCount:
-    """The number and total size of the results with a name, and the number of results that the last run used."""
+    """The number and total size of the results that have the same name, and how many of them the last run used."""
 
     name: str
     results_count: int
@@ -128,7 +128,9 @@ class Ledger:
         return _connected(path, is_new=True)
 
     def contents(self, keys: Sequence[bytes]) -> dict[bytes, TrustedBytes]:
-        """Return the stored contents by key. Rows with a checksum mismatch are deleted and not returned."""
+        """Return the stored contents by key. Rows with a checksum mismatch are left out, and also deleted unless the
+        ledger is read-only.
+        """
         found: dict[bytes, TrustedBytes] = {}
         with _failures(self.path):
             for some in _portions(keys):
@@ -168,7 +170,7 @@ class Ledger:
             )
 
     def remove_old(self) -> None:
-        """Delete rows that recent runs did not use."""
+        """Delete the results that none of the last ``LEDGER_RUNS_KEPT`` runs used."""
         with _failures(self.path), self._transaction():
             self._connection.execute("DELETE FROM results WHERE run <= ?", (self._run - LEDGER_RUNS_KEPT,))
             self._connection.execute("DELETE FROM runs WHERE number <= ?", (self._run - LEDGER_RUNS_KEPT,))
@@ -218,8 +220,8 @@ class Ledger:
 
 
 def counts_in(path: Path) -> list[LedgerCount]:
-    """Return counts of a ledger's results by name, without changing the ledger. Raises LedgerError if it cannot be
-    read.
+    """Count the results in a ledger by name, without changing the ledger. Empty if the ledger does not exist. Raises
+    LedgerError if it cannot be read.
     """
     if not path.is_file():
         return []
@@ -298,14 +300,15 @@ def _version_of(connection: sqlite3.Connection) -> int:
 
 
 def _version_at(path: Path) -> int:
-    """Return the version of a ledger file; 0 without a readable ledger."""
+    """Return the version of a ledger file; 0 if the file is missing or is not a ledger."""
     if not path.is_file():
         return 0
     with suppress(sqlite3.Error), closing(sqlite3.connect(path, isolation_level=None, timeout=0.0)) as connection:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA query_only = ON")
         return _version_of(connection)
-    # The ledger is in use. Its file header has the version, unless the version was changed a moment ago.
+    # The ledger is in use. Read the version from the file header, which lacks only changes that are still in the
+    # write-ahead log.
     with path.open("rb") as file:
         head = file.read(100)
     return int.from_bytes(head[60:64], "big", signed=True) if head.startswith(b"SQLite format 3\0") else 0
@@ -316,7 +319,7 @@ def _set_aside(path: Path, why: str) -> str:
     number = 1
     while (aside := path.with_name(f"{path.name}.{why}{f'-{number}' if number > 1 else ''}")).exists():
         number += 1
-    # Auxiliary files are renamed first: SQLite would use them with a new ledger of the old name.
+    # Auxiliary files are renamed first: if they were left behind, SQLite would apply them to a new ledger.
     for name in reversed(LEDGER_NAMES):
         with suppress(FileNotFoundError):
             path.with_name(name).rename(aside.with_name(name.replace(LEDGER_NAME, aside.name)))

@@ -1,6 +1,6 @@
 """Local places to run a job: this process, or several worker processes.
 
-A job with several processes never hangs when one of the processes dies or hangs.
+If a worker process dies or hangs, the job replaces it instead of waiting for it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class InThisProcess:
     def run(self, work: Work, draw: Draw) -> Iterator[Finished | Folded | Note]:
         """Yield the callable's messages.
 
-        The callable is called again if it returns early, for example after a failed sub-job.
+        If the callable returns before all sub-jobs are done, for example after a failed sub-job, it is called again.
         """
         keep_freed_memory()
         again: deque[SubJob] = deque()
@@ -98,9 +98,9 @@ class LocalProcesses:
 
     ``modules`` are Python files to load in each worker before the callable is unpickled. A worker that makes no
     progress for ``timeout_s`` is killed and replaced, and its sub-jobs are reassigned. While a worker reads from
-    storage with the storage's own timeouts, the limit is ``reading_timeout_s``. If ``timeout_s`` is None, workers are
-    never killed. ``after_loss`` is called when a worker dies or times out; the replacement gets the sub-jobs that
-    ``after_loss`` plans. When no sub-jobs are left, slow sub-jobs also run on a second worker.
+    storage, which has timeouts of its own, the limit is ``reading_timeout_s``. If ``timeout_s`` is None, workers are
+    never killed. ``after_loss`` is called when a worker dies or times out, and plans the retries of its sub-jobs. When
+    no further sub-jobs are available, idle workers run slow sub-jobs a second time.
     """
 
     def __init__(
@@ -122,11 +122,12 @@ class LocalProcesses:
         # Earliest time of the next check for hung workers: results may arrive every millisecond, and a check takes
         # longer than receiving a result.
         self._look_again_at = 0.0
-        # Sub-jobs of killed workers that have to be reassigned; and the indices of all sub-jobs that were ever lost.
+        # _again are sub-jobs of lost workers that have to be reassigned. _lost are the indices of all sub-jobs that
+        # were ever lost.
         self._again: deque[SubJob] = deque()
         self._lost: set[int] = set()
         self._tail = JobTail()
-        # Sub-jobs that also run on a second worker, with the reason.
+        # Why a sub-job also runs on a second worker, by index of the sub-job.
         self._twice: dict[int, str] = {}
 
     def prepare(self) -> None:
@@ -187,8 +188,8 @@ class LocalProcesses:
         return STOP_CHECK_INTERVAL_S if self._timeout_s is None else min(STOP_CHECK_INTERVAL_S, self._timeout_s / 4)
 
     def _answer(self, process: WorkerProcess, draw: Draw, parked: list[WorkerProcess] | None) -> None:
-        """Send the next sub-job to a worker, or park the worker if no sub-job is available yet and ``parked`` is
-        given.
+        """Send the next sub-job to a worker. If no sub-job is available yet and ``parked`` is given, add the worker to
+        ``parked``; it gets a sub-job later.
         """
         drawn: SubJob | Wait | None = None
         if self._stop_at is None:
@@ -205,14 +206,14 @@ class LocalProcesses:
         process.send(drawn.packed() if isinstance(drawn, SubJob) else drawn)
 
     def _take(self, process: WorkerProcess, message: WorkerMessage) -> Iterator[FromPlace]:
-        """Handle a worker's message. If the message is an error, it is raised."""
+        """Process a worker's message, and yield messages for the job. Raises the error that a worker sent."""
         if isinstance(message, SentError):
             raise message.in_job()
         if isinstance(message, SentNote):
             yield Note(message.value.value(), process.number)
             return
         if not isinstance(message, SentResult):
-            # Only sub-jobs with neighbours are held and folded, and sub-jobs of this place have no neighbours.
+            # Workers send other messages only for sub-jobs with neighbours, and local sub-jobs have no neighbours.
             raise InternalError(f"{process.name} sent a {type(message).__name__}, which was not requested")
         elapsed_s, subjobs = time.monotonic() - process.first_since_s, {one.index: one for one in process.holds}
         yield process.finished(message)
@@ -220,7 +221,7 @@ class LocalProcesses:
         for other in self._holders(but=process):
             if message.index not in {one.index for one in other.holds}:
                 continue
-            # The first result is used; the second worker is killed and its remaining sub-jobs are reassigned.
+            # The first result is used. The other worker is killed, and its remaining sub-jobs are reassigned.
             other.let_go(message.index)
             self._again += [one for one in other.holds if not self._is_held_by_another(one, other)]
             other.process.kill()
@@ -236,7 +237,7 @@ class LocalProcesses:
         return any(subjob.index == one.index for other in self._holders(but=process) for one in other.holds)
 
     def _slow_one(self, process: WorkerProcess) -> SubJob | None:
-        """Return a slow sub-job of another worker for this worker to run as well."""
+        """Return a slow sub-job of another worker, for this worker to run a second time; None if no sub-job is slow."""
         others = self._holders(but=process)
         limit_s = self._tail.limit_s(sum(len(one.holds) for one in others))
         if limit_s is None:
@@ -255,10 +256,9 @@ class LocalProcesses:
         return found
 
     def _left(self, process: WorkerProcess, draw: Draw) -> None:
-        """Handle a worker's orderly exit.
+        """Process the normal exit of a worker.
 
-        If the worker was not dismissed, for example after a failed sub-job, it is replaced as long as sub-jobs are
-        left.
+        A worker that was not dismissed, for example because a sub-job failed, is replaced if sub-jobs are left.
         """
         process.is_done = True
         if self._stop_at is not None or process.is_dismissed:
@@ -294,11 +294,11 @@ class LocalProcesses:
             yield lost
 
     def _goes_on_after(self, lost: Lost, process: WorkerProcess) -> bool:
-        """Return whether the sub-jobs of a lost worker are retried or already run elsewhere."""
+        """Reassign the sub-jobs of a lost worker. Returns False if the job must stop because they cannot be retried."""
         held = tuple(process.holds)
         left = tuple(one for one in held if not self._is_held_by_another(one, process))
-        # Sub-jobs that another worker also runs stay marked as duplicated. Otherwise both workers could be lost and
-        # duplicated in turn forever.
+        # Sub-jobs that another worker also runs stay in _twice, so that they are not started a third time. Otherwise a
+        # sub-job that kills its workers could be started again forever.
         for one in left:
             self._twice.pop(one.index, None)
         if held and left[:1] != held[:1]:
@@ -348,7 +348,7 @@ def _start(
 
 
 def _ready(processes: list[WorkerProcess], timeout_s: float) -> list[WorkerProcess]:
-    """Return the processes that have sent messages; also send queued data to processes that accept it."""
+    """Send queued data to the processes that accept it, and return the processes that have sent messages."""
     with selectors.PollSelector() as selector:
         for one in processes:
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if one.connection.has_more_to_send else 0)

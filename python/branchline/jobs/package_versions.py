@@ -18,7 +18,7 @@ from branchline.errors import BranchlineError
 INTERPRETER = "python"
 #: Version recorded for a package that is not installed.
 MISSING = "missing"
-# Tolerance when the start time of a process, which has a resolution of 0.01 s, is compared with file times.
+# Tolerance for comparing the start time of a process, which has a resolution of 0.01 s, with file times.
 _CLOCKS_DIFFER_S = 0.05
 
 
@@ -26,7 +26,7 @@ _CLOCKS_DIFFER_S = 0.05
 def version_of(top: str) -> str | None:
     """Return the version of the installed package that provides a module; None if no package provides it.
 
-    The version is constant within a process, because Python does not reload a package that is upgraded meanwhile.
+    The result is cached: a process keeps the version that it has loaded, even if the package is upgraded later.
     """
     return _installed_version(top)
 
@@ -39,24 +39,24 @@ def version_text(name: str) -> str:
 
 
 class OtherVersionsError(BranchlineError):
-    """Raised by a worker with package versions that differ from those the job was planned with."""
+    """Raised by a worker whose package versions differ from the versions with which the job was planned."""
 
 
 def require_versions(planned: Mapping[str, str], host: str) -> None:
-    """Raise OtherVersionsError, with both versions of each differing package, if versions in this process differ from
-    ``planned``.
+    """Raise OtherVersionsError if versions in this process differ from ``planned``. The message has both versions of
+    each such package.
     """
     differences = VersionCheck(planned).differences()
     if differences:
         pairs = [f"{name} {here} (planned: {planned[name]})" for name, here in sorted(differences.items())]
-        hint = "install the same versions on both sides; worker processes import the packages as installed now"
+        hint = "install the same versions here and on the workers; workers import the versions installed now"
         raise OtherVersionsError(f"the worker on {host} has {', '.join(pairs)}", hint=hint, retry=True)
 
 
 class VersionCheck:
     """Compares the package versions in a process with the planned versions of a job.
 
-    Packages may be upgraded at any time and imported late, so the result covers every version seen in any check.
+    Packages may be upgraded or imported between two checks, so a difference found in one check is remembered.
     """
 
     def __init__(self, planned: Mapping[str, str]) -> None:
@@ -65,16 +65,15 @@ class VersionCheck:
         self._differences: dict[str, str] = {}
 
     def differences(self) -> dict[str, str]:
-        """Return the version found in this process for each package that differs from the plan, now or in an earlier
-        check.
+        """Return the packages whose version differed from the plan in this or an earlier check, with the version that
+        was found.
         """
         folders = _folders_state()
         if folders != self._seen:
             self._seen = folders
             importlib.invalidate_caches()
             for name, planned in self._planned.items():
-                # Both the loaded and the installed version are compared, because the package may not have been imported
-                # yet.
+                # Compare the loaded version and the installed version, which a later import would load.
                 found = [version_text(name)]
                 if name != INTERPRETER:
                     found.append(_installed_version(name) or MISSING)
@@ -85,7 +84,7 @@ class VersionCheck:
 
 
 def remember_versions(modules: Iterable[str]) -> None:
-    """Record the versions of packages that were just imported, for this process and its forks."""
+    """Record the versions of packages that were just imported, for this process and its later forks."""
     for name in modules:
         version_of(name.partition(".")[0])
 
@@ -138,7 +137,7 @@ def _is_of_interpreter(top: str) -> bool:
 
 
 def _packages() -> dict[str, list[str]]:
-    """Return the installed packages for each module name."""
+    """Return the names of the installed packages by the names of the modules that they provide."""
     return _packages_in(_folders_state())
 
 

@@ -1,7 +1,7 @@
 """The code that a job's processes run: the callable, the user modules that it needs, and the installed Branchline.
 
-New processes load the installed Branchline, so its version must not change while the job runs. User modules that are
-not installed are loaded from the current content of their files, without Python's bytecode cache.
+New processes load the installed Branchline, so the installation must not change while the job runs. User modules that
+are not installed are loaded from the current content of their files, without Python's bytecode cache.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from typing import NoReturn
 from branchline.base.limits import PATHS_KEPT
 from branchline.errors import BranchlineError
 
-#: Two files that every installation of Branchline replaces, to detect a reinstallation.
+#: Two files that every installation of Branchline replaces. If they change, Branchline was reinstalled.
 _WATCHED_FILES = tuple(Path(str(sys.modules[name].__file__)) for name in ("branchline", "branchline._core"))
 _VERSION = str(sys.modules["branchline"].__version__)
 #: Folder of the package branchline, which need not be installed during development.
 _OWN_FOLDER = Path(__file__).parents[1]
-#: Names of folders with installed packages. PYTHONPATH may add such folders, too, for example for software on CVMFS.
+#: Names of folders with installed packages, which may also be on PYTHONPATH, for example for software on CVMFS.
 _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 
 
@@ -37,9 +37,9 @@ _PACKAGE_FOLDERS = {"site-packages", "dist-packages"}
 class Program:
     """The pickled callable, and the user's files that it needs.
 
-    - ``load`` lists the modules to load before the callable is unpickled; other modules are found when they are
-      imported.
-    - ``sources`` has the files of all these modules.
+    - ``load`` lists the user modules to load before the callable is unpickled. Further user modules are loaded when
+      they are imported.
+    - ``sources`` has the files of all user modules, including those in ``load``.
     - ``directory`` is the job's working directory, to which relative paths refer; a worker changes to it if it exists.
     - ``module`` is the callable's module.
     - ``packages`` are the package versions that the callable was planned with.
@@ -115,7 +115,7 @@ class Versions:
     branchline: str = field(default_factory=lambda: importlib.metadata.version("branchline"))
 
     def difference_from(self, job: Versions) -> str:
-        """Describe how these versions differ from the job's; empty if they match."""
+        """Return a text that compares the versions that differ from the job's; empty if all versions match."""
         pairs = (("Python", self.python, job.python), ("Branchline", self.branchline, job.branchline))
         return " and ".join(f"{name} {here}, the job {there}" for name, here, there in pairs if here != there)
 
@@ -140,7 +140,7 @@ def installation_change() -> InstallationChangedError | None:
     except FileNotFoundError:
         now = "gone"
     except OSError:
-        # An unresponsive file system does not mean that its content has changed.
+        # If the file system does not respond, the files have not necessarily changed.
         return None
     else:
         if signs == _LOADED:
@@ -154,9 +154,7 @@ def installation_change() -> InstallationChangedError | None:
 
 
 class InstallationChangedError(BranchlineError):
-    """Raised if Branchline was reinstalled while a job ran, so that new workers would run different code from the
-    job.
-    """
+    """Raised if Branchline was reinstalled while a job ran: new workers would run different code from the job."""
 
 
 def _signs() -> tuple[tuple[int, int], ...]:
@@ -183,11 +181,13 @@ def _when(signs: tuple[tuple[int, int], ...]) -> str:
 
 
 def load_uncached() -> None:
-    """Make this process compile every user module that it imports from now on. Installed modules stay cached."""
+    """Make this process compile every user module that it imports from now on. Installed modules still use the bytecode
+    cache.
+    """
     if _uncached_finder in sys.path_hooks:
         return
-    # Called before the finder is registered: Python 3.13 determines these folders with an import, which fails inside a
-    # finder.
+    # Called before the finder is registered: Python 3.13 imports a module to determine these folders, which would fail
+    # inside a finder.
     _installed_folders()
     sys.path_hooks.insert(0, _uncached_finder)
     # Remove finders that Python has already created for user folders. The loop uses a copy, because `is_cached` may
@@ -199,8 +199,8 @@ def load_uncached() -> None:
 class UncachedLoader(machinery.SourceFileLoader):
     """Compiles a file whenever it is loaded.
 
-    Python's bytecode cache considers a file unchanged if it was rewritten within a second with the same size. Results
-    of the old code would then be attributed to the new code.
+    Python's bytecode cache does not notice that a file was rewritten within a second with the same size. Python would
+    then run the old code, and its results would be attributed to the new code.
     """
 
     def path_stats(self, path: str) -> NoReturn:
@@ -209,8 +209,8 @@ class UncachedLoader(machinery.SourceFileLoader):
 
 
 def _uncached_finder(path: str) -> machinery.FileFinder:
-    """Return a finder for modules in a user folder. Raises ImportError for other folders, for which Python has
-    finders.
+    """Return a finder for modules in a user folder. Raises ImportError for other folders, so that Python uses its own
+    finders there.
     """
     if not Path(path).is_dir() or is_cached(path):
         raise ImportError(f"{path} is not a folder of user modules")
@@ -223,7 +223,7 @@ def _uncached_finder(path: str) -> machinery.FileFinder:
 
 
 def is_cached(path: str) -> bool:
-    """Return whether a file or folder is installed or part of Branchline, rather than the user's own."""
+    """Return whether a file or folder is installed or belongs to Branchline. Otherwise, it is the user's own."""
     return is_installed(path) or Path(path).is_relative_to(_OWN_FOLDER)
 
 

@@ -1,7 +1,7 @@
 """Sites: the location of workers, their distance to files, and which hosts and storage elements belong to which site.
 
-A distance is a measured round trip or else an estimate by host and site. The site configuration file has the settings
-of the batch systems and a section per site:
+A distance is a round-trip time, either measured or estimated from the host and the site. The site configuration file
+has the settings of the batch systems and a section per site:
 
 [sites.GSI]
 hosts = ["lxbk*.gsi.de"]
@@ -44,9 +44,9 @@ SITE_VARIABLES = (
     "DIRACSITE",
     "ALIEN_SITE",
 )
-#: Values of the environment variables for the site that do not name a site.
+#: Values of `SITE_VARIABLES` that are not the name of a site.
 _NO_SITES = ("unknown", "none")
-#: Names that every machine has for itself.
+#: Names that refer to the machine itself.
 _OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -79,7 +79,7 @@ def own_spot() -> Spot:
 
 
 class Nearness(enum.Enum):
-    """How far a storage element is from a worker, judged by their names."""
+    """How far a storage element is from a worker, estimated from their names."""
 
     HOST = "host"
     SITE = "site"
@@ -101,10 +101,11 @@ _ROUND_TRIPS_S: Mapping[Nearness, float] = {
 def nearness_of(
     spot: Spot, location: str, listed: ElementSites, sites: SiteMap, hosts: Collection[str] = ()
 ) -> Nearness:
-    """Return how near a path or URL is to a worker. ``hosts`` are the hosts of the file according to its file list.
+    """Return how near a path or URL is to a worker. ``hosts`` are the hosts that hold the file, according to the file
+    list.
 
     The dataset's list and the site file take precedence. Otherwise paths are on the worker's host, and a server is at
-    the worker's site if the server's domain equals the domain of the worker's host or the site's name.
+    the worker's site if it belongs to the domain of the worker's host, or to the site's name if this is a domain.
     """
     if is_among(spot.host, hosts):
         return Nearness.HOST
@@ -124,7 +125,7 @@ def nearness_of(
 
 
 def is_among(host: str, hosts: Collection[str]) -> bool:
-    """Return whether a host is among ``hosts``; names with and without domain match."""
+    """Return whether a host is in ``hosts``. A name without a domain matches the same name with a domain."""
     return bool(host) and any(one == host or _is_short_for(one, host) or _is_short_for(host, one) for one in hosts)
 
 
@@ -148,7 +149,7 @@ class RoundTrip:
 
 
 class Distances:
-    """Round-trip times from sites to storage elements: measured, or otherwise estimated from the names."""
+    """Round-trip times from sites to storage elements. A time that was not measured is estimated from the names."""
 
     def __init__(self, sites: SiteMap) -> None:
         self._sites = sites
@@ -160,7 +161,7 @@ class Distances:
         self._measured_s[site, server] = min(known_s, round_trip_s)
 
     def from_site(self, site: str) -> tuple[RoundTrip, ...]:
-        """Return the measured round-trip times from a site, to pass to further workers at the site."""
+        """Return the measured round-trip times from a site. They are passed to other workers at this site."""
         return tuple(RoundTrip(server, took_s) for (own, server), took_s in self._measured_s.items() if own == site)
 
     def round_trip_s(self, spot: Spot, location: str, listed: ElementSites) -> float:
@@ -176,7 +177,9 @@ class Distances:
 
 
 def is_near(round_trip_s: float, shortest_s: float) -> bool:
-    """Return whether a worker is about as near as the nearest one, whose round-trip time is ``shortest_s``."""
+    """Return whether a round-trip time counts as near: it is at most twice ``shortest_s``, or at most
+    ``NEAR_ROUND_TRIP_S``.
+    """
     return round_trip_s <= max(NEAR_ROUND_TRIP_S, 2 * shortest_s)
 
 
@@ -185,7 +188,7 @@ def is_near(round_trip_s: float, shortest_s: float) -> bool:
 
 @dataclass(frozen=True)
 class SiteMap:
-    """Patterns of hosts, and patterns of servers or folders, each with a site. The first matching pattern counts."""
+    """The sites of hosts and of storage, as pairs of a pattern and a site. The first matching pattern counts."""
 
     hosts: tuple[tuple[str, str], ...] = ()
     storage: tuple[tuple[str, str], ...] = ()

@@ -1,6 +1,7 @@
 """Speculative execution of slow sub-jobs on a second worker, and exclusion of failing machines.
 
-The limits are the defaults of Spark's speculative execution: 1.5 times the median, once 75 % of the sub-jobs are done.
+The limits are the defaults of Spark's speculative execution: a sub-job is slow after 1.5 times the median duration,
+once 75 % of the sub-jobs are done.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from branchline.base.limits import NODE_FAILURES_MAX, TAIL_DONE_PART, TAIL_FACTO
 
 
 class JobTail:
-    """Detects sub-jobs at the end of a job that are so slow that they should also run on an idle worker."""
+    """Detects slow sub-jobs at the end of a job, which should also run on an idle worker."""
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
@@ -23,8 +24,8 @@ class JobTail:
         insort(self._seconds, seconds)
 
     def limit_s(self, unfinished_count: int, together: int = 1) -> float | None:
-        """Return the duration above which ``together`` consecutive sub-jobs count as slow; None if none has finished
-        yet.
+        """Return the duration above which ``together`` consecutive sub-jobs count as slow; None if no sub-job has
+        finished yet.
         """
         done_count = len(self._seconds)
         if not done_count:
@@ -69,8 +70,8 @@ class NodeFailures:
     def failed(self, node: str, index: int, known: Collection[str]) -> bool:
         """Record a failure on a machine; return whether the failure excludes the machine.
 
-        ``known`` are all current machines. A machine is only excluded if a sub-job has finished on another current
-        machine, so the last machine is never excluded.
+        ``known`` are all current machines. A machine is excluded only if a sub-job has finished on another current
+        machine. The last machine is therefore never excluded.
         """
         self._failed_on.setdefault(index, set()).add(node)
         failed = self._failed.setdefault(node, set())

@@ -17,7 +17,7 @@ from branchline.jobs.sites import Spot
 
 
 class Wait(enum.Enum):
-    """A value that means that no sub-job is available at the moment but more may follow."""
+    """The type of WAIT, which means that no sub-job is available now but more may become available."""
 
     WAIT = enum.auto()
 
@@ -27,7 +27,7 @@ WAIT = Wait.WAIT
 
 @dataclass(frozen=True)
 class Pickled:
-    """The pickled payload of a sub-job or a note, which intermediate processes do not need to unpickle."""
+    """A pickled value, such as the payload of a sub-job. Processes that only forward it do not unpickle it."""
 
     content: bytes
 
@@ -50,8 +50,8 @@ class SubJob:
     payload: object = None
     #: Whether a second worker may also run the sub-job at the end of a job; the first result counts.
     may_run_twice: bool = True
-    #: Indices of the neighbours whose results a worker may fold if it runs all of them; None to return each result
-    #: individually.
+    #: Indices of neighbouring sub-jobs. A worker that runs all of them may fold their results; None to return each
+    #: result individually.
     neighbours: range | None = None
     #: Hosts that hold the sub-job's input files, if known.
     hosts: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Held:
-    """A message: a sub-job is done, and its worker keeps the result until it can be folded with the neighbours'
+    """A message: a sub-job is done. The worker keeps the result until the neighbours are done, and then folds their
     results.
     """
 
@@ -102,7 +102,7 @@ class Lost:
 
     - ``doing`` is the worker's last step.
     - ``seconds`` is the time without progress.
-    - ``how`` is the state or the exit of the process.
+    - ``how`` says how the process ended or, after a timeout, what state it was in.
     - ``subjobs`` are the labels of its sub-jobs, starting with the sub-job in progress.
     """
 
@@ -115,14 +115,16 @@ class Lost:
     is_dead: bool = False
     #: Whether the worker ran out of memory or was killed because of its memory use.
     is_memory: bool = False
-    #: The worker's host; empty for this machine. A lost worker of a pool has the worker number -1.
+    #: The worker's host; empty for this machine. If the pool itself lost the worker, ``worker`` is -1.
     host: str = ""
     #: The end of the worker's standard error, if separate from the job's standard error.
     log: str = ""
 
     @property
     def is_from_pool(self) -> bool:
-        """Whether the worker belongs to a pool, such as Dask, rather than being a process started by Branchline."""
+        """Whether the lost process was the pool's own worker, such as a Dask worker, and not a process started by
+        Branchline.
+        """
         return self.worker < 0
 
     @property
@@ -156,16 +158,16 @@ class Repeated:
 Message = Finished | Held | Folded | Note
 # Messages that a place yields while a job runs.
 FromPlace = Finished | Folded | Note | Lost | Repeated
-# Plans retries of these sub-jobs after the loss of their worker; returns False if no retries are left.
+# A function that plans retries of the sub-jobs of a lost worker. It returns False if no retries are left.
 AfterLoss = Callable[[Lost, Sequence[SubJob]], bool]
 
 
 def _no_heartbeat(_what: str, _kind: int = 0) -> None:
-    """Do nothing: the default for a worker that is not monitored."""
+    """Do nothing: the default of ``at`` for a worker that is not monitored."""
 
 
 def _not_in_a_process() -> None:
-    """Do nothing: the default for a callable that runs in the job's own process."""
+    """Do nothing: the default of ``out_of_memory`` for a callable that runs in the job's own process."""
 
 
 class Draw(Protocol):
@@ -195,20 +197,21 @@ class Context:
     worker: int
     _draw: Callable[[bool], SubJob | Wait | None]
     interruption: Interruption = field(default_factory=Interruption)
-    #: Reports the step that starts now, and which timeout applies to it (see `branchline.jobs.workers.heartbeat`).
+    #: A function that reports the step that starts now, and which timeout applies to it (see
+    #: `branchline.jobs.workers.heartbeat`).
     at: StepReporter = _no_heartbeat
     #: Time at which the worker's startup began, by ``time.monotonic`` on its machine.
     begin_s: float = field(default_factory=time.monotonic)
     #: Number of threads that the callable may use; None if the callable decides.
     threads: int | None = None
-    #: Called when memory is short. In a worker process, the function exits the process, and the sub-job is retried in
-    #: smaller parts. Elsewhere it does nothing.
+    #: A function to call when memory is short. In a worker process, it exits the process, and the job retries the
+    #: sub-job with less memory. Elsewhere, it does nothing.
     out_of_memory: Callable[[], None] = _not_in_a_process
     #: CPU seconds that the fork server spent on loading modules for this process.
     loading_cpu_s: float = 0.0
 
     def draw(self) -> SubJob | None:
-        """Return the next sub-job, or None if there are no more. Blocks while neither is known."""
+        """Return the next sub-job, or None if there are no more. Blocks until one of the two is known."""
         drawn = self._draw(True)
         if isinstance(drawn, Wait):
             raise RuntimeError("the next sub-job depends on this worker, which is waiting for it")
@@ -223,16 +226,16 @@ class Context:
 class Work(Protocol):
     """A picklable callable that draws sub-jobs from its context and yields Notes, and a Finished for each sub-job.
 
-    For sub-jobs with neighbours, the callable may instead yield a Held for each sub-job and a Folded for all
-    neighbours.
+    For sub-jobs with neighbours, the callable may instead yield a Held for each sub-job, and a Folded once all
+    neighbours are done.
     """
 
     def __call__(self, context: Context) -> Iterator[Message]: ...
 
 
 def packages_of(work: Work) -> Mapping[str, str]:
-    """Return the package versions that a callable was planned with (its attribute ``packages``); empty for most
-    callables.
+    """Return a callable's attribute ``packages``, the package versions with which it was planned; empty if it has no
+    such attribute.
     """
     packages: Mapping[str, str] = getattr(work, "packages", {})
     return packages
@@ -263,6 +266,6 @@ class Place(Protocol):
 
 
 class WorkerDiedError(BranchlineError):
-    """Raised if a worker process ended before it finished its sub-job, for example because the kernel was out of
+    """Raised if a worker process ended before it finished its sub-job, for example because the machine ran out of
     memory.
     """

@@ -1,4 +1,4 @@
-"""Parses the place where a job runs (``on=...``, ``--on``) into a typed value."""
+"""Converts the option that says where a job runs (``on=...``, ``--on``) to an object of a specific class."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ class OnExecutor:
 
 @dataclass(frozen=True)
 class OnPool:
-    """The workers of a pool. ``now_s`` is the pool's clock, which is used for waits, timeouts and stragglers."""
+    """The workers of a pool. ``now_s`` is the pool's clock, which is used for waits, timeouts and detecting slow
+    sub-jobs.
+    """
 
     pool: Pool = field(repr=False)
     now_s: Callable[[], float] = field(default=time.monotonic, repr=False)
@@ -47,20 +49,20 @@ class OnPool:
 
 Where = OnDask | OnExecutor | OnPool
 
-#: A place, a place's name, an executor, or a Dask client or cluster. The types are written as
-#: strings, because ``distributed`` must not be imported unless the caller has imported it.
+#: A place, a place's name, an executor, or a Dask client or cluster. The types are strings, so that ``distributed`` is
+#: not imported unless the caller has imported it.
 WhereLike: TypeAlias = "WhereObject | str"
 WhereObject: TypeAlias = "Where | concurrent.futures.Executor | Client | Cluster"
 
 
 def clock_of(where: Where | None) -> Callable[[], float]:
-    """Return the clock that a job at the given place uses for timeouts and stragglers."""
+    """Return the clock that a job at the given place uses for timeouts and for detecting slow sub-jobs."""
     return where.now_s if isinstance(where, OnPool) else time.monotonic
 
 
 def where_of(on: object) -> Where:
-    """Return the typed place. Raises OptionError for an unknown place, and MissingPackageError if Dask is not
-    installed.
+    """Convert a value of the option ``on`` to a place. Raises OptionError for an unknown place, and MissingPackageError
+    if Dask is not installed.
     """
     if isinstance(on, OnDask | OnExecutor | OnPool):
         return on
@@ -83,7 +85,7 @@ def where_of(on: object) -> Where:
 
 @dataclass(frozen=True)
 class Terms:
-    """The job parameters that every kind of place needs."""
+    """The parameters of a job that do not depend on the kind of place."""
 
     load: Sequence[ModuleFile]
     sources: Sequence[SourceFile]
@@ -95,7 +97,7 @@ class Terms:
 
 
 def place_on(where: Where, terms: Terms) -> PooledWorkers:
-    """Return the place, which connects when the job runs."""
+    """Return the workers of a place. They are not connected until the job runs."""
     pool: Pool
     if isinstance(where, OnPool):
         pool = where.pool

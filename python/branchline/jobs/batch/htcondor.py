@@ -33,7 +33,8 @@ OWN_FOLDERS = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - compared with, ne
 _NODE = """"$(sed -n 's/^Machine = "\\(.*\\)"$/\\1/p' "$_CONDOR_MACHINE_AD")\""""
 _STATES: dict[int, State] = {1: "queued", 2: "running", 5: "held", 6: "running", 7: "running"}
 # Matches jobs that are held because of their memory use (code 34, or the text of a pool's policy). Held jobs wait
-# indefinitely, so these are removed instead: the DAG continues, and Branchline can resubmit them with more memory.
+# indefinitely. These jobs are removed instead, so that the DAG continues, and Branchline can resubmit them with more
+# memory.
 _HELD_FOR_MEMORY = (
     "JobStatus == 5 && (HoldReasonCode =?= 34"
     ' || regexp("over (cgroup )?memory limit|memory usage exceeded", HoldReason ?: "", "i"))'
@@ -53,7 +54,7 @@ _ENVIRONMENT = ", ".join(
         *("BRANCHLINE_*", "!BRANCHLINE_*TOKEN"),
     )
 )
-# Environment variables that hold secrets, each with the variables that may instead name a file with the secret.
+# Environment variables that hold secrets, each with the variables that can provide the secret from a file instead.
 _SECRETS = {
     "BEARER_TOKEN": ("BEARER_TOKEN_FILE",),
     "AWS_SECRET_ACCESS_KEY": (
@@ -61,7 +62,7 @@ _SECRETS = {
         "AWS_WEB_IDENTITY_TOKEN_FILE",
     ),
 }
-# Matches characters that paths must not contain, because the files of HTCondor and DAGMan split lines into words.
+# Matches characters that paths must not contain, because HTCondor and DAGMan would split or expand the paths there.
 _NOT_IN_PATHS = re.compile(r"[\s\"'\\$]")
 
 
@@ -74,8 +75,8 @@ class HTCondor:
     passes_environment = False
 
     def check(self, folder: Path) -> None:
-        """Check that the schedd answers, that jobs can access the folder, and that jobs need no secret from the
-        environment.
+        """Check that the schedd answers, that jobs can access the folder, and that jobs do not need a secret that is
+        only in an environment variable.
         """
         found = _NOT_IN_PATHS.search(str(folder))
         if found is not None:
@@ -117,8 +118,8 @@ class HTCondor:
         graph.write_text("\n".join(_graph(steps, folder)) + "\n")
         words = ["condor_submit_dag", "-force", "-notification", "never", "-batch-name", name, *self._waves()]
         named = {_GETENV_OF_DAGMAN: _ENVIRONMENT.replace(" ", "")}
-        # Secrets are removed from the environment, because DAGMan's job ad includes BEARER_TOKEN regardless of the
-        # setting.
+        # Secrets are removed from the environment, because DAGMan writes BEARER_TOKEN to its job ad, whatever `getenv`
+        # lists.
         answer = call([*words, str(graph)], WHERE, variables=named, without=_SECRETS)
         found = re.search(r"submitted to cluster (\d+)", answer)
         if found is None:
@@ -130,8 +131,8 @@ class HTCondor:
         return None
 
     def _waves(self) -> list[str]:
-        """Return the option that keeps the number of the user's jobs, including DAGMan, below the schedd's limit per
-        user.
+        """Return the option that keeps the user's jobs, including DAGMan, within MAX_JOBS_PER_OWNER; empty without this
+        limit.
         """
         try:
             most = call(["condor_config_val", "-schedd", "MAX_JOBS_PER_OWNER"], WHERE).strip()
@@ -229,7 +230,9 @@ def _refuse_secrets() -> None:
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Return the requirements that exclude nodes. They replace the site's requirements and therefore repeat those."""
+    """Return the option ``requirements`` that excludes nodes. It overrides the site's option of this name, so it
+    repeats the site's conditions.
+    """
     if not nodes:
         return ()
     own = [value for name, _, value in (one.partition("=") for one in site.options) if name.strip() == "requirements"]
@@ -245,7 +248,8 @@ def _graph(steps: Sequence[TaskStep], folder: Path) -> Iterator[str]:
         for task, name in enumerate(names):
             yield f"JOB {name} {folder / f'{step.label}.sub'}"
             yield f'VARS {name} task="{task}"'
-            # The POST script makes the next step run even after a failed task; that step reports what is missing.
+            # Without a POST script, DAGMan would not start the next step after a failed task. That step reports missing
+            # results.
             yield f"SCRIPT POST {name} {_afterwards(folder, step) if step.afterwards else '/bin/true'}"
             if step.afterwards:
                 yield f"RETRY {name} 1"
@@ -259,7 +263,7 @@ def _afterwards(folder: Path, step: TaskStep) -> Path:
 
 
 class _JobAd(TypedDict, total=False):
-    """The attributes of a job that are queried."""
+    """The queried attributes of a job."""
 
     JobStatus: int
     BranchlineStep: int

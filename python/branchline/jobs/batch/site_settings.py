@@ -34,7 +34,7 @@ class Site:
     - ``cpus`` is the number of CPUs per task.
     - ``prologue`` is a list of shell lines that run before each task.
     - ``options`` are passed to the batch system unchanged.
-    - ``trusted_users`` are the users that tasks may run as, apart from the submitting user.
+    - ``trusted_users`` are further users, besides the submitting user, as whom tasks may run.
     """
 
     partition: str | None = None

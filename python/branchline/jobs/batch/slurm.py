@@ -89,8 +89,8 @@ class Slurm:
 
     def states(self, submitted: Submitted) -> list[TaskState]:
         """Return the tasks listed by squeue."""
-        # All jobs are queried, because squeue rejects the ID of an array that it has forgotten, minutes after the
-        # array's end.
+        # Query all jobs of the user: Slurm forgets an array minutes after its end, and squeue then rejects the array's
+        # ID.
         answer = call(["squeue", "--noheader", "--me", "--array", "--format=%F %K %T %r"], WHERE)
         arrays = {one.id: one for one in submitted.arrays}
         found = []
@@ -105,7 +105,8 @@ class Slurm:
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
         """Return why tasks failed, according to the accounting database.
 
-        If there is no accounting database, the controller is asked, which forgets jobs after minutes.
+        Without an accounting database, the reasons come from the controller, which forgets jobs minutes after their
+        end.
         """
         causes: dict[tuple[int, int], str] = {}
         for array in submitted.arrays:
@@ -184,8 +185,8 @@ class Slurm:
 
 
 def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
-    """Return the option that excludes nodes. It overrides the site's exclude option and therefore repeats that option's
-    nodes.
+    """Return the option ``--exclude`` for nodes. It overrides the site's ``--exclude``, so it also lists the nodes that
+    the site excludes.
     """
     if not nodes:
         return ()
@@ -195,8 +196,8 @@ def _excluding(site: Site, nodes: Sequence[str]) -> tuple[str, ...]:
 
 
 def _log_prefix(step: TaskStep, first: int) -> Path:
-    """Return the prefix for logs of an array whose indices differ from the task numbers; the usual log of each
-    task is a link to a log with this prefix.
+    """Return the path prefix of the logs of an array that does not start at task 0. Slurm names these logs by array
+    index instead of task number, so the usual path of a task's log is a symbolic link to them.
     """
     return step.logs / f"array.{step.label}.from{first}"
 

@@ -47,20 +47,20 @@ class BatchSystem(Protocol):
         """Submit steps of tasks.
 
         A step starts when all tasks of the previous step have finished, whether or not they succeeded. Tasks do not run
-        on ``excluded`` nodes. Scripts are written to ``folder``. Raises TooManyJobsError if a limit is exceeded; then
-        no tasks stay submitted.
+        on ``excluded`` nodes. Scripts are written to ``folder``. Raises TooManyJobsError if a limit is exceeded; tasks
+        that were already submitted are then cancelled.
         """
 
     def room(self) -> int | None:
-        """Return the number of tasks that can be submitted now; None if unknown or if the system throttles submissions
-        itself.
+        """Return the number of tasks that can be submitted now; None if the number is unknown, or if the system itself
+        delays tasks above its limits.
         """
 
     def states(self, submitted: Submitted) -> list[TaskState]:
         """Return the tasks that are queued, held or running."""
 
     def causes(self, submitted: Submitted) -> dict[tuple[int, int], str]:
-        """Return why tasks failed, by (step, task), for as long as the system keeps the information."""
+        """Return why tasks failed, by (step, task). Tasks that the system no longer remembers are left out."""
 
     def cancel(self, submitted: Submitted) -> None:
         """Cancel all tasks, both running and queued."""

@@ -67,7 +67,7 @@ class Submitted:
 
 @dataclass(frozen=True)
 class TaskState:
-    """An unfinished task. ``reason`` is the system's explanation why the task is queued or held."""
+    """An unfinished task. ``reason`` says, in the batch system's words, why the task is queued or held."""
 
     step: int
     task: int
@@ -79,8 +79,8 @@ def script(step: TaskStep, prologue: Sequence[str], task: str, node: str, log: s
     """Return a shell script that runs a task and writes the node and the exit code to files.
 
     The files make it possible to detect killed tasks. ``task`` and ``node`` are shell expressions for the task number
-    and the node. ``log`` is the quoted path of the task's log, if the batch system cannot use the usual name. The
-    script exits with the task's exit code.
+    and the node. ``log`` is the quoted path of the task's log if the batch system cannot use the usual path; the usual
+    path then becomes a symbolic link. The script exits with the task's exit code.
     """
     exit_file = f"{shlex.quote(str(step.exits / step.label))}.$branchline_task.exit"
     log_file = f"{shlex.quote(str(step.logs / step.label))}.$branchline_task.log"
@@ -89,7 +89,7 @@ def script(step: TaskStep, prologue: Sequence[str], task: str, node: str, log: s
         "#!/bin/bash",
         f"branchline_task={task}",
         *([f"ln -sf {log} {log_file}"] if log else []),
-        # Remove the file of an earlier attempt, so that a restarted task only reports its last exit code.
+        # Remove the file of an earlier attempt: if this attempt is killed, there must be no exit code.
         f"rm -f {exit_file}",
         f"echo {node} > {node_file}",
         *prologue,
@@ -114,8 +114,8 @@ def call(
 ) -> str:
     """Run a command and return its output.
 
-    ``variables`` are added to the command's environment, and those in ``without`` are removed. ``where`` is the hint of
-    the error if the command is not installed. Raises BatchError.
+    ``variables`` are added to the command's environment, and those in ``without`` are removed. ``where`` is the hint
+    for the user if the command is not installed. Raises BatchError.
     """
     program = shutil.which(words[0])
     if program is None:

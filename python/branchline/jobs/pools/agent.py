@@ -1,8 +1,8 @@
-"""The agent on a remote worker, which keeps one worker process and lets it run one group of sub-jobs after another.
+"""The agent on a remote worker, which keeps a worker process that runs groups of sub-jobs one after another.
 
-User code runs only in the worker process. If it crashes, the Dask worker or executor process survives, and the last
-step is known (`branchline.jobs.workers.heartbeat`). The worker process can also be killed, unlike tasks of Dask and
-executors.
+User code runs only in the worker process. If user code crashes, the Dask worker or executor process survives, and can
+read the last step (`branchline.jobs.workers.heartbeat`). A worker process can also be killed, unlike a task of Dask or
+of an executor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from branchline.jobs.workers.worker_process import ErrorOutput, WorkerProcess, e
 
 
 class Agent:
-    """Keeps a worker process for the groups of sub-jobs in one run."""
+    """Keeps a worker process that runs the groups of one run."""
 
     def __init__(self, settings: PoolRunSettings, program: Program, threads: int | None) -> None:
         self.run_id = settings.run
@@ -87,7 +87,7 @@ class Agent:
 
 @dataclass
 class _GroupAtWork:
-    """A group that the worker process is running."""
+    """A group that is running in the worker process."""
 
     process: WorkerProcess
     errors: ErrorOutput
@@ -100,7 +100,7 @@ class _GroupAtWork:
     stop_at: float | None = None
 
     def __post_init__(self) -> None:
-        # The folder of the stop file. On the job's machine, the folder exists and is deleted when the job ends.
+        # The folder of the stop file. If this machine can see the folder, its deletion means that the job has ended.
         self._job_folder = Path(self.group.settings.stop_file).parent
         self._sees_job = self._job_folder.exists()
 
@@ -115,7 +115,8 @@ class _GroupAtWork:
         while result.done_count < len(self.group.subjobs) and self._goes_on(result):
             for message in self._messages():
                 self._take(message, result)
-        # The order is: sub-jobs in progress, pending sub-jobs, and sub-jobs whose results were lost with the process.
+        # Unfinished are, in this order: sub-jobs in progress, pending sub-jobs, and sub-jobs whose results were lost
+        # with the process.
         done = {one.index for one in result.finished}.union(*(one.indices for one in result.folded))
         at_work = [one.index for one in self.process.holds]
         known = done.union(at_work, self.held)
@@ -154,7 +155,7 @@ class _GroupAtWork:
                 self.process.is_done = True
 
     def _goes_on(self, result: GroupResult) -> bool:
-        """Return whether the worker process may still send messages; if the process was lost, add the reason to the
+        """Return whether the worker process may still send messages. If the process was lost, write the reason to the
         result.
         """
         if self.process.is_done:
@@ -216,9 +217,7 @@ class _GroupAtWork:
             self.process.is_dead = not self.process.is_done
 
     def _answer(self, *, waits: bool) -> None:
-        """Send the next sub-job of the group. If there is none,
-        a process that can wait is parked until the next group.
-        """
+        """Send the next sub-job of the group. If none is left, park a process that can wait until the next group."""
         self.process.is_parked = not self.left and waits and self.stop_at is None
         if self.left:
             subjob = self.left.popleft()
@@ -232,9 +231,7 @@ class _GroupAtWork:
 
 @dataclass
 class _Calls:
-    """Requests for this process that concern a run: cancelled groups, whether to stop, and whether the run has
-    ended.
-    """
+    """Requests of a run to this process: the groups to cancel, whether to stop, and whether the run has ended."""
 
     cancelled: set[int] = field(default_factory=set)
     is_stopped: bool = False
@@ -245,7 +242,7 @@ _NONE = _Calls()
 
 
 class _Agents:
-    """The agents in one process of the pool, both busy and idle agents."""
+    """All agents in one process of the pool, busy and idle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -257,7 +254,7 @@ class _Agents:
         self._calls: OrderedDict[str, _Calls] = OrderedDict()
 
     def stop(self, run_id: str) -> None:
-        """Stop a run's groups, which return their partial results."""
+        """Stop a run's groups. They return their partial results."""
         with self._lock:
             self._calls_of(run_id).is_stopped = True
 
@@ -286,7 +283,7 @@ class _Agents:
 
     @contextmanager
     def turn(self, settings: PoolRunSettings) -> Iterator[bool]:
-        """Wait until the group may run; yield False if the run was stopped before."""
+        """Wait until a group may run in the ``with`` block. Yields False if the run was stopped during the wait."""
         if not settings.one_at_a_time:
             yield True
             return
@@ -323,7 +320,7 @@ class _Agents:
                 self._watch.start()
 
     def end(self, run_id: str) -> None:
-        """Handle the end of a run: close idle agents, and cancel the groups of busy agents, whose results are not
+        """End a run: close its idle agents, and cancel the groups of its busy agents, because their results are not
         needed any more.
         """
         with self._lock:
@@ -393,5 +390,5 @@ def cancel_group(run_id: str, number: int) -> None:
 
 
 def end_agents(run_id: str) -> None:
-    """End a run's agents in this process; their results are not needed any more."""
+    """End a run's agents in this process, because their results are not needed any more."""
     _AGENTS.end(run_id)

@@ -1,4 +1,4 @@
-"""A Dask cluster as a pool of workers, which may join and leave at any time; the cluster may start with no workers.
+"""A Dask cluster as a pool of workers. Workers may join and leave at any time; at first, there may be no workers.
 
 This module also contains the functions that run on Dask workers. A worker reports to the scheduler which group it
 starts.
@@ -62,7 +62,7 @@ class DaskPool:
         # By group number: the group and the only workers that may run it.
         self._restricted: dict[int, tuple[SubJobGroup, frozenset[str]]] = {}
         self._threads: dict[str, int] = {}
-        # The location of each worker; and the workers that were asked for their location.
+        # _spots are the locations of the workers. _asked_for_spots are the workers that have not answered yet.
         self._spots: dict[str, Spot] = {}
         self._asked_for_spots: set[str] = set()
         self._is_opening = True
@@ -106,7 +106,7 @@ class DaskPool:
             raise PoolError(what, hint="start it or correct the address", retry=True) from error
 
     def _check_versions(self, client: Client) -> None:
-        """Check the package versions of idle workers; busy workers check theirs with their first group."""
+        """Check the versions of Python and Branchline on idle workers. Busy workers check them at their first group."""
         addresses = list(self._threads)[:VERSIONS_ASKED_MAX]
         asked = {
             one: client.submit(
@@ -129,12 +129,13 @@ class DaskPool:
         client.cancel(list(asked.values()))
 
     def slots(self) -> Mapping[Spot, int]:
-        """Return the number of groups that can run at the same time, by the location of the workers.
+        """Return the number of groups that the workers accept at the same time, by the location of the workers.
 
-        A worker runs one group at a time, with all its threads. It counts once it has reported its location.
+        A worker accepts one group per thread, but runs them one after another, each with all its threads. It is left
+        out until it has reported its location.
         """
         self._check()
-        # Resubmit a group to any worker once its preferred workers have left.
+        # Resubmit a group to any worker if all workers to which it was restricted have left.
         for number, (group, addresses) in list(self._restricted.items()):
             if addresses.isdisjoint(self._threads):
                 del self._restricted[number]
@@ -148,7 +149,7 @@ class DaskPool:
         return slots
 
     def nodes(self) -> set[str]:
-        """The host names of the workers."""
+        """Return the host names of the workers."""
         return {host_of(address) for address in list(self._threads)}
 
     def _check(self) -> None:
@@ -183,7 +184,7 @@ class DaskPool:
             for address, spot in self._client.run(own_spot, workers=addresses, on_error="return").items():
                 if isinstance(spot, OptionError):
                     self._trouble = PoolError(f"the worker {address}: {spot}", hint=spot.hint)
-                # The location of a worker that fails to answer is unknown.
+                # If a worker answers with an error, its location is unknown.
                 self._spots[address] = spot if isinstance(spot, Spot) else Spot()
         finally:
             self._asked_for_spots -= set(addresses)
@@ -222,7 +223,7 @@ class DaskPool:
     def _chosen(self, site: str | None, avoided: frozenset[str]) -> frozenset[str]:
         """Return the workers that may run a group, or an empty set if any worker may.
 
-        If there is a conflict, running at a remote site is preferred to running on an avoided host.
+        If all workers at the group's site are on avoided hosts, workers at other sites are chosen.
         """
         is_choice = bool(avoided or self._excluded)
         if site is None and not is_choice:
@@ -241,15 +242,15 @@ class DaskPool:
         return frozenset(address for address, names in named.items() if any(is_among(one, hosts) for one in names))
 
     def exclude(self, address: str) -> bool:
-        """Exclude a worker; return whether any worker is left. Groups that were restricted to the worker are
-        resubmitted.
+        """Exclude a worker, and return whether any worker is left. Groups restricted to this worker are resubmitted
+        later.
         """
         self._excluded.add(address)
         self._threads = {one: count for one, count in self._threads.items() if one != address}
         return bool(self._threads)
 
     def begun_s(self, number: int) -> float | None:
-        """Return when a worker reported the group's start; None if no worker has."""
+        """Return the time at which a worker reported the group's start; None if no worker has reported it."""
         begun = self._begun.get(number)
         return None if begun is None else begun[1]
 
@@ -309,14 +310,16 @@ class DaskPool:
             return Done(number, error=error)
 
     def _may_fetch_again(self, number: int, future: Future, error: Exception) -> bool:
-        """Return whether a failure was due to the connection rather than the task, and is recent enough for a retry."""
+        """Return whether to fetch a result again: the connection failed instead of the task, and only recently."""
         if future.status == "error" or not isinstance(error, OSError) or isinstance(error, TimeoutError):
             return False
         now_s = time.monotonic()
         return now_s - self._unfetched_since_s.setdefault(number, now_s) < SCHEDULER_SILENT_S
 
     def _has_left(self, address: str) -> bool:
-        """Return whether a worker left in an orderly way, for example at the end of its lifetime or by scaling down."""
+        """Return whether a worker left gracefully, for example at the end of its lifetime or because the cluster scaled
+        down.
+        """
         client, found = self._client, list[tuple[float, dict[str, str]]]()
         if client is not None:
             _in_time(lambda: found.extend(client.get_events(address)))
@@ -381,10 +384,11 @@ def _in_time(action: Callable[[], object]) -> None:
 def work_on_dask_group(group: SubJobGroup) -> GroupResult:
     """Run a group with all threads of this Dask worker.
 
-    The worker reports the start first, because Dask silently restarts the group on another worker if this worker dies.
+    The worker first reports that it starts the group: if it dies, Dask restarts the group on another worker without
+    telling the job.
     """
     worker = get_worker()
-    # Sent before the work starts, so that the scheduler knows the worker even if it dies immediately.
+    # Sent before the work starts, so that the job knows the worker even if the worker dies immediately.
     message = {"number": group.number, "worker": worker.address}
     with suppress(OSError):  # the job itself detects a lost scheduler
         sync(worker.loop, worker.scheduler.log_event, topic=topic_of(group.settings.run), msg=message)

@@ -34,11 +34,13 @@ class ExecutorPool:
         self._begun_s: dict[int, float] = {}
 
     def open(self, run_id: str) -> None:
-        """Store the run's ID; the executor starts its workers itself."""
+        """Store the run's ID. There is nothing to connect to: the executor starts its workers itself."""
         self._run_id = run_id
 
     def slots(self) -> Mapping[Spot, int]:
-        """Return the number of workers as far as the executor reveals it; the workers' location is unknown."""
+        """Return the executor's number of workers, or a default if it is unknown. The location of the workers is
+        unknown.
+        """
         return {Spot(): self._slots}
 
     def nodes(self) -> tuple[str, ...]:
@@ -79,20 +81,20 @@ class ExecutorPool:
             return
 
     def begun_s(self, number: int) -> float | None:
-        """Return when the group was first seen running."""
+        """Return the time at which this method first saw the group running; None if the group is not running."""
         future = self._futures.get(number)
         if future is None or not future.running():
             return None
         return self._begun_s.setdefault(number, time.monotonic())
 
     def cancel(self, number: int) -> None:
-        """Cancel a group. Threads are notified directly, local processes by the group's stop file."""
+        """Cancel a group. Workers in threads are notified directly, local processes by the group's stop file."""
         if (future := self._futures.pop(number, None)) is not None:
             future.cancel()
         cancel_group(self._run_id, number)
 
     def stop(self) -> None:
-        """Stop all groups. Threads are notified directly, local processes by the run's stop file."""
+        """Stop all groups. Workers in threads are notified directly, local processes by the run's stop file."""
         for future in self._futures.values():
             future.cancel()
         stop_agents(self._run_id)

@@ -29,21 +29,18 @@ class Pool(Protocol):
         """Connect to the pool, and check that its current workers can run the job. Raises PoolError."""
 
     def slots(self) -> Mapping[Spot, int]:
-        """Return the number of groups that can run at the same time, by the location of the workers.
+        """Return the number of groups that the workers accept at the same time, by the location of the workers.
 
         The result is empty if there are no workers. Raises PoolError if the pool is gone.
         """
 
     def nodes(self) -> Collection[str]:
-        """Return the names of the current hosts if groups can be sent to specific hosts, otherwise an empty
-        collection.
-        """
+        """Return the names of the current hosts; empty if the pool cannot send groups to specific hosts."""
 
     def submit(self, group: SubJobGroup, avoided: frozenset[str]) -> None:
         """Submit a group to a worker.
 
-        The worker is at the group's site, if the group has one, and not on an ``avoided`` host, if there are such
-        workers. Raises PoolError.
+        If possible, the worker is at the group's site and not on an ``avoided`` host. Raises PoolError.
         """
 
     def exclude(self, address: str) -> bool:
@@ -56,7 +53,9 @@ class Pool(Protocol):
         """Return when a group started, by the pool's clock; None if the group is queued or its start is unknown."""
 
     def done(self, timeout_s: float) -> Iterable[Done]:
-        """Wait at most ``timeout_s`` for groups to finish. Raises PoolError if the pool is gone."""
+        """Wait at most ``timeout_s`` for groups to finish or restart, and yield these events. Raises PoolError if the
+        pool is gone.
+        """
 
     def cancel(self, number: int) -> None:
         """Cancel a group whose result is not needed any more, if the pool supports this."""
@@ -74,14 +73,14 @@ class PoolError(BranchlineError):
 
 @dataclass(frozen=True)
 class Done:
-    """An event of a group: the group finished, failed or was restarted.
+    """An event: a group finished, failed or was restarted.
 
     - ``error`` says why the group failed.
     - ``worker_died`` is True if the process of the group's worker died.
     - ``begun_again_at`` is the worker on which the pool restarted the group because its first worker ended. In that
       case the group has not finished.
     - ``node`` is the host of the worker that ended, if known.
-    - ``has_left`` is True if the worker left in an orderly way, such as at the end of its lifetime or when preempted.
+    - ``has_left`` is True if the worker left gracefully, such as at the end of its lifetime or when preempted.
     """
 
     number: int
@@ -111,7 +110,7 @@ class SubJobGroup:
     threads: int | None = None
     #: Memory limit of the pool's worker; Branchline's process is killed before it exceeds the limit.
     memory_limit_bytes: int | None = None
-    #: Site whose workers should run the group as long as the site has workers; None for any worker.
+    #: Site whose workers run the group, unless the site has no workers; None for any worker.
     site: str | None = None
     #: Hosts that hold the input files; workers on these hosts are preferred.
     hosts: tuple[str, ...] = ()
@@ -122,7 +121,7 @@ class PoolRunSettings:
     """Settings shared by all groups of a run.
 
     - ``timeout_s`` and ``reading_timeout_s`` are as in ``LocalProcesses``.
-    - ``stop_file`` is a file that stops the run when it is created, on machines that can access it.
+    - ``stop_file`` is the path of a file. Workers that can access it stop when the file is created.
     - ``one_at_a_time`` is True if a process of the pool runs only one group at a time, with all its threads.
     """
 
@@ -134,7 +133,7 @@ class PoolRunSettings:
     one_at_a_time: bool
 
     def stop_file_of(self, number: int) -> str:
-        """Return the path of the file whose existence means that the group is cancelled."""
+        """Return the path of the file that cancels a group when it is created."""
         return f"{self.stop_file}.{number}"
 
 
@@ -143,7 +142,7 @@ class GroupResult:
     """The outcome of a group. ``worker`` identifies the process on ``host`` that ran the group.
 
     ``finished`` has individual results by index, ``folded`` the combined results of neighbours. The sub-jobs in
-    ``unfinished`` have to run again. If the worker process was lost, the first of them was in progress.
+    ``unfinished`` have to run again. If the worker process was lost, the first unfinished sub-job was in progress.
     """
 
     worker: str
@@ -169,7 +168,7 @@ class GroupResult:
 
     @property
     def refusal(self) -> str:
-        """Why the worker cannot run the job at all; empty if it can."""
+        """The reason why the worker cannot run this job; empty if it can run the job."""
         if self.error is not None and self.error.is_refusal:
             return str(getattr(self.error.in_job(), "what", ""))
         return f"the worker on {self.host} has {self.refused}" if self.refused else ""

@@ -1,4 +1,6 @@
-"""Runs a job on the workers of a pool: a sliding window of groups of neighbouring sub-jobs is in flight."""
+"""Runs a job on the workers of a pool. Sub-jobs are sent in groups of neighbours; the number of groups in flight is
+limited.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,8 @@ class PooledWorkers:
     """Runs a job on the workers of a pool.
 
     ``load`` and ``sources`` are the user's files that are sent with the job, as in ``Program``. Timeouts and
-    ``after_loss`` are as in ``LocalProcesses``. ``failed`` returns whether a result is a failure; the sub-job is then
-    retried on another machine. ``now_s`` is the pool's clock.
+    ``after_loss`` are as in ``LocalProcesses``. ``failed`` is a function that returns whether a result is a failure, so
+    that the sub-job is retried on another machine. ``now_s`` is the pool's clock.
     """
 
     def __init__(
@@ -73,12 +75,12 @@ class PooledWorkers:
         self._failed_by = failed
         self._nodes = NodeFailures()
         self._tail = JobTail()
-        # Indices of finished sub-jobs; and for each group that also runs speculatively on a second worker, the number
-        # of the other group and the reason.
+        # _done are the indices of finished sub-jobs. _twice has the groups that run speculatively on two workers, by
+        # number: the number of the other copy, and the reason.
         self._done: set[int] = set()
         self._twice: dict[int, tuple[int, str]] = {}
         self._is_drained = False
-        # Whether a sub-job exists that must not be started yet.
+        # Whether ``draw`` has returned WAIT: more sub-jobs will be available later.
         self._waits = False
         self._heard_s = self._now_s()
         self._load = tuple(load)
@@ -89,7 +91,8 @@ class PooledWorkers:
         self._is_stopping = False
         self._live: dict[int, tuple[SubJob, ...]] = {}
         self._again: deque[SubJob] = deque()
-        # Sub-jobs that are retried in groups of one, because the pool lost a worker that ran a group with them.
+        # Sub-jobs that are retried individually, because they failed, or because the pool lost the worker that ran
+        # their group.
         self._alone: deque[SubJob] = deque()
         self._deaths: dict[int, int] = {}
         self._departures: dict[int, int] = {}
@@ -105,12 +108,13 @@ class PooledWorkers:
         self._subjob_s: float | None = None
         self._result_bytes = 0.0
         self._size = 1
-        # Indices of sub-jobs that were or may be rerun: their results are not folded with those of neighbours.
+        # Indices of sub-jobs that were rerun or may have to be rerun. Their results are not folded with results of
+        # neighbours.
         self._single: set[int] = set()
 
     @property
     def workers(self) -> int:
-        """The current number of workers or the number of workers seen so far, whichever is larger."""
+        """The larger of the current number of workers and the number of workers seen so far."""
         return max(1, len(self._numbers), sum(self._slots.values()))
 
     @property
@@ -129,7 +133,7 @@ class PooledWorkers:
         if self._is_open:
             self._is_open = False
             self._pool.close()
-            # Workers ignore the groups of a run that has ended, so a new run needs a new ID.
+            # Workers ignore groups with the ID of a run that has ended, so the next run needs a new ID.
             self._run_id = uuid.uuid4().hex
         self._live.clear()
 
@@ -193,7 +197,7 @@ class PooledWorkers:
     def _fill(self, draw: Draw, program: Program, settings: PoolRunSettings) -> None:
         """Submit groups until the windows are full or no more groups can be formed.
 
-        Sites are served round-robin, because there may be fewer remaining groups than free slots at the first site.
+        Sites are served round-robin. Otherwise, the first site could take all remaining groups.
         """
         inline = program.size_bytes <= PROGRAM_INLINE_BYTES
         self._waits = False
@@ -214,8 +218,8 @@ class PooledWorkers:
             self._twice[number], self._twice[copy] = (copy, why), (number, why)
 
     def _windows(self) -> list[tuple[str | None, int]]:
-        """Return (site, maximum number of groups in flight) pairs; a single pair with site None unless there are
-        several sites.
+        """Return (site, maximum number of groups in flight) pairs; a single pair with the site None if all workers are
+        at the same site.
         """
         by_site: dict[str, int] = {}
         for spot, slots in self._slots.items():
@@ -233,10 +237,10 @@ class PooledWorkers:
         return site
 
     def _slow_group(self) -> tuple[int, str] | None:
-        """Return a group that takes much longer than the others, and the reason to run it speculatively on an idle
-        worker.
+        """Return a group that takes much longer than the median, and the reason to run it speculatively; None if there
+        is no such group or no idle worker.
 
-        A group that is queued although workers are idle may be in the queue of a hung worker.
+        This may be a queued group: if workers are idle, the group may be in the queue of a hung worker.
         """
         begun_s = {number: self._pool.begun_s(number) for number in self._live}
         copies_waiting = [one for one in self._live if begun_s[one] is None and one in self._twice]
@@ -275,9 +279,7 @@ class PooledWorkers:
         return tuple(subjobs)
 
     def _begins_neighbours(self, subjobs: Sequence[SubJob]) -> bool:
-        """Return whether the sub-jobs are the incomplete start of a range of neighbours that a single worker can
-        fold.
-        """
+        """Return whether the sub-jobs are the first part of a range of neighbours that one worker could fold."""
         if not subjobs or self._are_single(subjobs):
             return False
         neighbours = subjobs[0].neighbours
@@ -288,7 +290,7 @@ class PooledWorkers:
         return subjob.index == before.index + 1 and subjob.neighbours == before.neighbours
 
     def _are_single(self, subjobs: Iterable[SubJob]) -> bool:
-        """Return whether at least one of the sub-jobs returns its result individually."""
+        """Return whether the result of at least one of the sub-jobs must not be folded."""
         return any(one.neighbours is None or one.index in self._single for one in subjobs)
 
     def _run_again(self, subjobs: Sequence[SubJob]) -> None:
@@ -378,7 +380,7 @@ class PooledWorkers:
                     yield from self._failed_at(result.node, unfinished[0], result.host)
                     yield self._lost(lost, unfinished, result.lost_hint)
                 else:
-                    # The sub-job in progress also ran elsewhere and has a result, so nothing was lost.
+                    # The sub-job in progress also runs or ran elsewhere, so it is not lost.
                     self._run_again(unfinished)
                     yield lost
                 return
@@ -386,7 +388,9 @@ class PooledWorkers:
             self._run_again(unfinished)
 
     def _take_finished(self, subjob: SubJob, value: object, worker: int, result: GroupResult) -> Iterator[FromPlace]:
-        """Handle the result of a sub-job. A failed sub-job is retried on another machine if there is one."""
+        """Process the result of a sub-job. A failed sub-job is retried on another machine, if there is one where it has
+        not failed.
+        """
         if self._failed_by is None or not self._failed_by(value):
             self._nodes.finished(result.node)
         elif result.node and self._stop_at is None:
@@ -403,7 +407,7 @@ class PooledWorkers:
     def _take_folded(
         self, subjobs: Sequence[SubJob], pickled: Pickled, worker: int, result: GroupResult
     ) -> Iterator[FromPlace]:
-        """Handle the folded result of a range of neighbours.
+        """Process the folded result of a range of neighbours.
 
         The result is discarded if one of the sub-jobs already has a result or is retried individually. Sub-jobs without
         a result are then rerun.
@@ -417,7 +421,7 @@ class PooledWorkers:
             self._run_again([one for one in left if not self._is_elsewhere(one.index)])
 
     def _failed_at(self, node: str, subjob: SubJob, host: str) -> Iterator[Lost]:
-        """Count a failure on a machine; exclude the machine if everything fails on it."""
+        """Count a failed sub-job on a machine. If the machine is excluded because of it, yield a message."""
         if node and self._nodes.failed(node, subjob.index, self._pool.nodes()):
             count = self._nodes.failures_count(node)
             how = f"is on {node}, where {count} sub-jobs in a row failed; {node} is excluded"
@@ -430,11 +434,11 @@ class PooledWorkers:
     def _end_other(
         self, number: int, subjobs: tuple[SubJob, ...], result: GroupResult, settings: PoolRunSettings
     ) -> Iterator[Repeated]:
-        """Cancel the duplicate of a group once the duplicate's result is not needed any more."""
+        """Cancel the other copy of a group once all sub-jobs of the group are done."""
         other, why = self._twice.pop(number, (-1, ""))
         if result.lost is None or result.lost.is_dead:
-            # If the process hung, the duplicate stays marked. Otherwise both groups could be lost and duplicated in
-            # turn forever.
+            # If the process hung, the other copy stays in _twice, so that the group is not started a third time.
+            # Otherwise a group that hangs could be started again forever.
             self._twice.pop(other, None)
         if other not in self._live or any(one.index not in self._done for one in subjobs):
             return
@@ -481,9 +485,7 @@ class PooledWorkers:
         return lost
 
     def _failed(self, subjobs: tuple[SubJob, ...], done: Done) -> Iterator[FromPlace]:
-        """Handle a group that did not finish because the pool lost its worker, or because the worker cannot run the
-        job.
-        """
+        """Retry a group whose worker the pool lost. Raises PoolError if the worker cannot run the job."""
         if self._stop_at is not None:
             return
         if not done.worker_died:
@@ -497,14 +499,14 @@ class PooledWorkers:
             yield self._set_aside(left, f"died with the worker of the pool: {done.error}")
 
     def _begun_again(self, done: Done, subjobs: tuple[SubJob, ...]) -> Iterator[FromPlace]:
-        """Handle a group that the pool restarted on another worker. A group that keeps losing workers is split."""
+        """Process the restart of a group on another worker. A group that is restarted too often is split."""
         losses = self._departures if done.has_left else self._deaths
         count = losses[done.number] = losses.get(done.number, 0) + 1
         how = "shut down gracefully" if done.has_left else "was lost with the worker of the pool"
         how += f"; its group was restarted on {done.begun_again_at}"
         if not done.has_left:
             yield from self._failed_at(done.node, subjobs[0], done.node)
-        # If the workers of a single sub-job leave gracefully, the sub-job did not fail, and splitting cannot help.
+        # If the workers left gracefully, the sub-jobs are not the cause, and a single sub-job cannot be split.
         if count < GROUP_DEATHS_MAX or (done.has_left and len(subjobs) == 1):
             yield _of_pool(subjobs, how)
             return
@@ -516,7 +518,9 @@ class PooledWorkers:
             yield self._set_aside(left, how)
 
     def _set_aside(self, subjobs: tuple[SubJob, ...], how: str) -> Lost:
-        """Retry the sub-jobs of a group that cost workers one by one, to find the sub-job that causes the loss."""
+        """Retry each sub-job of a group individually after the pool lost the group's worker, to find the sub-job that
+        causes the loss.
+        """
         lost = _of_pool(subjobs, how)
         if len(subjobs) > 1:
             self._single.update(one.index for one in subjobs)
@@ -526,5 +530,5 @@ class PooledWorkers:
 
 
 def _of_pool(subjobs: Sequence[SubJob], how: str) -> Lost:
-    """Return the loss of a pool's worker, which has no worker number."""
+    """Return the message that the pool lost a worker. Such a worker has no number."""
     return Lost(-1, 0, "", 0.0, how, tuple(one.label for one in subjobs), is_dead=True)

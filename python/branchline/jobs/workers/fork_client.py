@@ -1,7 +1,8 @@
 """Starts processes that run a `Forkable`.
 
-On Linux, they are forked from a fork server (`branchline.jobs.workers.fork_server`), which has imported the modules
-that they need, and is kept for further processes. On other systems, or if the server fails, each is a new process.
+On Linux, they are forked from a fork server (`branchline.jobs.workers.fork_server`). The server has imported the
+modules that the processes need, and keeps running for later processes. On other systems, or if the server fails, a new
+interpreter is started for each process.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from branchline.jobs.program import InstallationChangedError, check_installation
 from branchline.jobs.workers.fork_server import ANSWER, KNOWN, Forkable
 from branchline.jobs.workers.memory import EXIT_NOT_KNOWN
 
-# Code is run instead of `-m`, so that requests refer to the same module as the server. The path is needed for a package
-# that only this process can find, for example in its initial folder.
+# Run with `-c` instead of `-m`, which would load the server's module as `__main__`: pickled requests refer to the
+# module by its real name. The path is needed if only this process can find the package, for example in its initial
+# folder.
 _FIND = f"import sys; sys.path.append({str(package_folder().parent)!r}); "
 _NEW_PROCESS = _FIND + "from branchline.jobs.workers.fork_server import run_here; run_here()"
-# The server disables the garbage collector, because imports then use an eighth less CPU time; forked processes enable
-# it.
+# The server disables the garbage collector, so that imports use an eighth less CPU time. Forked processes enable it
+# again.
 _SERVER = "import gc; gc.disable(); " + _FIND + "from branchline.jobs.workers.fork_server import main; main()"
 # Initial and maximum pause between checks whether a process has exited, with exponential backoff.
 _WAIT_PAUSE_S, _WAIT_PAUSE_MAX_S = 0.0005, 0.02
@@ -129,10 +131,11 @@ class ForkServer:
     """Starts processes from a fork server, which is started when it is needed and ends with this object.
 
     ``environment`` has additional environment variables, ``timeout_s`` is the timeout for importing modules, and
-    ``errors`` is the server's own standard error, as for `subprocess`. The processes continue when the server ends.
+    ``errors`` is the server's own standard error, as for `subprocess`. When the server ends, the processes continue to
+    run.
     """
 
-    #: Held while a process is started, because all servers of this process change how orphans are reparented.
+    #: Held while a process is started, because starting temporarily changes how orphans are reparented to this process.
     lock: ClassVar = threading.Lock()
     _requests: socket.socket
 
@@ -141,7 +144,7 @@ class ForkServer:
         # None if no server is running.
         self._inherited: _Inherited | None = None
         self._end: Callable[[], object] = lambda: None
-        # Set if forking is not possible in this process, so that it is not attempted again.
+        # True if forking is not possible in this process. Forking is then not attempted again.
         self._is_refused = sys.platform != "linux"
 
     def prepare(self, request: Forkable) -> None:
@@ -152,7 +155,8 @@ class ForkServer:
                 self._ask(request)
 
     def start(self, request: Forkable, descriptors: Sequence[int], output: int = 1, errors: int = 2) -> Process:
-        """Start a process that inherits the given descriptors, with its standard output and standard error.
+        """Start a process that inherits the given descriptors. ``output`` and ``errors`` are its standard output and
+        standard error.
 
         Signals are blocked in the process until it unblocks them. Raises OSError, and InstallationChangedError if the
         process would load different code from this process.
@@ -163,8 +167,8 @@ class ForkServer:
                 process = self._fork(request, [its_output, its_errors, *descriptors])
                 process = process or self._new_process(request, descriptors, its_output, its_errors)
         except BaseException:
-            # A pending Ctrl-C is raised when signals are unblocked. The process must be ended here, because no other
-            # code knows it yet.
+            # A Ctrl-C that arrived while signals were blocked is raised when they are unblocked. End the process here,
+            # because no other code has a reference to it yet.
             if process is not None:
                 process.kill()
                 with suppress(subprocess.TimeoutExpired):
@@ -197,13 +201,13 @@ class ForkServer:
             env={**os.environ, **self._environment},
         )
         assert process.stdin is not None
-        # A process that has died is reported when it is waited for.
+        # If the process has died, the caller notices this when it waits for the process.
         with suppress(BrokenPipeError), process.stdin as content:
             content.write(pickle.dumps(request))
         return process
 
     def _fork(self, request: Forkable, descriptors: Sequence[int]) -> ForkedProcess | None:
-        """Return a new process, or None if none can be forked."""
+        """Return a new forked process; None if forking failed."""
         for _ in range(0 if self._is_refused else 2):
             try:
                 return self._forked(request, descriptors)
@@ -211,8 +215,8 @@ class ForkServer:
                 self.end()
                 if isinstance(error, InterruptedError):
                     return None
-                # Modules that take too long would do so again. Otherwise, the server may have exited because it was
-                # idle; the next attempt starts a new one.
+                # After a timeout, do not try again: importing the modules would take too long again. After another
+                # error, try again with a new server, because the server may have exited when it was idle.
                 if isinstance(error, TimeoutError):
                     break
             except BaseException:
@@ -224,9 +228,9 @@ class ForkServer:
         return None
 
     def _forked(self, request: Forkable, descriptors: Sequence[int]) -> ForkedProcess:
-        """Return a new child of this process. Raises OSError, after which the child does not exist."""
+        """Return a new child of this process. If OSError is raised, no child was left running."""
         known, says_known = os.pipe()
-        # The descriptor is valid even if the folder was deleted.
+        # Pass a descriptor of the current folder, which is valid even if the folder was deleted.
         folder = os.open(".", os.O_PATH)
         try:
             # Before Linux 4.11, only processes started inside this block are reparented to this process.
@@ -265,10 +269,10 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=self._errors,
                 env={**os.environ, **self._environment},
-                # A separate process group: Ctrl-C in the terminal then only reaches this process.
+                # A separate process group, so that Ctrl-C in the terminal reaches only this process.
                 process_group=0,
             )
-            # A thread reaps the server, because it may be long until the next process is started.
+            # A thread waits for the server, so that the server does not stay a zombie process after it has exited.
             wait = threading.Thread(target=process.wait, name="branchline-fork-server", daemon=True)
             wait.start()
         self._end = weakref.finalize(self, _end, self._requests, process, wait, os.getpid())
@@ -301,7 +305,7 @@ def _end(requests: socket.socket, process: subprocess.Popen[bytes], wait: thread
     requests.close()
     if owner == os.getpid():
         process.kill()
-        # A process that loads from an unresponsive file system may not even exit now.
+        # A process that is blocked by an unresponsive file system may not exit even after SIGKILL.
         wait.join(KILL_GRACE_S)
 
 

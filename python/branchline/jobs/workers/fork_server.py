@@ -1,10 +1,11 @@
 """Imports modules once, and forks the processes that need them: workers, and the jobs of studies.
 
 ``main`` is called by a new Python interpreter with one inherited descriptor: the socket to the client
-(`branchline.jobs.workers.fork_client`). Importing takes most of a second of CPU time, and more with ROOT, which each
-process would otherwise spend again, for each train of a notebook and for each sample of a study.
+(`branchline.jobs.workers.fork_client`). Importing takes most of a second of CPU time, and more with ROOT. Without the
+server, each process would import the modules again, for each train of a notebook and each sample of a study.
 
-This module imports little, because a study measures processes that have imported only the modules of one client.
+This module imports little, because a study compares processes, each of which must have imported only the modules of one
+client.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ class Forkable:
     """
 
     def prepare(self) -> None:
-        """Import the modules that the process needs, in the server. Exceptions are ignored, because ``run`` imports the
-        modules again and reports errors.
+        """Import, in the server, the modules that the process needs. Exceptions are ignored, because ``run`` imports
+        the modules again and reports errors.
         """
         raise NotImplementedError
 
     def run(self, descriptors: Sequence[int], loading_cpu_s: float) -> None:
-        """Run in the new process, with blocked signals. The exit code is 1 if this method returns or raises.
+        """Run the code of the process, with blocked signals. The method must exit the process: if it returns or raises,
+        the exit code is 1.
 
         ``loading_cpu_s`` is the CPU time that the server spent on importing since it forked the previous process.
         """
@@ -59,7 +61,8 @@ class Forkable:
 
 def main() -> None:
     """Serve requests until the client has ended or the server has been idle for a while."""
-    # `select` accepts no descriptor above 1023, but the client may have many open files: dup returns a low descriptor.
+    # `select` accepts no descriptor above 1023, but the client may have many open files: `dup` returns the lowest free
+    # descriptor.
     requests = socket.socket(fileno=os.dup(int(sys.argv[1])))
     os.close(int(sys.argv[1]))
     # Threads of libraries (OpenBLAS, jemalloc) are idle in this process and survive a fork.
@@ -103,7 +106,8 @@ def _prepared(content: bytes) -> Forkable:
     with suppress(Exception):
         request.prepare()
     if len(sys.modules) > loaded_count:
-        # Freeze all objects, so that the processes' garbage collectors do not touch, and thus copy, the memory pages.
+        # Freeze all objects, so that garbage collection in the forked processes does not write to, and so copy, their
+        # memory pages.
         gc.collect()
         gc.freeze()
     return request
@@ -114,9 +118,9 @@ def _fork(
 ) -> int:
     """Fork a process as a child of the client and return its process ID.
 
-    It is forked by an intermediate process that exits immediately. Linux makes the orphaned process a child of the
-    client, which has requested this (PR_SET_CHILD_SUBREAPER). The client can therefore wait for the process, and
-    processes survive the end of the fork server.
+    The new process is forked by an intermediate process that exits immediately. Linux makes the orphan a child of the
+    client, which has requested this (PR_SET_CHILD_SUBREAPER). The client can therefore wait for the new process, and
+    the new process survives the end of the fork server.
     """
     reader, writer = os.pipe()
     between = os.fork()
@@ -142,8 +146,8 @@ def _fork(
 
 
 def _wait_until_known(known: int, parents: Sequence[int]) -> None:
-    """Wait until the client has registered this process; exit if the client is gone or has started a different process
-    instead.
+    """Wait until the client has registered this process; exit if the client is gone, or has given up and started a
+    different process.
 
     The parent process is also checked: a process that the user forked may keep the client's end of the pipe open.
     """
@@ -176,8 +180,8 @@ def _own_state() -> None:
     """Set up state as in a newly started process: garbage collector, random seeds and output buffering."""
     gc.enable()
     random.seed()
-    # NumPy loads this module on demand, which takes 12 ms. A process that loads the module later gets its own seed
-    # anyway.
+    # Seed NumPy only if this module is loaded: loading it takes 12 ms, and a process that loads it later gets a seed of
+    # its own.
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()

@@ -19,7 +19,7 @@ from branchline.base.limits import WORKER_BUSY_SHARE, WORKER_BUSY_TIMES, WORKER_
 # that follows.
 PAGE = struct.Struct("=QBH")
 PAGE_BYTES = 4096
-# Kinds of steps: steps during which the worker has its own timeouts, and all other steps.
+# Kinds of steps. READING: the worker reads, and has timeouts of its own. WORKING: all other steps.
 READING, WORKING = 1, 0
 
 
@@ -41,7 +41,7 @@ class HeartbeatWriter:
 
 @dataclass(frozen=True)
 class Silence:
-    """A worker without progress: its current step, the time without progress, and the state of its process."""
+    """A worker that makes no progress: its current step, the seconds without progress, and the state of its process."""
 
     doing: str
     seconds: float
@@ -51,8 +51,8 @@ class Silence:
 class HeartbeatReader:
     """The job's side of the heartbeat, which detects whether the worker makes progress.
 
-    Time only counts while the job itself is running: if a job was suspended
-    together with its workers, no worker is killed.
+    Only time during which the job itself runs counts. A job that was suspended together with its workers therefore does
+    not kill them.
     """
 
     def __init__(self) -> None:
@@ -63,8 +63,8 @@ class HeartbeatReader:
             self.descriptor = os.dup(file.fileno())
         self._steps = -1
         self._looked_s: float | None = None
-        # Time without a new step; the most recent part of that time without CPU use; and the CPU time at the last
-        # check.
+        # _silent_s is the time since the last new step, _still_s the time since the last new step or CPU use, and
+        # _cpu_s the CPU time of the process at the last check.
         self._silent_s = 0.0
         self._still_s = 0.0
         self._cpu_s = 0.0
@@ -74,9 +74,9 @@ class HeartbeatReader:
         os.close(self.descriptor)
 
     def heard(self) -> None:
-        """Reset the timers, because the worker sent a message, which counts as a step, or waits for the job."""
+        """Reset the timers. Called when the worker sends a message, which counts as a step, or waits for the job."""
         self._silent_s = self._still_s = 0.0
-        # The time since the last check does not count either.
+        # Do not count the time since the last check either.
         self._looked_s = None
 
     def doing(self) -> str:

@@ -1,4 +1,4 @@
-"""Starts worker processes, which are forked from a fork server that is kept for the next train."""
+"""Starts worker processes, forked from a fork server that keeps running for later trains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from branchline.jobs.program import is_cached, own_path
 from branchline.jobs.workers.fork_client import ForkServer, Process
 from branchline.jobs.workers.worker import ForkableWorker
 
-#: User libraries that are preloaded: they are slow to import, and neither start busy threads nor open resources.
+#: Libraries of users that the fork server loads in advance. They are slow to import, and importing them starts no busy
+#: threads and opens no resources.
 _LIBRARIES = ("awkward", "boost_histogram", "hist", "vector", "numba", "scipy", "coffea.nanoevents", "coffea.processor")
 
 _server = ForkServer({}, FORK_SERVER_ANSWER_S, subprocess.DEVNULL)
@@ -41,6 +42,8 @@ def _worker_for(module: str) -> ForkableWorker:
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a module is installed. Each worker loads other modules, the user's, from their current files."""
+    """Return whether a module is installed or not loaded here. The fork server does not load user modules: each worker
+    loads them from their current files.
+    """
     module = sys.modules.get(name)
     return module is None or is_cached(getattr(module, "__file__", None) or "")

@@ -1,5 +1,5 @@
-"""Memory of workers: detection of deaths due to lack of memory, and malloc settings that keep freed memory for
-reuse.
+"""Memory of workers: determines whether a worker died from lack of memory, and configures malloc to keep freed memory
+for reuse.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from branchline.base.limits import FREED_MEMORY_KEPT_BYTES, LARGE_BLOCK_BYTES
 
 #: Exit code of a worker in which Python raised MemoryError.
 EXIT_OUT_OF_MEMORY = 87
-#: Value for an unknown exit code of a worker; no process can return it.
+#: Stands for an unknown exit code of a worker. No process can exit with this code.
 EXIT_NOT_KNOWN = 256
 #: File in which the kernel counts its out-of-memory kills.
 _VMSTAT = Path("/proc/vmstat")
@@ -33,8 +33,8 @@ class MemoryWitness:
     """Determines after a process has died whether it ran out of memory. Must be created before the process starts.
 
     The kernel counts its out-of-memory kills on the machine (``oom_kill`` in /proc/vmstat) and in each cgroup. A
-    SIGKILL or an unknown exit is attributed to memory if one of these counts rose meanwhile. The kernel may have killed
-    a different process, but then memory was short as well.
+    process that ended by SIGKILL or in an unknown way counts as out of memory if one of these counts has increased. The
+    kernel may have killed a different process, but in that case memory was short as well.
     """
 
     def __init__(self) -> None:
@@ -79,10 +79,10 @@ def _count_in(path: Path) -> int:
 def keep_freed_memory() -> bool:
     """Configure malloc to keep some freed memory; return whether malloc was configured.
 
-    Wagons constantly create and drop arrays of several MB. By default, the C library returns each array's memory to the
-    system and requests memory for the next one, whose pages the system has to clear. Nothing is changed without glibc,
-    or if the environment contains malloc settings by the user or by Dask, whose workers return memory to the system in
-    their own way.
+    Wagons constantly create and drop arrays of several MB. By default, the C library returns the memory of each array
+    to the system and requests new memory for the next array, which the system has to clear first. Nothing is changed
+    without glibc, or if the environment contains malloc settings by the user or by Dask, whose workers return memory to
+    the system in their own way.
     """
     if any(name in os.environ for name in CHOSEN_BY_USERS):
         return False

@@ -30,7 +30,7 @@ RECEIVE_BYTES = MIB
 
 @dataclass(frozen=True)
 class DrawRequest:
-    """A request for the next sub-job; ``waits`` is True if the worker is idle until it gets a sub-job."""
+    """A message: the worker requests the next sub-job. ``waits`` is True if the worker has nothing else to do."""
 
     waits: bool
 
@@ -53,8 +53,8 @@ class SentFold:
 
 @dataclass(frozen=True)
 class SentNote:
-    """An intermediate message. A pool only forwards the last note of each ``kind``, which is the name of the note's
-    type.
+    """A message: an intermediate value. ``kind`` is the name of its type. A pool forwards only the last note of each
+    kind.
     """
 
     kind: str
@@ -67,15 +67,15 @@ class SentError:
 
     error: Pickled
     traceback: str
-    #: Whether the process rejected the job before starting it; other workers may accept the job.
+    #: Whether the worker rejected the job before starting it. Other workers may accept the job.
     is_refusal: bool = False
 
     @classmethod
     def of(cls, error: BaseException) -> SentError:
         """Wrap the exception that is currently handled.
 
-        An exception becomes a RuntimeError with the same text if it cannot be pickled, or if it would end the job
-        instead of being reported, such as SystemExit.
+        If the exception cannot be pickled, or would end the job instead of being reported (such as SystemExit), a
+        RuntimeError with the same text replaces it.
         """
         text = traceback.format_exc()
         as_text = Pickled.of(RuntimeError(f"{type(error).__name__}: {message_of(error)}"))
@@ -89,8 +89,8 @@ class SentError:
     def in_job(self) -> BaseException:
         """Return the exception to raise in the job.
 
-        Exceptions from outside Branchline get the worker's traceback as a note. If Branchline was reinstalled
-        meanwhile, the exception becomes the cause of an InstallationChangedError.
+        If the exception is not Branchline's own, the worker's traceback is added as a note. If Branchline was
+        reinstalled while the job ran, an InstallationChangedError is returned, with the exception as its cause.
         """
         error = instance_of(self.error.value(), BaseException)
         if isinstance(error, BranchlineError):
@@ -112,7 +112,7 @@ WorkerMessage = DrawRequest | SentResult | Held | SentFold | SentNote | SentErro
 
 
 def sent(message: Message) -> SentResult | Held | SentFold | SentNote:
-    """Return the message to send for a value that a callable yielded."""
+    """Convert a message that a callable yielded to the form that is sent to the job."""
     if isinstance(message, Finished):
         return SentResult(message.index, Pickled.of(message.value))
     if isinstance(message, Folded):
@@ -192,7 +192,9 @@ class JobConnection:
             self._to_send.clear()
 
     def receive(self) -> Iterator[WorkerMessage]:
-        """Yield the complete messages. If the worker is gone, raises EOFError or OSError after the last message."""
+        """Yield the messages that have arrived completely. If the worker is gone, raises EOFError or OSError after the
+        last message.
+        """
         gone: Exception | None = None
         try:
             while piece := self._socket.recv(RECEIVE_BYTES):

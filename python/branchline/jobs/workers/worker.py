@@ -1,7 +1,7 @@
 """The main module of a worker process.
 
-A worker has two descriptors: the socket to the job and the shared memory page of its heartbeat. It never imports the
-caller's main script, so scripts need no ``if __name__ == "__main__"``, and notebooks work.
+A worker has two descriptors: the socket to the job and the shared memory page of its heartbeat. A worker never imports
+the caller's main script, so scripts need no ``if __name__ == "__main__"``, and notebooks work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from branchline.jobs.workers.messages import DrawRequest, Farewell, SentError, W
 
 
 def load_module(name: str, path: str) -> ModuleType:
-    """Load a Python file as the module ``name``, which objects that are pickled by reference refer to.
+    """Load a Python file as the module ``name``. Objects that were pickled by reference refer to the module by this
+    name.
 
     Python's bytecode cache is used neither for this file nor for the user modules that it imports.
     """
@@ -62,7 +63,7 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
     if start.directory:
         with contextlib.suppress(OSError):
             os.chdir(start.directory)
-    # Checked before user modules are imported, because that may fail with different package versions.
+    # Check versions before importing user modules, because the import may fail with different versions.
     require_versions(start.packages, platform.node() or "localhost")
     load_uncached()
     heartbeat.at("loading the wagons")
@@ -104,9 +105,10 @@ def serve(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
 
 
 def end_with_the_job() -> None:
-    """Watch the job's process in a thread, and exit soon after it ends, whatever a wagon is doing.
+    """Start a thread that exits this process soon after the job's process has ended, even while a wagon is running.
 
-    A job that is killed cannot end its workers, which would continue to write to its terminal and keep its files open.
+    A job that is killed cannot end its workers. Without the thread, they would continue to write to the job's terminal
+    and keep its files open.
     """
     job = os.getppid()
 
@@ -120,7 +122,7 @@ def end_with_the_job() -> None:
 
 @dataclass(frozen=True)
 class ForkableWorker(Forkable):
-    """A worker for which a fork server imports modules from the search path ``path``.
+    """A worker that a fork server forks after importing ``modules`` from the search path ``path``.
 
     Only installed modules are imported by the server: workers load user modules themselves, from the current files.
     """
@@ -140,8 +142,8 @@ class ForkableWorker(Forkable):
             load_uncached()
 
     def run(self, descriptors: Sequence[int], loading_cpu_s: float) -> None:
-        # A separate process group: Ctrl-C in the terminal then only reaches the job, which shuts the worker down
-        # gracefully.
+        # A separate process group, so that Ctrl-C in the terminal reaches only the job, which then shuts the worker
+        # down gracefully.
         os.setpgid(0, 0)
         connection, heartbeat = descriptors
         _work(WorkerConnection(connection), HeartbeatWriter(heartbeat), loading_cpu_s)
@@ -164,7 +166,7 @@ def _work(connection: WorkerConnection, heartbeat: HeartbeatWriter, loading_cpu_
         with contextlib.suppress(OSError):
             connection.send(failure)
         os._exit(1)
-    # All results are sent, so the interpreter is not finalized: that would only delay the job.
+    # All results are sent. Exit without finalizing the interpreter, which would only delay the job.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)

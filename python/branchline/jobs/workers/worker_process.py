@@ -1,4 +1,4 @@
-"""A worker process as seen by its job: starting, sending, monitoring and ending it.
+"""A worker process as seen by its job, which starts it, sends messages to it, monitors it and ends it.
 
 The worker's standard error is forwarded, and its last part is kept for the record in case the worker dies.
 """
@@ -58,7 +58,7 @@ class WorkerProcess:
         self.is_dead = False
         #: Whether the worker has been informed that there are no more sub-jobs.
         self.is_dismissed = False
-        #: Why the job killed the worker because of its memory use; empty if the job did not.
+        #: How the worker exceeded its memory limit, if it was killed for this reason; otherwise empty.
         self.ended_for_memory = ""
         #: Time at which the worker started the first of its current sub-jobs.
         self.first_since_s = time.monotonic()
@@ -94,7 +94,7 @@ class WorkerProcess:
         """Add a sub-job that was sent to the worker."""
         if not self.holds:
             self.first_since_s = time.monotonic()
-        # Waiting for the job does not count as lack of progress.
+        # The time before this, in which the worker waited for the job, does not count as time without progress.
         self.heartbeat.heard()
         self.holds.append(subjob)
 
@@ -123,12 +123,12 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self.process.kill()
         with suppress(subprocess.TimeoutExpired):
-            # A process that is blocked by an unresponsive file system may not even exit now.
+            # A process that is blocked by an unresponsive file system may not exit even after SIGKILL.
             self.process.wait(KILL_GRACE_S)
         return -signal.SIGKILL, not self.ended_for_memory
 
     def death(self) -> tuple[WorkerDiedError, Lost]:
-        """Return how a dead process ended: as an error, and as a value for the record.
+        """Return how a dead process ended, as an error to raise and as a message for the job record.
 
         Raises InstallationChangedError if the process died before its first sub-job and the installation has changed.
         """
