@@ -1,6 +1,6 @@
 """The plan of a train run: settings, wagons, sub-jobs and workers.
 
-Planning opens the first files of the dataset, to check that their trees have the branches that the wagons name.
+Planning opens the first files of the dataset, and checks that their trees have the branches that the wagons name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from branchline.trains.wagons.wagons import Wagon, wagons_of
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """The request of a caller of ``branchline.run``.
+    """The arguments of a call of ``branchline.run``.
 
     ``wagons`` and ``dataset`` have any form that ``branchline.run`` accepts. ``is_traced`` is true if a trace of the
     read requests is recorded.
@@ -56,8 +56,8 @@ class TrainRequest:
 
     @property
     def why_all_is_read(self) -> str:
-        """Why the run must read all files instead of reusing results, for example to measure the reads; empty if it may
-        reuse results.
+        """The reason why the run must read all files instead of reusing results, for example to measure the reads;
+        empty if results may be reused.
         """
         if self.is_traced:
             return "every request is recorded in a trace"
@@ -69,12 +69,12 @@ class TrainRequest:
         return self.options.reuse and not self.why_all_is_read
 
     def reuse_notes(self, ledger: Path) -> list[str]:
-        """Return a note for the user if the ledger exists and ``reuse`` is set, but all files must be read. Otherwise
-        the list is empty.
+        """Return a note for the user if results could have been reused but all files must be read. Otherwise the list
+        is empty.
         """
         if not self.options.reuse or not self.why_all_is_read or not ledger.exists():
             return []
-        return [f"all sub-jobs ran, also those with results of an earlier run, since {self.why_all_is_read}"]
+        return [f"all sub-jobs ran, including sub-jobs with reusable results, since {self.why_all_is_read}"]
 
     def plan(self, loaded: LoadedWagons) -> TrainPlan:
         """Plan the train. Raises errors from listing the dataset and from opening its first file."""
@@ -111,7 +111,7 @@ class TrainPlan:
 
     - ``missing`` are files of the dataset that do not exist.
     - ``shares`` are the sub-jobs.
-    - ``faults`` explain why some wagons cannot run, by wagon.
+    - ``faults`` has the reasons why some wagons cannot run, by wagon.
     - ``step`` is the number of entries per chunk; None if the wagons' branches have to be learned first. After
       learning, files may be split into fewer parts than in ``shares``.
     - ``looked_at`` are the records of opening the first files.
@@ -126,7 +126,7 @@ class TrainPlan:
     named_branches: tuple[str, ...]
     step: int | None
     looked_at: list[FileRecord]
-    #: Wagons known to change the results of other wagons, with a description of the changes.
+    #: Wagons that are known to change the results of other wagons, with a description of the changes.
     changers: dict[str, str] = field(default_factory=dict)
     #: The options of the run as text, for the job record.
     options: Mapping[str, str] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class FirstTrees:
         return faults
 
     def sizes(self, branches: Sequence[str], step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
-        """Return chunk sizes that suit the first tree with all these branches."""
+        """Return the chunk sizes for reading these branches, computed from the first tree that has all of them."""
         for tree in self._trees():
             try:
                 return chunk_sizes(ReadSizes.of(tree, [tree[name] for name in branches]), step_size, memory_limit_bytes)
@@ -227,7 +227,7 @@ class FirstTrees:
         return [record for tree in self._opened or () for record in opening_of(tree)]
 
     def _error_of(self, wagon: Wagon) -> BranchlineError | None:
-        """Return why a wagon's branches cannot be read; None if at least one tree has all of them."""
+        """Return an error if none of the trees has all branches that a wagon names; otherwise None."""
         error: BranchlineError | None = None
         for tree in self._trees() if wagon.branches else ():
             found = _error_in(tree, wagon.branches or ())

@@ -41,8 +41,8 @@ from branchline.trains.worker.train_worker import TrainWork
 class Rerun:
     """The outcome of a repeated sub-job.
 
-    ``same`` tells for each wagon whether its new result equals the stored result bit for bit. Wagons that failed or
-    have no stored result are left out. ``notes`` say what was not compared, and why.
+    ``same`` says, by wagon, whether the new result equals the stored result bit for bit. Wagons that failed or have no
+    stored result are left out. ``notes`` say what was not compared, and why.
     """
 
     index: int
@@ -53,7 +53,7 @@ class Rerun:
 
     @property
     def is_good(self) -> bool:
-        """Whether all wagons succeeded, and all results that could be compared equal the stored ones."""
+        """Whether all wagons succeeded, and all compared results equal the stored results."""
         failed = any(one.error is not None for one in self.result.wagons.values())
         return not failed and self.result.error is None and all(self.same.values())
 
@@ -104,7 +104,7 @@ class EarlierRun:
             self.notes.append(f"{where}: {self.stored.directory}; relative paths start at the current directory")
 
     def kept(self, plan: TrainPlan, index: int) -> Mapping[str, WagonShare]:
-        """The cached results of a sub-job, by wagon."""
+        """Return the cached results of a sub-job, by wagon."""
         found = self._in_ledger(plan, index)
         if not found and self.unit_of_subjob:
             found = self.kept_in_units(index)
@@ -120,8 +120,8 @@ class EarlierRun:
         return {} if kept is None else kept.wagons
 
     def kept_in_units(self, index: int) -> Mapping[str, WagonShare]:
-        """Return a sub-job's results as stored by the jobs of a submitted train, by wagon. If they cannot be read, a
-        note is added.
+        """Return the results of a sub-job, by wagon, that a job of a submitted train has stored. If they cannot be
+        read, a note is added.
         """
         from branchline.trains.submitted.submission_folder import BatchFolder
         from branchline.trains.submitted.units import UnitResult
@@ -240,7 +240,7 @@ class _DebuggedWagon(Wagon):
 
 
 def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
-    """Return a sub-job's share as the train handed it out."""
+    """Return the share of a sub-job exactly as the train sent it to a worker."""
     learns = index < learning.shares_count or learning.step is None
     branches = plan.named_branches if learns else learning.branches
     share = learning.share(index, plan.shares[index], branches, plan.faults)
@@ -248,7 +248,7 @@ def handed_out(plan: TrainPlan, learning: Learning, index: int) -> Share:
 
 
 def same_as(kept: Mapping[str, WagonShare], result: ShareResult) -> dict[str, bool]:
-    """Tell for each successful wagon whether its result equals the cached result bit for bit. Wagons without a cached
+    """Return, by wagon, whether the result equals the cached result bit for bit. Wagons that failed or have no cached
     result are left out.
     """
     return {
@@ -275,8 +275,8 @@ def reproduce(
 ) -> Reproduction:
     """Repeat the train whose results are in ``out``, and write the new results to the directory ``into``.
 
-    Runs the first run's code, which is stored with its results. With ``present_code``, runs the wagons' current files
-    instead. No stored results are reused.
+    The new run uses the code of the first run, which is stored with its results, or with ``present_code`` the current
+    files of the wagons. Stored results are not reused.
 
     Raises MissingFileError if no train is stored, OptionError for an invalid directory, and the errors of
     ``branchline.run``.
@@ -308,7 +308,9 @@ def _record_of(out: Path) -> JobRecord:
 
 
 def _loaded(earlier: EarlierRun, workers: int | None, *, present_code: bool) -> tuple[TrainPlan, int | None]:
-    """Return the plan with its wagons, and the number of workers: 0 if only this process can load the stored code."""
+    """Return the plan with its wagons, and the number of workers. The number is 0 if stored code is used, because only
+    this process can load it.
+    """
     stored = earlier.stored
     changed = [] if stored.sources is None else stored.sources.changed()
     if stored.sources is None:
@@ -348,6 +350,7 @@ def conditions(first: JobRecord, second: JobRecord) -> Iterator[str]:
 def _differences(what: str, first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(first.keys() | second.keys()):
         then, now = first.get(name), second.get(name)
-        # A fact that only one run recorded, for example because of an older version, is not a difference.
+        # A value that only one of the runs recorded, for example because the other used an older version, is not a
+        # difference.
         if then is not None and now is not None and then != now:
             yield f"{what}{name} was {then}, and is {now} now"

@@ -89,7 +89,7 @@ def run(
 
     With ``on="slurm"`` or ``"htcondor"`` the train is submitted, and a ``SubmittedTrain`` is returned immediately. If a
     wagon fails, the other wagons continue. After an error, the finished part of the results is returned. Ctrl-C keeps
-    the finished part and raises KeyboardInterrupt, unless ``allow_partial``.
+    the finished part and raises KeyboardInterrupt, unless ``allow_partial`` is true.
 
     wagons: a Python file (or ``FILE.py:NAME``), a wagon, or a list.
     dataset: anything that ``Dataset.of`` accepts.
@@ -133,7 +133,9 @@ def _carried_out(
 
 @contextmanager
 def _shown(progress: Callable[[TrainStatus], None] | None) -> Iterator[Callable[[TrainStatus], None] | None]:
-    """Return the progress callback: the caller's function or, in a notebook, a progress bar. None without either."""
+    """Yield a progress callback: the caller's function or, in a notebook, a function that moves a progress bar.
+    Otherwise, yield None.
+    """
     if progress is not None or not is_notebook():
         yield progress
         return

@@ -42,8 +42,8 @@ _PLACE = "Where to run"
 
 
 def entries_or_bytes(text: str | None) -> int | str | None:
-    """Parse the chunk size given to a command: ``"1000"`` is a number of entries; other values are sizes in bytes,
-    which are returned as text.
+    """Parse the chunk size given to a command. Returns a number of entries, such as ``"1000"``, as an int, and a size
+    in bytes, such as ``"50 MB"``, as text.
     """
     return int(text) if text is not None and text.strip().isdecimal() else text
 
@@ -142,7 +142,7 @@ class TrainSettings:
     on: WhereLike | None = option_field(
         None,
         "--on",
-        help="dask=tcp://host:8786: on these workers; slurm, htcondor: submit, and return at once.",
+        help="dask=tcp://host:8786: run on these workers; slurm, htcondor: submit, and return immediately.",
         group=_PLACE,
         metavar="WHERE",
         python='"dask=tcp://host:8786", a Dask client or cluster, or an executor; "slurm" or "htcondor": submit it.',
@@ -226,7 +226,7 @@ class RunOptions(TrainSettings):
     """All options of a run."""
 
     tree: str | None = option_field(
-        None, "--tree", help="Tree of files that are given without one.", group=OPTIONS, metavar="NAME"
+        None, "--tree", help="Name of the tree in files that are given without a tree.", group=OPTIONS, metavar="NAME"
     )
     companions: CompanionsLike = option_field(
         None,
@@ -241,7 +241,7 @@ class RunOptions(TrainSettings):
         None, help='Values of parameters of wagons, such as {"spectrum.pt_min": 20}.', group=OPTIONS
     )
     allow_partial: bool = option_field(
-        False, help="Return what is finished after Ctrl-C; otherwise KeyboardInterrupt is raised.", group=OPTIONS
+        False, help="Return the finished part after Ctrl-C instead of raising KeyboardInterrupt.", group=OPTIONS
     )
     force: bool = option_field(
         False,
@@ -262,7 +262,7 @@ class RunOptions(TrainSettings):
     pictures: Pictures = option_field(
         "svg",
         "--pictures",
-        help="Pictures of histograms: SVG, SVG and PNG, none.",
+        help="Formats of pictures of histograms: SVG, both SVG and PNG, or none.",
         group=OPTIONS,
         kind=Literal["svg", "both", "none"],
         python='Pictures of histograms: "svg", "both" (SVG and PNG) or "none".',
@@ -327,8 +327,8 @@ def _recorded_text(name: str, value: object) -> str:
 
 
 def takes_options(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Add the options of a run to a function that takes them as keyword arguments: to its docstring and its
-    signature.
+    """Add the options of a run to the docstring and the signature of a function that takes them as keyword
+    arguments.
     """
     signature, fields = inspect.signature(function), dataclasses.fields(RunOptions)
     names = {one.name for one in fields}
@@ -374,8 +374,8 @@ class BatchSettings:
     """How a train is submitted. Raises OptionError for an invalid value.
 
     ``tasks`` is the number of batch jobs that read; by default it depends on the size of the dataset. ``options`` are
-    passed to the batch system unchanged. ``retries`` is how often the last batch job may resubmit sub-jobs without a
-    result.
+    passed to the batch system unchanged. ``retries`` is the maximum number of times that the last batch job resubmits
+    sub-jobs without a result.
 
         settings = branchline.BatchSettings(tasks=100, options=("--partition=long",))
         branchline.run("wagons.py", "data/*.root", "out", on="slurm", batch=settings)

@@ -4,8 +4,8 @@ Most events are soft, non-diffractive collisions, as in a beam crossing. Jets ar
 is a hard scattering, with a weight that accounts for its rarity. The two kinds do not overlap: a soft event is dropped
 if the transverse momentum of its hardest scattering exceeds the threshold for hard events.
 
-Spectra filled with `weight` therefore give cross-sections: the sum of the weights in a file, divided by the number of
-events in the file, is the cross-section in mb.
+Spectra filled with `weight` give cross-sections: the sum of the weights in a file, divided by the number of events in
+the file, is the cross-section in mb.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SimulationError(BranchlineError):
 
 @dataclass
 class Generator:
-    """A Pythia instance for one kind of events, and the numbers of its generated and accepted events."""
+    """A Pythia instance for one kind of events. `tried` and `taken` count the generated and the accepted events."""
 
     pythia: Any
     drop_above_gev: float
@@ -83,8 +83,8 @@ class Generator:
     batches: list[Any] = field(default_factory=list)
 
     def next_event(self) -> tuple[Any, dict[str, float]]:
-        """Return one event of this kind: its particle record as an awkward array of length one, and the numbers that
-        describe the event.
+        """Return an event: its particle record as an awkward array of length one, and the event's own numbers, such as
+        ``ptHat``, by name.
         """
         while True:
             batch = self.pythia.nextBatch(1, "fail")
@@ -162,7 +162,7 @@ def weights_mb(is_hard: np.ndarray, soft: Generator, hard: Generator) -> np.ndar
 
 
 def particle_branches(particles: ak.Array, particle_data: object) -> dict[str, ak.Array]:
-    """Return the branches of `PARTICLE_TYPES` from Pythia's records."""
+    """Return the branches in `PARTICLE_TYPES`, made from Pythia's particle records."""
     counts = ak.num(particles)
     flat = ak.flatten(particles)
     # Particles without a production vertex start at the interaction point.

@@ -1,4 +1,5 @@
-"""The files of the demo: simulated collisions as TTrees, created once by several processes and reused later.
+"""The files of the demo: simulated collisions as TTrees. Several processes create the files, and later calls reuse
+them.
 
 A file appears under its name only when it is complete. It contains the parameters with which it was created, and is
 reused if these equal the requested parameters. The events in a file depend only on the seed and the index of the file,
@@ -62,8 +63,8 @@ class Parameters:
     content_version: int = CONTENT_VERSION
 
     def file_seed(self) -> int:
-        """Return the random seed of this file. Files with the same index and consecutive values of `seed` have seeds
-        one billion apart.
+        """Return the random seed of this file. The seeds for consecutive values of `seed` are one billion apart, so
+        that no two files have the same seed.
         """
         return self.seed * 1_000_000_000 + self.index
 
@@ -135,7 +136,7 @@ def made(
             missing.append((path, parameters))
     if not missing:
         return
-    # Incomplete files are written to one folder, so that files of killed processes are removed at the end.
+    # All incomplete files are in one temporary folder, so that files left by killed processes are removed at the end.
     with tempfile.TemporaryDirectory(prefix=".part-", dir=missing[0][0].parent) as folder:
         subjobs = iter([SubJob(index, str(path), _WantedFile(path, one)) for index, (path, one) in enumerate(missing)])
         place, interruption = LocalProcesses(min(workers, len(missing))), Interruption()
@@ -162,7 +163,7 @@ class _WantedFile:
 
 @dataclass(frozen=True)
 class Making:
-    """Creates files in a worker process until none are left or the process is interrupted."""
+    """Creates files in a worker process until all files exist or the process is interrupted."""
 
     folder: str
 
@@ -192,8 +193,8 @@ def parameters_in(path: Path) -> Parameters | None:
 
 
 def check_replaceable(wanted: dict[Path, Parameters]) -> None:
-    """Raise OptionError if a file exists with different content. A file that differs only in the content version may be
-    replaced.
+    """Raise OptionError if a file exists that must not be replaced, because its parameters differ. A different content
+    version is no reason.
     """
     for path, parameters in wanted.items():
         if not path.exists():

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReportsTo:
-    """Where a train sends its reports. If reports cannot be sent, ``say_at_once`` is called immediately, from another
-    thread, and ``say_at_end`` at the end of the train.
+    """The control room to which a train sends its reports. If reports cannot be sent, ``say_at_once`` is called with a
+    message immediately, from another thread, and ``say_at_end`` at the end of the train.
     """
 
     target: ReportTarget
@@ -40,8 +40,8 @@ class ReportsTo:
     def of(
         cls, address: str | None, say_at_once: Callable[[str], None] | None, say_at_end: Callable[[str], None]
     ) -> ReportsTo | None:
-        """Return where to send reports; None without a control room. The default of ``address`` is taken from the
-        environment. Raises OptionError.
+        """Return the control room for reports; None if there is none. If ``address`` is None, the address is taken from
+        the environment. Raises OptionError.
         """
         if address is None and not os.environ.get(REPORT_TO):
             return None
@@ -62,8 +62,8 @@ class ReportsTo:
 
 
 class ReportedTrain:
-    """The reports of a train from this process, and the measures that the process received. Without a control room, the
-    methods do nothing.
+    """Sends the reports of a train from this process, and has the measures that the process received. Without a control
+    room, the methods do nothing.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ReportedTrain:
     def read(self, reads: ReadRecords) -> None:
         """Report read records."""
         if self._reporter is not None:
-            # Leave out the records of files that only an earlier run has read.
+            # Leave out records of files that only an earlier run read: this run reused their results.
             self._reporter.read([one for one in reads.files if one.subjobs or not one.subjobs_reused], reads.sites)
 
     def end(self, record: JobRecord) -> None:
@@ -105,7 +105,7 @@ class ReportedTrain:
         self._end(None, replace(self._last or TrainStatus(), status=FAILED, errors=[why]))
 
     def leave(self) -> None:
-        """Report that this process is done while other processes of the train continue."""
+        """Report that this process is done. Other processes of the train continue."""
         self._end(None, None)
 
     def _end(self, record: JobRecord | None, status: TrainStatus | None) -> None:

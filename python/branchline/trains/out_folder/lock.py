@@ -1,4 +1,5 @@
-"""The output directory of a run: only one run at a time may lock it, and it is marked until the results are complete.
+"""The output directory of a run. Only one run at a time can lock it, and a file in it says so while the results are
+incomplete.
 
 A run locks the directory itself, so a run that dies leaves no lock file. From the start, ``job.json`` has status
 "running", and a text file says that the results are incomplete. During the run, ``status.json`` has the current state
@@ -43,11 +44,11 @@ LOCK_TRIES_MAX = 20
 _REMOVED = ".removed-"
 # Name of the file with the current state of a run, for `branchline status`.
 STATUS = "status.json"
-# The state before the run has reported any state.
+# The state of a run that has not reported a state yet.
 _NOTHING = TrainStatus()
 
-# Identities of the job records that this process has written, by directory: device, inode and modification time. They
-# show whether a record is still the same file.
+# Device, inode and modification time of the job records that this process has written, by directory. They show whether
+# a record was replaced by another process.
 _written_here: dict[Path, tuple[int, int, int]] = {}
 
 
@@ -115,7 +116,7 @@ class Claim:
             for folder in sorted(folders, key=lambda one: -len(one.parts)):
                 with suppress(OSError):  # folders with other files are not empty and stay
                     folder.rmdir()
-            # Batch jobs of an earlier train that start later then find nothing to do.
+            # Without this folder, batch jobs of an earlier train that start later find no work.
             if (self.out / JOBS / SUBMISSION).exists():
                 _remove_folder(self.out / JOBS)
             for left in self.out.glob(f"{_REMOVED}*"):
@@ -138,17 +139,17 @@ class Claim:
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Raise an error if the directory has results that this run would replace.
+        """Raise BranchlineError if the directory has files that this run must not replace.
 
-        Raises BranchlineError, except for the directories of:
+        Files that no train has written are never replaced. Without ``force``, a run may replace only results of:
 
         - failed runs, which have no results
         - unfinished runs, whose finished sub-jobs are in the ledger
         - runs of this process, since notebook cells run repeatedly
         """
         names = {one.name for one in self.out.iterdir()}
-        # A directory with only a ledger is fine: this run reuses the ledger's results and replaces none. A ledger that
-        # was set aside is kept.
+        # A directory that contains only a ledger has no results to replace. Renamed old ledgers count as ledgers and
+        # are kept.
         if all(one.startswith(LEDGER_NAME) for one in names):
             return
         if "job.json" not in names:
@@ -252,8 +253,8 @@ def _made(out: Path) -> list[Path]:
 
 
 def _lock(lock: int, out: Path) -> None:
-    """Lock the directory. If the file system has no locks, raise an error if the process in the job record is alive, or
-    if a run on another machine has written its state recently.
+    """Lock the directory. Raises BranchlineError if another run uses it. On a file system without locks, this is the
+    case if the process in the job record is alive, or if a run on another machine has written its state recently.
     """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -275,7 +276,7 @@ def _in_use(out: Path) -> BranchlineError:
 
 
 def _lives(record: dict[str, object] | None) -> bool:
-    """Return whether a record belongs to a run whose process is alive on this machine."""
+    """Return whether a job record belongs to a run whose process is alive on this machine."""
     if record is None or record.get("status") != RUNNING or record.get("host") != host():
         return False
     process = record.get("process")
@@ -292,8 +293,8 @@ def _was_heard_of(out: Path, record: dict[str, object] | None) -> bool:
     if record is not None and record.get("host") == host():
         return False
     try:
-        # Use the file system's clock by creating a file. Open the state file instead of calling stat: attributes cached
-        # by a network mount may be a minute old.
+        # Create a file to read the file system's clock. Open the state file instead of calling stat: the attributes
+        # that a network mount caches may be a minute old.
         with tempfile.TemporaryFile(dir=out) as now, (out / STATUS).open("rb") as status:
             return os.fstat(now.fileno()).st_mtime - os.fstat(status.fileno()).st_mtime < STATUS_OLD_S
     except OSError:
@@ -329,8 +330,8 @@ def _refused(out: Path, error: OSError) -> StorageError:
 
 
 class StatusFile:
-    """Writes the current state to a file, at most once per second. Also writes occasionally if nothing has changed, so
-    that an old file means that the run is stuck or dead.
+    """Writes the current state to a file, at most once per second. An unchanged state is also written from time to
+    time, so that an old file means that the run is stuck or dead.
     """
 
     def __init__(self, out: Path) -> None:
@@ -386,7 +387,7 @@ class StatusFile:
 
 @dataclass(frozen=True)
 class KeptResults:
-    """The number and size of cached results, by wagon, and the size of the ledger file."""
+    """Cached results: their number and size by wagon, and the size of the ledger file."""
 
     counts: tuple[LedgerCount, ...]
     file_bytes: int
@@ -403,8 +404,8 @@ class KeptResults:
 
 
 def kept_results(out: Path) -> KeptResults:
-    """Return the number and size of the cached results in a directory. Raises MissingFileError if the directory has no
-    ledger, LedgerError.
+    """Return the number and size of the cached results in a directory. Raises LedgerError, and MissingFileError if the
+    directory has no ledger.
     """
     path = out / LEDGER_NAME
     if not path.is_file():
@@ -413,8 +414,8 @@ def kept_results(out: Path) -> KeptResults:
 
 
 def remove_kept_results(out: Path) -> KeptResults:
-    """Remove the cached results, and return how many were removed. Other files are kept. Raises BranchlineError during
-    a run.
+    """Remove the cached results, and return their number and size. Other files are kept. Raises BranchlineError while a
+    run uses the directory.
     """
     found = kept_results(out)
     with claimed(out, force=True):

@@ -1,4 +1,4 @@
-"""The state of a run, read from the files in its directory, and the state of any train as text."""
+"""Reads the state of a run from the files in its directory, and formats the state of any train as text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def job_of(out: Path) -> JobRecord | None:
 
 
 def status_of(out: Path) -> TrainStatus | None:
-    """Return the state of a run on this machine or on Dask workers; None without a readable record."""
+    """Return the state of a run on this machine or on Dask workers; None if the directory has no readable job
+    record.
+    """
     job = job_of(out)
     if job is None:
         return None
@@ -111,7 +113,7 @@ def status_lines(status: TrainStatus, out: Path) -> Iterator[str]:
     if status.phase == "merge" and status.status == RUNNING:
         yield f"merging results{f', for {status.merge_s:.0f} s' if status.merge_s else ''}"
     if status.status == STOPPED:
-        yield f"no job of this train waits or runs, and its results were not written: run branchline resume {out}"
+        yield f"no job of this train is waiting or running; its results were not written: run branchline resume {out}"
     elif status.ended:
         yield f"{status.ended}; see {out}"
 

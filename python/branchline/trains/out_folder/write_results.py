@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def write(result: TrainResult, claim: Claim, pictures: Pictures = "svg") -> None:
     """Write results, pictures and records to a directory.
 
-    If a file cannot be written, for example because the disk is full, the job gets an error; all other files are still
-    written, and the results stay in memory.
+    If a file cannot be written, for example because the disk is full, an error is added to the job. The other files are
+    still written, and the results stay in memory.
 
     Results are more important than the ledger: if the disk is full, the ledger is removed and the results are written
     again. A ledger written by a later version is not removed, and causes another error.
@@ -59,7 +59,7 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
     try:
         with interruption.installed():
             with interruption.held():
-                # Imported late, because workers import this package too: without Arrow, uproot and Jinja, they start a
+                # Imported late, because workers also import this package. Without Arrow, uproot and Jinja, they start a
                 # second earlier.
                 from branchline.records.diagnosis.job_advice import advise_job
                 from branchline.records.output import write_out
@@ -82,9 +82,7 @@ def _write(result: TrainResult, claim: Claim, pictures: Pictures) -> BranchlineE
 
 
 def _removed_ledger(claim: Claim, record: JobRecord) -> bool:
-    """Remove the ledger. Returns whether this freed space. If the ledger cannot be removed, the record gets an
-    error.
-    """
+    """Remove the ledger. Returns whether it was removed. If it must be kept, an error is added to the record."""
     if not (claim.out / LEDGER_NAME).exists():
         return False
     try:

@@ -1,1 +1,1 @@
-"""Results of finished trains: loaded, scaled to a luminosity, and drawn."""
+"""Loads the results of finished trains, scales them to a luminosity, and draws them."""

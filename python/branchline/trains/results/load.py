@@ -1,4 +1,4 @@
-"""`branchline.load`: the results in a directory, in the form in which the wagons returned them, or scaled to a
+"""`branchline.load`: loads the results in a directory, in the form in which the wagons returned them, or scaled to a
 luminosity.
 
 Scaling multiplies results, including their errors, by the factor of each sample. The stored results are unchanged.
@@ -35,7 +35,8 @@ _OBJECTS_SHOWN = 6
 
 
 def load(out: str | os.PathLike[str], *, partial: bool = False) -> Results:
-    """Load the results of a train from its directory, by wagon. It does not matter where the train ran.
+    """Load the results of a train from its directory, by wagon. The train may have run locally, on a cluster or in a
+    batch system.
 
     Results have the form in which the wagons returned them: histograms are ``hist.Hist`` (or boost_histogram's, if the
     wagon used these), and NumPy and awkward arrays, pandas frames, Arrow tables, dicts with their keys, tuples, sets
@@ -137,7 +138,7 @@ class Results(Mapping[str, Any]):
         return html_table(title, ("wagon", "events", "histograms and arrays", "error"), rows)
 
     def _objects(self, wagon: str) -> str:
-        """Return the names of a wagon's first results, without numbers and strings."""
+        """Return the names of a wagon's first histograms, arrays and tables as text."""
         found = [one.key or one.kind for one in self.record.results if one.wagon == wagon and one.kind != "data"]
         more = [f"{len(found) - _OBJECTS_SHOWN} more"] if len(found) > _OBJECTS_SHOWN else []
         return ", ".join([*found[:_OBJECTS_SHOWN], *more])
@@ -148,7 +149,7 @@ class Results(Mapping[str, Any]):
             return
         what = f"the result of wagon {row.name!r} is partial: {self._why(row)}"
         if row.status == FINISHED and lost is not None:
-            what = f"of wagon {row.name!r} {lost.key or 'the result'} is {lost.note}"
+            what = f"{lost.key or 'the result'} of wagon {row.name!r} is {lost.note}"
         hint = "run the train again, or load it with partial=True"
         raise PartialResultError(what, path=str(self.out), hint=hint)
 
@@ -177,7 +178,8 @@ def normalised(value: object, samples: Sequence[SampleRecord], where: str) -> An
 
     Samples are the keys of a dict (as for a wagon with ``by_dataset``), or the categories of a histogram's axis
     ``dataset``, ``sample`` or ``process``. In weighted histograms, errors are scaled too; histograms of counts are
-    converted to weighted ones. Raises DatasetError if a factor is unknown, or if the samples are not separate.
+    converted to weighted ones. Raises DatasetError if a factor is unknown, or if the values of several samples are
+    added up.
     """
     by_name = {one.name: one for one in samples}
     if not by_name:
@@ -195,7 +197,7 @@ def normalised(value: object, samples: Sequence[SampleRecord], where: str) -> An
 
 
 def _by_sample(value: object, names: Mapping[str, SampleRecord]) -> object:
-    """Return the scaled value if the value contains samples; otherwise None."""
+    """Return the scaled value if it is split by sample; otherwise None."""
     if isinstance(value, Mapping):
         if value and all(key in names for key in value):
             return {key: times(one, factor_of(names[key])) for key, one in value.items()}
@@ -230,8 +232,8 @@ def sample_axis(histogram: Any, names: Mapping[str, SampleRecord]) -> int | None
 
 
 def _added_up(value: object, names: Mapping[str, SampleRecord]) -> str:
-    """Return the keys that lead to the first part of a result that is not split by sample; empty for the result
-    itself.
+    """Return the path (keys joined by slashes) of the first part of a result that is not split by sample; empty if this
+    is the result itself.
     """
     if not isinstance(value, Mapping):
         return ""
@@ -278,7 +280,7 @@ def _is_mean(histogram: Any) -> bool:
 
 
 def weighted(value: Any) -> Any:
-    """Return a weighted copy of a histogram of counts or weights, in which the errors of the bins can be scaled too."""
+    """Return a copy of a histogram of counts or weights that stores variances, so that errors can be scaled too."""
     import boost_histogram
 
     if value.storage_type is boost_histogram.storage.Weight:
@@ -288,6 +290,6 @@ def weighted(value: Any) -> Any:
     variances = value.variances(flow=True)
     view = total.view(flow=True)
     view["value"] = value.values(flow=True)
-    # Without squared weights, assume that the values are counts.
+    # If the histogram has no variances, assume that the values are counts.
     view["variance"] = value.values(flow=True) if variances is None else variances
     return total

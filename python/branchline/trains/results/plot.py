@@ -1,4 +1,4 @@
-"""`branchline.plot`: a plot of several samples, with stacked simulation, data as points, and their ratio."""
+"""`branchline.plot`: draws several samples, with stacked simulation, data as points, and their ratio."""
 
 from __future__ import annotations
 

@@ -18,12 +18,12 @@ from branchline.records.pictures.matplotlib_pictures import text
 from branchline.trains.results.stacks import Contents, SampleHistogram, SampleStack, band, total
 from branchline.writing.objects.forms import axis_label
 
-#: Maximum range of the ratio axis on each side of 1. The range is smaller if all points are closer to 1.
+#: The ratio axis shows at most 1 plus or minus this value, and less if all points are closer to 1.
 _RATIO_MAX = 1.0
 #: Markers for points outside the ratio panel, by side: the symbol, and its height as a fraction of the panel.
 _OUTSIDE: dict[str, tuple[str, float]] = {"above": ("^", 0.93), "below": ("v", 0.07)}
 _HEADROOM, _LOG_HEADROOM = 1.5, 300.0
-#: Font and line sizes for our figure size. The styles of the experiments are made for different figure sizes.
+#: Font sizes for the figure size used here. The styles of the experiments are made for different figure sizes.
 _SIZES: Any = {
     "font.size": 18,
     "axes.labelsize": "medium",
@@ -174,5 +174,5 @@ def _finish(axes: Axes, stack: SampleStack, *, log: bool, overflow: bool, label:
         axes.set_title(f"{luminosities.pop():.4g} fb$^{{-1}}$", loc="right")
     axes.set_title(text(label), loc="left", style="italic")
     if overflow and stack.has_flow:
-        remark = "outermost bins include what lies outside"
+        remark = "first and last bin include underflow and overflow"
         axes.text(0.03, 0.96, remark, transform=axes.transAxes, va="top", fontsize=12, color="0.3")

@@ -35,7 +35,7 @@ class Contents:
 
 @dataclass
 class SampleHistogram:
-    """The histogram of a sample: contents by name of the variation, including ``nominal``."""
+    """The histogram of a sample: its contents by name of the variation. One of the variations is ``nominal``."""
 
     sample: SampleRecord
     by_variation: dict[str, Contents] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class SampleStack:
 
 
 def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Contents | None:
-    """Return the sum of samples in a variation; None without samples. A sample without the variation contributes its
-    nominal contents.
+    """Return the sum of the samples for a variation; None if there are no samples. A sample without the variation
+    contributes its nominal contents.
     """
     parts = [one.by_variation.get(variation, one.nominal) for one in samples]
     if not parts:
@@ -81,7 +81,9 @@ def total(samples: Sequence[SampleHistogram], variation: str = NOMINAL) -> Conte
 
 
 def sides(variations: Sequence[str]) -> list[tuple[str, ...]]:
-    """Group the two sides of each uncertainty. A variation without an opposite side forms a group of its own."""
+    """Group variations into uncertainties: ``NAME_up`` and ``NAME_down`` form a group, and any other variation a group
+    of its own.
+    """
     pairs: dict[str, list[str]] = {}
     for name in variations:
         base = name.removesuffix(_UP) if name.endswith(_UP) else name.removesuffix(_DOWN)
@@ -93,7 +95,7 @@ def band(samples: Sequence[SampleHistogram], variations: Sequence[str]) -> tuple
     """Return the size of the uncertainty band below and above the sum of the samples.
 
     The band adds in quadrature the statistical uncertainty of the simulation and, for each uncertainty, the largest
-    shift of its sides in that direction.
+    shift of its variations in the direction of the band.
     """
     nominal = total(samples)
     assert nominal is not None
@@ -134,7 +136,7 @@ def stacks_of(results: Results, wagon: str, *, flow: bool = True) -> list[Sample
 
 @dataclass(frozen=True)
 class _Place:
-    """The path of a histogram in a result: its sample, variation and keys."""
+    """The position of a histogram in a result: its sample, its variation, and the keys that lead to it."""
 
     sample: str = ""
     variation: str = NOMINAL
@@ -174,7 +176,7 @@ def _found(value: object, at: _Place, names: Mapping[str, SampleRecord]) -> Iter
 
 def _sliced(value: Any, index: int, label: Any) -> object:
     place = value.axes[index].index(label)
-    # Give one index per axis, as histograms require.
+    # Histograms require one index per axis.
     return value[(slice(None),) * index + (place, ...)]
 
 

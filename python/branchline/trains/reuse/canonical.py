@@ -1,4 +1,4 @@
-"""Digests of values, such as wagons' parameters and globals, that are equal in every process.
+"""Digests of values, such as parameters and globals of wagons. Equal values have the same digest in every process.
 
 The digest is computed from a canonical form of the value. Pickles are not canonical: they depend on the order of sets,
 which differs between processes.
@@ -24,7 +24,7 @@ import numpy as np
 from branchline.base.quantities import MIB
 from branchline.reading.datasets.identity import content_identity
 
-# Maximum size of a file whose content is hashed if a value names the file. Larger files are identified by
+# If a value names a file, the digest covers the file's content up to this size. Larger files are identified by
 # `content_identity`.
 FILE_HASHED_MAX_BYTES = 64 * MIB
 # Libraries whose arrays contain only numbers. Arrays of other libraries may contain more, such as units.
@@ -36,8 +36,8 @@ class UnknownValueError(ValueError):
     """A value whose content cannot be determined. The message describes the value and where it was found."""
 
 
-# A callback that adds the code of a class, function or module to the digest. Its arguments are the module, and the name
-# of a class or function in the module, or None for the whole module.
+# A callback for the code of a class, function or module, which the digest itself does not cover. Its arguments are the
+# module, and the name of a class or function in the module, or None for the whole module.
 CodeUsed = Callable[[ModuleType, str | None], None]
 
 #: Flags of classes in CPython's object.h: _HEAP_TYPE for classes created at run time, _IMMUTABLE_TYPE for immutable
@@ -57,7 +57,7 @@ class Canonical:
         self._digest = hashlib.sha256()
         self._uses = uses
         self._open: set[int] = set()
-        #: Files that are named by strings in the values: identity by path.
+        #: Identities, by path, of the files that are named by strings in the values.
         self.files: dict[str, str] = {}
 
     def hexdigest(self) -> str:
@@ -65,7 +65,7 @@ class Canonical:
         return self._digest.hexdigest()
 
     def add(self, value: object, where: str) -> None:
-        """Add a value to the digest. ``where`` is the name of the value in messages. Raises UnknownValueError."""
+        """Add a value to the digest. ``where`` describes the value in messages. Raises UnknownValueError."""
         if isinstance(value, _SIMPLE) and type(value).__module__ == "builtins":
             self._put(type(value).__name__, repr(value).encode())
         elif type(value) is str or isinstance(value, PurePath):
@@ -202,7 +202,7 @@ def attributes_of(value: object) -> dict[str, object]:
 
 
 def _slots_of(kind: type) -> list[str]:
-    """Return the slot names that a class itself defines, without those of its bases."""
+    """Return the names of the slots that a class itself defines. Slots of its bases are left out."""
     slots = kind.__dict__.get("__slots__", ())
     names = [one for one in ((slots,) if isinstance(slots, str) else slots) if one not in ("__dict__", "__weakref__")]
     # Python mangles private names (language reference, 6.2.1).
@@ -255,6 +255,6 @@ def _is_plain_object(value: object) -> bool:
         path = getattr(sys.modules.get(base.__module__), "__file__", None)
         if base.__module__ in sys.builtin_module_names or (path is not None and not path.endswith(".py")):
             return False
-    # A C class that looks like a Python class has larger instances than its slots require.
+    # Instances of a C class are larger than its slots require, even if its flags look like those of a Python class.
     slots = sum(len(_slots_of(base)) for base in kind.__mro__)
     return kind.__itemsize__ == 0 and kind.__basicsize__ <= _Plain.__basicsize__ + _POINTER_BYTES * slots

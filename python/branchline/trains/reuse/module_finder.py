@@ -63,7 +63,7 @@ class FoundModule:
         """The version of the installed package that contains the module; None if no installed package does."""
         if self.is_folder or not is_installed(self.path):
             return None
-        # A file next to the installed packages that belongs to none of them was put there by the user.
+        # A file in the folder of installed packages that does not belong to any of them is the user's.
         return version_of(self.top) or ("built in" if self.path is None else None)
 
     @property
@@ -106,9 +106,7 @@ def find_module(name: str) -> FoundModule | None:
 
 
 def _spec_of(name: str, search: Sequence[str] | None) -> importlib.machinery.ModuleSpec | None:
-    """Find a module with the finders of this process, as an import does. Editable installations add their own
-    finders.
-    """
+    """Find a module with the finders of this process, as an import would, including those of editable installations."""
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
         if find is None or finder in (importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter):
@@ -122,8 +120,8 @@ def _spec_of(name: str, search: Sequence[str] | None) -> importlib.machinery.Mod
 
 
 def imported_by(statement: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
-    """Yield the names of modules that a statement imports. The flag is True for a name that may instead be an attribute
-    of a module.
+    """Yield the names of the modules that a statement imports, each with a flag. The flag is True if the name may be an
+    attribute of a module instead of a module.
     """
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
@@ -175,14 +173,14 @@ class UserModule:
 
     @classmethod
     def of(cls, found: FoundModule) -> UserModule:
-        """Create a user module from a module that was found."""
+        """Convert a found module to a user module."""
         path = Path(found.path or "").resolve()
         parts = found.name.split(".")
         return cls(found.name, path, "/".join([*(parts if path.name == "__init__.py" else parts[:-1]), path.name]))
 
 
 def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[UserModule]:
-    """Return all user modules that wagons need, by name.
+    """Return all user modules that wagons need, sorted by name.
 
     These modules are:
 
@@ -193,7 +191,7 @@ def user_modules(wagons: Sequence[Wagon], loaded: Sequence[ModuleFile]) -> list[
     """
     found = {one.name: UserModule(one.name, Path(one.path), Path(one.path).name) for one in loaded}
     unread = list(found.values())
-    # Look up each name only once, since several files import most of the names.
+    # Look up each name only once, since most names are imported by several files.
     looked_up = set(found)
 
     def add(names: Iterable[str]) -> None:
@@ -228,8 +226,8 @@ _real_path = cache(os.path.realpath)
 
 
 def _imports(module: UserModule) -> Sequence[str]:
-    """Return all modules that a file imports. Empty if the file cannot be parsed, since Python reports the error when
-    the file is imported.
+    """Return the names of all modules that a file imports. Empty if the file cannot be parsed: Python reports the error
+    when the file is imported.
     """
     try:
         return imported_by_file(module.path.read_bytes(), package_of(module.name, str(module.path)))

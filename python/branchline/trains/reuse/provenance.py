@@ -1,4 +1,6 @@
-"""The origin of a train's code: its files with their state in git, package versions, and environment variables."""
+"""Records the origin of a train's code: its files with their state in git, package versions, and environment
+variables.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from branchline.trains.reuse.stored_train import StoredModule, StoredSources
 
 #: Environment variables that can change numerical results, in addition to `_PREFIXES`. None of them contains secrets.
 _VARIABLES = ("PYTHONHASHSEED", "PYTHONOPTIMIZE", "LANG", "LC_ALL", "TZ")
-#: Maximum number of file names per call of git.
+#: Maximum number of file names that are passed to one call of git.
 NAMES_AT_ONCE = 200
 _PREFIXES = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "NPY_", "MALLOC_")
 
@@ -44,8 +46,8 @@ class Provenance:
 
 
 class Inquiry:
-    """Determines the provenance of a train while the train runs. ``stored`` are the train's files at its start; None if
-    they cannot be read.
+    """Determines the provenance of a train in the background, while the train runs. ``stored`` has the files as they
+    were at the start; None if they cannot be read.
     """
 
     def __init__(self, loaded: LoadedWagons) -> None:
@@ -66,8 +68,8 @@ class Inquiry:
             self._asks.start()
 
     def answer(self) -> Provenance:
-        """Return the provenance after waiting for git at most ``PROVENANCE_GIT_S``. The wait is short, because the
-        results of the train are not stored yet.
+        """Return the provenance. Waits for git at most ``PROVENANCE_GIT_S``, a short time, because the results of the
+        train are not stored yet.
         """
         self._asks.join(PROVENANCE_GIT_S)
         return Provenance(self.stored, tuple(self._sources), self._versions, self._environment)
@@ -111,8 +113,8 @@ def _source_records(modules: Sequence[StoredModule]) -> tuple[SourceRecord, ...]
 
 
 _COMMIT = "# branch.oid "
-#: Number of fields before the file name in a line of git's output: "1" is the type of a changed file, "u" of a file
-#: with merge conflicts.
+#: Number of fields before the file name in a line of git's output, by type of the line: "1" for a changed file, "u" for
+#: a file with merge conflicts.
 _FIELDS = {"1": 8, "u": 10}
 
 

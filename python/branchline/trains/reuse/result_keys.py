@@ -1,7 +1,7 @@
-"""Cache keys of results: hashes of everything on which a wagon's result for a sub-job depends.
+"""Computes the cache keys of results. A key is a hash of everything on which a wagon's result for a sub-job depends.
 
-Results with the same key are identical. If a dependency cannot be determined, the wagon has no key, and the reason is
-recorded.
+Results with the same key are identical. If a dependency cannot be determined, the wagon has no key, its results are not
+cached, and the reason is recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from branchline.trains.subjobs.used_inputs import PlannedCode, identities_of
 from branchline.trains.wagons.wagons import Wagon
 
 #: Version of the results. It is incremented when Branchline computes different results from the same wagons and files,
-#: for example by adding in another order, or when it pickles results with classes from other modules.
+#: for example because it adds them in a different order, or when the classes of pickled results move to other modules.
 RESULT_VERSION = 5
 _PACKAGES_OF_RESULTS = ("numpy", "awkward", "boost-histogram", "hist")
 _MODULES_OF_RESULTS = ("numpy", "awkward", "boost_histogram", "hist")
@@ -57,8 +57,8 @@ class WagonKey:
 
 
 def planned_code(keys: Iterable[WagonKey], *, ships_modules: bool) -> PlannedCode:
-    """Return the code that the wagons' keys cover, so that workers can compare it with the code on their machine. If
-    modules are shipped to workers, later changes of the module files do not matter.
+    """Return the code that the wagons' keys cover, so that workers can compare it with the code on their machine. With
+    ``ships_modules``, user modules are left out, because workers get copies of them.
     """
     keys = tuple(keys)
     files = [one.files if ships_modules else {**one.modules, **one.files} for one in keys if one.key is not None]
@@ -104,7 +104,7 @@ class WagonKeys:
 
 @dataclass
 class _ModuleUse:
-    """The used part of a module: names, statements, and names whose values matter."""
+    """The part of a module that a wagon uses: names, statements, and names whose values are part of the key."""
 
     source: ModuleSource
     is_all: bool = False
@@ -123,9 +123,9 @@ class _CodeUsed:
         self._versions: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._files: dict[str, str] = {}
-        #: The source files of the user's modules: identity by path.
+        #: Identities, by path, of the source files of user modules.
         self.modules: dict[str, str] = {}
-        #: Files that the code reads: identity by path.
+        #: Identities, by path, of the files that the code reads.
         self.files: dict[str, str] = {}
         self._wanted: list[tuple[ModuleType, str | None]] = []
 
@@ -138,7 +138,9 @@ class _CodeUsed:
         return {name: version for name, version in self._versions.items() if name not in own and version != _BUILT_IN}
 
     def content(self) -> dict[str, object]:
-        """Return all code and values that the wagon uses, by name, in a form for JSON. Raises UnknownValueError."""
+        """Return digests of all code and values that the wagon uses, by name, as values for JSON. Raises
+        UnknownValueError.
+        """
         self._add_value(type(self._thing).__name__, self._thing)
         while self._wanted:
             module, name = self._wanted.pop()
@@ -202,8 +204,8 @@ class _CodeUsed:
             self._versions[top] = version
 
     def _add_names(self, use: _ModuleUse, names: set[str], *, with_values: bool) -> None:
-        # Ignore the list of wagons, which refers to every wagon of the file. If a statement changes a wagon in the
-        # list, the wagon itself shows the change.
+        # Ignore the list of wagons, which refers to every wagon of the file. A change to a wagon through the list is
+        # visible in the wagon itself.
         ignored = set() if with_values else {LIST_OF_WAGONS}
         for name in sorted((names & set(use.source.bound)) - ignored):
             new_value = with_values and name not in use.values
@@ -251,7 +253,7 @@ class _CodeUsed:
                 self._add_global(use, name)
 
     def _add_global(self, use: _ModuleUse, name: str) -> None:
-        """Add the value of a global, which may differ from the value in the source."""
+        """Add the value of a global variable, which may differ from the value in the source."""
         module = use.source.module
         if module is None or name not in vars(module):
             return
@@ -277,10 +279,11 @@ class _CodeUsed:
 
 
 class ShareKeys:
-    """The keys of shares, which cover the entries and files that are read, and the chunks.
+    """Computes the keys of shares. A key covers the files and entries that are read, and how they are split into
+    chunks.
 
     ``skipping`` are the branches that decide which files are skipped; None if no files are skipped. The keys also cover
-    ``skipping`` and the random ``seed``.
+    ``skipping`` and the ``seed`` of random numbers.
     """
 
     def __init__(self, skipping: Sequence[str] | None, seed: int = 0) -> None:

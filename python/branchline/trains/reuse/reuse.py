@@ -1,7 +1,8 @@
 """Reuses results of sub-jobs from the ledger, and adds new results to it.
 
-Results are looked up by the keys of wagon and sub-job (`result_keys.py`). A sub-job does not run if all its wagons have
-cached results. Otherwise only wagons without a cached result run, together with the wagons that they require.
+A result is looked up by a key for its wagon and its sub-job (`result_keys.py`). A sub-job does not run if all its
+wagons have cached results. Otherwise only wagons without a cached result run, together with the wagons that they
+require.
 """
 
 from __future__ import annotations
@@ -42,16 +43,20 @@ TRAIN_NAME, LEARNING_NAME = "train", "learning"
 
 @dataclass
 class KeptResult:
-    """The cached results of a sub-job: the shares of wagons, and the names of wagons that still have to run."""
+    """The cached results of a sub-job: the results of wagons, by name, and the names of wagons that still have to
+    run.
+    """
 
     share: KeptShare
     wagons: dict[str, WagonShare]
     missing: frozenset[str] = frozenset()
-    #: The key of the sub-job, to detect changes of its files.
+    #: The key of the sub-job. If its files change, the key no longer matches.
     share_key: str = ""
 
     def as_result(self, names: Iterable[str]) -> ShareResult:
-        """Return the result of a sub-job that need not run. A wagon has no cached result if it had stopped earlier."""
+        """Return the result of a sub-job that need not run. Wagons without a cached result are those that had stopped
+        earlier; they count as not run.
+        """
         wagons = {name: self.wagons.get(name, WagonShare()) for name in names}
         not_run = frozenset(name for name in wagons if name not in self.wagons)
         result = ShareResult(wagons, not_run, files=self._files(), is_reused=True)
@@ -61,13 +66,13 @@ class KeptResult:
         return result
 
     def complete(self, result: ShareResult) -> None:
-        """Add the cached results to ``result``, which is from a run of the remaining wagons."""
+        """Add the cached results to ``result``, the result of running the remaining wagons."""
         result.wagons |= self.wagons
         result.not_run -= frozenset(self.wagons)
         if result.is_whole or result.interrupted or result.error is not None:
             return
-        # All wagons that ran have stopped, so the remaining entries were not read. The cached wagons' results include
-        # them.
+        # All wagons that ran have stopped, so the remaining entries were not read. The cached results include these
+        # entries.
         read = {one.path for one in result.files}
         kept = {path: (entries, events) for path, entries, events in self.share.files}
         for one in result.files:
@@ -85,8 +90,9 @@ class KeptResult:
 
 @dataclass(frozen=True)
 class KeptNeighbours:
-    """The cached results of neighbouring sub-jobs that a worker has combined: further results of each sub-job, sums of
-    wagons over all of these sub-jobs, and the names of wagons that still have to run.
+    """The cached results of neighbouring sub-jobs that a worker has combined. ``wagons`` has the sums of wagons over
+    all these sub-jobs, ``shares`` the other parts of each sub-job's result, and ``missing`` the names of wagons that
+    still have to run.
     """
 
     indices: range
@@ -109,16 +115,16 @@ class KeptNeighbours:
 
 @dataclass(frozen=True)
 class LearnedBefore:
-    """The branches that wagons used first in an earlier run, by wagon, and the resulting chunk sizes, or None if these
-    are unknown.
+    """The branches that wagons used for the first events of an earlier run, by wagon, and the chunk sizes computed from
+    them; None if the sizes are unknown.
     """
 
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sizes: ChunkSizes | None = None
 
     def learning(self, plan: TrainPlan) -> Learning | None:
-        """Return the branches and chunk sizes that the first sub-job would learn again; None if the chunk sizes are
-        unknown.
+        """Return the branches and chunk sizes, so that the first sub-job need not learn them; None if the chunk sizes
+        are unknown.
         """
         if self.sizes is None:
             return None
@@ -126,7 +132,7 @@ class LearnedBefore:
         return Learning(tuple(sorted(branches)), self.sizes, 1, self.touched)
 
     def unknown_of(self, wagons: Sequence[Wagon]) -> set[str]:
-        """Return the wagons whose branches must be learned, and the wagons that these require."""
+        """Return the names of the wagons whose branches must be learned, and of the wagons that these require."""
         by_name = {one.name: one for one in wagons}
         unknown = [one for one in wagons if one.name not in self.touched]
         return {needed.name for one in unknown for needed in with_required(one, by_name)}
@@ -146,15 +152,15 @@ class LedgerRows:
 class Reuse:
     """A train run's access to the ledger. Without ``takes``, results are stored but not reused.
 
-    ``unknown`` has the reasons why results of wagons cannot be reused, by wagon; ``notes`` are other reasons. ``keys``
-    are the keys of the wagons, by name.
+    ``unknown`` has the reasons, by wagon, why results of a wagon cannot be reused. ``notes`` has all other reasons.
+    ``keys`` are the keys of the wagons, by name.
     """
 
     def __init__(
         self, ledger: Ledger | None, plan: TrainPlan, *, takes: bool, keys: Mapping[str, WagonKey] | None = None
     ) -> None:
-        """A batch job gives ``keys`` but no ledger. It then creates rows, which the last batch job adds to the
-        ledger.
+        """Prepare to use a ledger. A batch job passes ``keys`` but no ledger: it creates rows, which the last batch job
+        adds to the ledger.
         """
         self._ledger: Ledger | None = ledger
         self._plan = plan
@@ -171,18 +177,18 @@ class Reuse:
         self._step: int | None = None
         self._share_keys = ShareKeys(plan.named_branches if plan.settings.skip_bad_files else None, plan.settings.seed)
         self._key_texts: dict[int, str | None] = {}
-        # Branches by wagon: _touched are the branches that were used first, _missed the branches that turned out to be
-        # needed later.
+        # Branches by wagon: _touched are the branches that were used for the first events, _missed the branches that
+        # were first used later.
         self._touched: dict[str, tuple[str, ...]] = {}
         self._missed: dict[str, set[str]] = {}
-        # _identities has the file identities in the key of each sub-job. _learned_under has the keys with which learned
-        # branches were looked up.
+        # _identities has, by sub-job, the file identities that its key covers. _learned_under has the keys with which
+        # learned branches were looked up.
         self._identities: dict[int, dict[str, str]] = {}
         self._learned_under: dict[str, bytes] = {}
 
     def keep_train(self, sources: StoredSources | None) -> None:
-        """Store the train with its code, so that the train can be run again. If its URLs contain secrets, the train is
-        not stored, because secrets are never written.
+        """Store the train with its code, so that it can be repeated. A train whose URLs contain secrets is not stored,
+        because secrets are never written.
         """
         content = b""
         if not self._plan.dataset.has_secrets():
@@ -225,8 +231,8 @@ class Reuse:
     def find_neighbours(self, indices: range, first: Share) -> KeptNeighbours | None:
         """Look up the combined results of neighbouring sub-jobs; None if nothing is cached.
 
-        ``first`` is the share of the first sub-job as handed out now. The result may cover only the first few sub-jobs,
-        but then it has the sums of all wagons.
+        ``first`` is the share of the first sub-job as it would be sent to a worker now. A result that covers only the
+        first few of these sub-jobs is returned only if it has the sums of all wagons.
         """
         if self._ledger is None or not self._takes or (about := self._about_neighbours(indices, first)) is None:
             return None
@@ -264,7 +270,7 @@ class Reuse:
             self._write([*rows, LedgerRow(about, SHARES_NAME, label, pickle.dumps(folded.shares))], [])
 
     def _about_neighbours(self, indices: range, first: Share) -> bytes | None:
-        """Return the key of the row that tells for how many neighbouring sub-jobs the sums are stored together."""
+        """Return the key of the row with the KeptShare of each neighbouring sub-job whose sums are stored together."""
         key = self.key_of(indices.start, first)
         return None if key is None else other_key("neighbours", len(indices), key)
 
@@ -310,8 +316,8 @@ class Reuse:
     def _described_by_keys(
         self, names: list[str], index: int, result: ShareResult
     ) -> tuple[list[str], tuple[str, ...]]:
-        """Return the wagons whose keys match the inputs that were actually used, and notes about wagons whose keys do
-        not.
+        """Return the wagons whose keys match the inputs that the worker actually used, and notes about the other
+        wagons.
         """
         changed = self._changed(index, result.inputs) if names else ""
         if changed:
@@ -331,8 +337,8 @@ class Reuse:
         return good, tuple(notes)
 
     def _changed(self, index: int, used: Mapping[str, str]) -> str:
-        """Describe the first file whose content, when the sub-job read it, differed from the content in the sub-job's
-        key. Empty if no file differed.
+        """Describe the first file that changed between the computation of the sub-job's key and reading. Empty if no
+        file changed.
         """
         planned = self._identities.pop(index, {})
         for one in self._plan.shares[index].files:
@@ -366,22 +372,24 @@ class Reuse:
         return [one for one in rows if one.name not in large]
 
     def learned_before(self) -> LearnedBefore:
-        """Look up the branches that wagons used first when earlier runs processed the first sub-job of this dataset."""
+        """Look up the branches that wagons used for the first events when an earlier run processed the first sub-job of
+        this dataset.
+        """
         self._learned_under = keys = self._learned_keys()
         if not self._takes or not keys:
             return LearnedBefore()
         found = self._contents(list(keys.values()))
         self._touched = touched = {name: tuple(json.loads(found[key])) for name, key in keys.items() if key in found}
         if touched.keys() != self._wagons.keys() - self._plan.faults.keys():
-            # The size of companions per event is measured with all wagons, so learned data of only some wagons are not
-            # enough.
+            # The size of companions per event depends on all wagons, so branches of only some wagons are not
+            # sufficient.
             return LearnedBefore({} if self._first[0].files[0].companions else touched)
         key = self._sizes_key({*self._plan.named_branches, *(one for names in touched.values() for one in names)})
         sizes = self._contents([key]).get(key)
         return LearnedBefore(touched, None if sizes is None else ChunkSizes(*json.loads(sizes)))
 
     def keep_learned(self, learning: Learning) -> None:
-        """Store the branches that the wagons used for the first events, and the resulting chunk sizes."""
+        """Store the branches that the wagons used for the first events, and the chunk sizes computed from them."""
         keys, sizes = self._learned_keys(), learning.sizes
         if keys != self._learned_under or sizes is None or learning.shares_count != 1:
             return  # The file used for learning has changed, or is not in the first sub-job.
@@ -398,8 +406,8 @@ class Reuse:
         self._write(rows, [])
 
     def branches_of(self, names: Iterable[str], share: Share) -> tuple[str, ...]:
-        """Return the branches to read if only some wagons run. If these are unknown, return all branches of the
-        share.
+        """Return the branches to read if only the wagons in ``names`` run; all branches of the share if they are
+        unknown.
         """
         wanted: set[str] = set()
         if self._plan.settings.branches is not None or self._plan.settings.skip_bad_files:
@@ -412,13 +420,13 @@ class Reuse:
         return tuple(sorted(wanted))
 
     def missed(self, wagons: Mapping[str, WagonShare]) -> None:
-        """Record branches that wagons needed although they were not planned."""
+        """Record branches that wagons used although they were not planned."""
         for name, one in wagons.items():
             if one.misses and not one.reused_count:
                 self._missed.setdefault(name, set()).update(one.misses)
 
     def close(self, *, is_whole: bool) -> None:
-        """Close the ledger at the end of the run. After a complete run, rows that recent runs did not use are
+        """Close the ledger at the end of the run. After a complete run, results that recent runs did not use are
         removed.
         """
         if self._unknown_shares:

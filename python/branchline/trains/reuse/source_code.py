@@ -1,9 +1,9 @@
-"""The code on which a wagon's result depends, as a digest: the wagon's class, the used parts of its module, and
+"""Computes a digest of the code on which a wagon's result depends: the wagon's class, the used parts of its module, and
 imported modules.
 
-In the wagon's module, only statements that the wagon can use count, so that a change to one wagon in a file does not
-affect the other wagons. In imported modules, all statements count. Comments, blank lines and docstrings do not count.
-Installed packages count by version, not by code.
+Of the wagon's module, the digest covers only statements that the wagon can use, so that a change to one wagon in a file
+does not affect the other wagons. Of imported modules, it covers all statements. It ignores comments, blank lines and
+docstrings. Installed packages are identified by their version, not by their code.
 
 ``unknown_reads`` finds calls that read data not visible in the source, such as files or the environment.
 """
@@ -29,14 +29,14 @@ HARMLESS_DECORATORS |= {"varied"}
 LIST_OF_WAGONS = "wagons"
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
-# Calls that read data from outside the source. They do not prevent caching if the file name is in the source.
+# Calls that read data from outside the source. Results can still be cached if the file name is in the source.
 READS_FILE = {"open", "read_text", "read_bytes", "from_file", "loadtxt", "genfromtxt", "fromfile", "memmap", "urlopen"}
 READS_FILE |= {f"read_{one}" for one in ("csv", "json", "parquet", "table", "pickle", "hdf", "feather")}
 READS_FILE |= {"load", "load_model", "from_parquet", "from_json", "InferenceSession"}
 READS_FILE |= {"urlretrieve", "loadmat", "load_npz", "open_memmap", "TFile", "TChain", "RDataFrame", "Open"}
 READS_FILE |= {"add_weight_sets"}
-# Calls that read data, but whose names alone are not specific. For each library, patterns that may match any part of
-# the dotted name.
+# Calls that read data, but whose names are too common to identify them. For each library, patterns for the parts of the
+# dotted name; one matching part is sufficient.
 READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("uproot", "h5py", "tables", "netCDF4", "zarr", "fsspec", "XRootD", "pyhdf"), ("*",)),
     **dict.fromkeys(("requests", "httpx", "urllib3", "aiohttp", "socket", "ftplib", "paramiko", "boto3"), ("*",)),
@@ -59,9 +59,9 @@ READS_BY_LIBRARY: Mapping[str, tuple[str, ...]] = {
     "tensorflow": ("load_*", "read_file", "TFRecordDataset"),
     "tritonclient": ("*",),
 }
-# Modules whose ``load`` function takes an open file, which was opened by a separate call.
+# Modules whose function ``load`` takes an open file. The call that opened the file is found separately.
 LOADS_OPEN_FILE = {"json", "pickle", "cloudpickle", "yaml", "tomllib"}
-# Calls that list files: their results are never in the source, whatever the arguments.
+# Calls that list files. Their results are never visible in the source, whatever their arguments are.
 LISTS_FILES = {"glob", "iglob", "rglob", "listdir", "scandir", "iterdir"}
 READS_BY_NAME = {"eval", "exec", "__import__", "globals", "subprocess"}
 READS_BY_ATTRIBUTE = {"import_module", "getenv", "environ"}
@@ -99,7 +99,7 @@ class ModuleSource:
             made.compiled.setdefault(part.co_qualname, []).append(part)
         if "__doc__" not in names_in(tree):
             for node in ast.walk(tree):
-                # Docstrings do not count, so remove them. A module's docstring can stay, because no wagon uses that
+                # Remove docstrings, which the digest ignores. A module's docstring can stay, because no wagon uses that
                 # statement.
                 if isinstance(node, _DEFINITIONS) and ast.get_docstring(node, clean=False) is not None:
                     node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
@@ -211,8 +211,8 @@ def _code_in(code: CodeType) -> Iterator[CodeType]:
 def unknown_reads(
     statement: ast.stmt, known: Iterable[str], values: Mapping[str, object], libraries: Mapping[str, object]
 ) -> Iterator[str]:
-    """Find reads in a statement that are not visible in the source, such as files with unknown names, or environment
-    variables.
+    """Yield a description of each read in a statement that the source does not show, such as of a file with an unknown
+    name or of an environment variable.
 
     ``known`` are strings that name files. ``values`` are the values of names and of ``self.NAME``. ``libraries`` are
     the values of names that may be modules or come from modules.
@@ -242,7 +242,9 @@ def unknown_reads(
 
 
 def _imported(statement: ast.stmt) -> dict[str, tuple[str, str]]:
-    """Return the imports inside a statement, by bound name: the library, and the dotted name within the library."""
+    """Return the imports inside a statement: the library and the dotted name within it, by the name that the import
+    binds.
+    """
     found = {}
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
@@ -265,7 +267,7 @@ def _reading_library(called: ast.expr, imported: Mapping[str, tuple[str, str]], 
         return ""
     first = called.id
     if first == "self" and names:
-        # The call goes through an attribute of the wagon, such as an open session.
+        # The function is a method of an attribute of the wagon, such as an open session.
         first = f"self.{names.pop()}"
     library, within = imported.get(first) or _origin(libraries.get(first))
     names += within.split(".")

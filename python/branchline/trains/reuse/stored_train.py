@@ -1,4 +1,5 @@
-"""A train as planned, and the branches and chunk sizes that its first sub-jobs learned, as stored for later processes.
+"""A stored train: its plan, and the branches and chunk sizes that its first sub-jobs have learned. Later processes read
+it.
 
 The user's Python files are stored as they were at the start of the train, so that this code can run again after
 changes. The files are also sent to workers that cannot access the originals.
@@ -33,13 +34,13 @@ class Learning:
     """The branches and chunk sizes that the first sub-jobs of a train have learned.
 
     ``branches`` are the branches to read. ``sizes`` are the chunk sizes; None if nothing was learned. The first
-    ``shares_count`` sub-jobs also learn when they are rerun, because their first chunk is cut differently.
+    ``shares_count`` sub-jobs start with a chunk of a different size, for learning, also when they are rerun.
     """
 
     branches: tuple[str, ...]
     sizes: ChunkSizes | None
     shares_count: int
-    #: The branches that wagons used first, by wagon.
+    #: The branches that wagons used for the first events, by wagon.
     touched: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -48,13 +49,13 @@ class Learning:
         return None if self.sizes is None else self.sizes.step
 
     def plan(self, plan: TrainPlan) -> TrainPlan:
-        """Return the plan with its final sub-jobs."""
+        """Return the plan with its final sub-jobs: split files may get fewer, larger parts."""
         if self.sizes is None or plan.step is not None:
             return plan
         return replace(plan, shares=merge_parts(plan.shares, self.sizes, max(0, self.shares_count - 1)))
 
     def share(self, index: int, share: Share, branches: Iterable[str], stopped: Iterable[str]) -> Share:
-        """Return a share in the form in which the train hands it out."""
+        """Return a share as the train sends it to a worker: with branches, chunk size, and stopped wagons."""
         learns = index < self.shares_count
         return replace(
             share,
@@ -74,7 +75,7 @@ class StoredTrain:
     - ``wagons`` are the pickled wagons.
     - ``directory`` is the directory to which relative file names refer.
     - ``path`` is the import path.
-    - ``sources`` is the code; None if unknown.
+    - ``sources`` has the user's Python files; None if unknown.
     """
 
     plan: TrainPlan
@@ -122,8 +123,8 @@ class StoredModule:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file differs from the stored one. False if the file no longer exists, since the stored content is
-        used then.
+        """Whether the file on disk differs from the stored content. False if there is no such file any more: the stored
+        content is then used.
         """
         try:
             return Path(self.path).read_bytes() != self.content
@@ -148,7 +149,7 @@ class StoredSources:
         return cls(tuple(stored), tuple(sys.path))
 
     def install(self) -> None:
-        """Import these modules from the stored files from now on."""
+        """Make this process import these modules from the stored files from now on."""
         known = set(sys.path)
         sys.path += [one for one in self.path if one not in known]
         sys.meta_path.insert(0, _StoredFinder({one.name: one for one in self.modules}))
@@ -189,7 +190,9 @@ class _StoredLoader(importlib.abc.SourceLoader):
 
 
 def load_names(modules: Iterable[ModuleFile]) -> list[ModuleFile]:
-    """Return the modules that workers load first, with their paths in the folder that is sent to workers."""
+    """Return the modules that workers load first, with the paths of their files in the folder that is sent to
+    workers.
+    """
     return [ModuleFile(one.name, Path(one.path).name) for one in modules]
 
 

@@ -143,7 +143,7 @@ def test_a_picture_has_stack_data_ratio_and_says_what_lies_outside(out: Path) ->
     main, ratio = figure.axes
     labels = [one.get_text() for one in main.get_legend().get_texts()]
     assert labels == ["Data", "ttbar", "wjets", "single_top", "stat. and syst. unc."]
-    assert "outermost bins include" in main.texts[0].get_text()
+    assert "first and last bin include" in main.texts[0].get_text()
     assert ratio.get_ylabel() == "Data / sim."
     assert ratio.get_xlabel() == "m(jjj) [GeV]"
     assert main.get_ylabel() == "Events / 25 GeV"
