@@ -1,1 +1,1 @@
-"""A single run of a train: progress, recovery, missing sub-jobs, and the job record."""
+"""A single run of a train: its progress, its recovery from lost workers, its missing sub-jobs, and its job record."""

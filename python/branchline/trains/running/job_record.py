@@ -75,7 +75,8 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, obje
         share = merged.wagons[wagon.name]
         if share.chunks == 0:
             continue
-        # A new interruption instead of the job's: a Ctrl-C during the run must not interrupt the postprocessing.
+        # Use a new Interruption instead of the job's: a Ctrl-C that ended the run must not interrupt postprocessing
+        # too.
         interruption = Interruption()
         with interruption.installed():
             try:
@@ -93,7 +94,7 @@ def postprocess(wagons: Sequence[Wagon], merged: FoldedResult) -> dict[str, obje
 
 @dataclass(frozen=True)
 class JobStart:
-    """The start of a job, according to several clocks."""
+    """The start of a job, read from several clocks."""
 
     started: datetime
     clock: PhaseClock
@@ -102,7 +103,7 @@ class JobStart:
 
     @classmethod
     def now(cls) -> JobStart:
-        """Return a start at the current time."""
+        """Read all clocks now."""
         return cls(datetime.now(UTC), PhaseClock("other"), cpu_s(), machine_cpu_s())
 
 
@@ -231,9 +232,9 @@ class RecordMaker:
     def _worker_phases(self, worker: int, run_s: float) -> WorkerPhases:
         """Return the phases of a worker.
 
-        A worker is idle from its last message to the end of the run, or all the time if it never sent a message. Time
-        outside any phase counts as "lost" for a replaced worker, as "idle" for a worker elsewhere, and otherwise as
-        "other".
+        A worker is idle from its last message to the end of the run, or all the time if it never sent a message. The
+        remaining time counts as "lost" for a replaced worker, as "idle" for a worker on another machine, and otherwise
+        as "other".
         """
         times = self.times.get(worker)
         if times is None:
@@ -241,7 +242,7 @@ class RecordMaker:
         else:
             phases = dict(times.phases)
             phases["idle"] += min(run_s, max(0.0, self.start.clock.ended_s("run") - times.until_s))
-        # Workers elsewhere may join at any time. Local workers start with the run, or replace lost workers.
+        # Workers on other machines may join at any time. Local workers start with the run, or replace lost workers.
         is_replaced = any(one.worker == worker for one in self.lost)
         rest = "idle" if self.plan.settings.on is not None else "lost" if is_replaced else "other"
         phases[rest] += max(0.0, run_s - sum(phases.values()))

@@ -1,4 +1,4 @@
-"""Missing sub-jobs: the sub-jobs of a train that have no result, and whether the allowed fraction is exceeded.
+"""Missing sub-jobs: the sub-jobs of a train that have no result. The train fails if they exceed the allowed fraction.
 
 Failed sub-jobs are grouped by cause, with one full example per group.
 """
@@ -78,7 +78,7 @@ class Missing:
         return failure_groups({index: one.failure for index, one in self.set_aside.items()}, paths)
 
     def skipped(self) -> list[SkippedFile]:
-        """Return the files that missing sub-jobs were to read: one entry for each such file of each missing sub-job."""
+        """Return the files that missing sub-jobs should have read: one entry for each file of each missing sub-job."""
         return [file for one in self.records for file in one.skipped()]
 
     def error(self) -> JobError | None:
@@ -88,7 +88,7 @@ class Missing:
         return JobError.of(MissingSubJobsError(sentence_of(self.records[0]), hint=self.hint or None, retry=True))
 
     def further_faults(self) -> list[JobFault]:
-        """Return the faults of all missing sub-jobs except the first, whose fault is in ``error``."""
+        """Return the faults of all missing sub-jobs except the first, which ``error`` describes."""
         if self.is_allowed:
             return []
         return [JobFault(MissingSubJobsError.__name__, sentence_of(one)) for one in self.records[1:]]
@@ -107,7 +107,7 @@ def _entries_of(share: Share, one: SetAside) -> list[MissingEntries]:
     if share.parts == 1:
         return [MissingEntries(file.path, file.entry_start, file.entry_stop) for file in share.files]
     file, part = share.files[0], f"part {share.part + 1} of {share.parts}"
-    # Open the file only if a wagon failed: otherwise opening or reading that file may have killed a process.
+    # Open the file only if a wagon was the cause: otherwise, opening or reading this file may have killed the process.
     if not one.doing.startswith("wagon "):
         return [MissingEntries(file.path, file.entry_start, file.entry_stop, part)]
     try:
@@ -168,7 +168,7 @@ def failure_groups(failures: Mapping[int, SubJobFailure], paths_of: Mapping[int,
 
 
 def stack_of(traceback: str) -> tuple[tuple[str, str, str], ...]:
-    """Return the file, line and function of each frame of a traceback, leaving out values that vary between
+    """Return the file, line and function of each frame of a traceback. Other parts of the text may vary between
     sub-jobs.
     """
     return tuple((one["file"], one["line"], one["function"]) for one in _FRAME.finditer(traceback))

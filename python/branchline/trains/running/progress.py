@@ -1,4 +1,4 @@
-"""The progress of a train over all workers: its current state and its timeline."""
+"""The progress of a train, summed over all workers: its current state and its timeline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ProgressLog:
         self._reported_s = 0.0
 
     def take(self, worker: int, progress: Progress) -> None:
-        """Record the total progress of a worker since the worker started."""
+        """Record a worker's progress, cumulated since the worker started."""
         before = self._workers.get(worker, Progress(0, 0, 0, 0))
         self._workers[worker] = progress
         # Update the sum incrementally, because reports are frequent with a thousand workers.
@@ -71,7 +71,7 @@ class ProgressLog:
 
     def handed_out(self, index: int, label: str) -> None:
         """Record that a sub-job was given to a worker, possibly as a retry."""
-        # Trials, which only search for the cause of a crash, have higher indices and are not counted.
+        # Sub-jobs with higher indices are trials, which only search for the cause of a crash and are not counted.
         if index < self._counts.subjobs:
             self._at_work.setdefault(index, (label, time.monotonic()))
             self._changed()
@@ -128,7 +128,7 @@ class ProgressLog:
         self._changed()
 
     def now(self) -> TrainStatus:
-        """Return the current state: sums over the workers, and numbers of sub-jobs."""
+        """Return the current state of the train."""
         counts, total, now_s = self._counts, self._sum, time.monotonic()
         size_bytes = self._reused_bytes + total.size_bytes_done
         slowest, since_s = next(iter(self._at_work.values()), ("", now_s))

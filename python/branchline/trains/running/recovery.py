@@ -1,9 +1,9 @@
 """Recovery from worker processes that die, for example by a segmentation fault in a wagon, or that stop responding.
 
-The sub-job that the process was running is retried: with less memory if the process ran out of memory, otherwise with
-one wagon at a time, each in a process of its own. If the process stopped responding, only the wagon that was running is
-tried alone. A wagon whose process dies or stops responding again is stopped, and the sub-job runs with the remaining
-wagons. A sub-job whose processes keep dying is set aside, and the train continues without it.
+The sub-job that the process was running is retried with less memory if the process ran out of memory. Otherwise it is
+retried with one wagon at a time, each in a separate process. If the process stopped responding, only the wagon that was
+running is tried alone. A wagon whose process dies or stops responding again is stopped, and the sub-job runs with the
+remaining wagons. A sub-job whose processes keep dying is set aside, and the train continues without it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MORE_TIME = "if it is only slow, increase --worker-timeout"
 
 @dataclass
 class _Case:
-    """A sub-job whose worker was lost. ``subjob`` is how to run it next; ``left`` are the wagons that remain to be
-    tried alone.
+    """A sub-job whose worker was lost. ``subjob`` is the form in which it runs next. ``left`` are the wagons that have
+    not been tried alone yet.
     """
 
     subjob: SubJob
-    #: The sub-job as first handed out; after a wagon has been stopped, the sub-job is repeated in this form.
+    #: The sub-job as it was first sent to a worker. Once a wagon has been stopped, the sub-job runs again in this form.
     original: SubJob
     left: deque[str]
     #: True while all wagons run together again, after each of them succeeded alone.
@@ -53,8 +53,8 @@ class Recovery:
     """Finds the wagons that kill or block their processes.
 
     ``culprits`` are these wagons, with the first failure of each. ``set_aside`` are the sub-jobs that are no longer
-    retried, by index. ``sets_aside_first`` is true if some sub-jobs may be missing: a sub-job that kills its process is
-    then set aside, and no wagon is stopped.
+    retried, by index. ``sets_aside_first`` is true if some sub-jobs may be missing. In this case, a sub-job that kills
+    its process is set aside instead of stopping a wagon.
     """
 
     wagons: Sequence[Wagon]
@@ -99,7 +99,7 @@ class Recovery:
         return self._in_a_row < SET_ASIDE_IN_A_ROW_MAX
 
     def _trial_lost(self, trial: SubJob, lost: Lost) -> None:
-        """Handle the loss of a process in which one wagon was tried alone."""
+        """Process the loss of a worker that was trying one wagon alone."""
         index, tried = self._trials.pop(trial.index)
         by_name = {one.name: one for one in self.wagons}
         named = self._named_in(lost.doing, {one.name for one in with_required(by_name[tried], by_name)})
@@ -107,7 +107,7 @@ class Recovery:
             # The worker was waiting for data, for the second time.
             self._leave(self._cases[index], lost)
             return
-        self._found(named or tried, index, lost, "did so again when the wagon ran alone")
+        self._found(named or tried, index, lost, "again when the wagon ran alone")
         self._repeat(self._cases.pop(index).original)
 
     def finished(self, index: int) -> None:
@@ -120,7 +120,7 @@ class Recovery:
         subjob, tried = self._trials.pop(index)
         case = self._cases[subjob]
         if tried in self.culprits:
-            # The wagon was stopped in the meantime, so the trial did not run it.
+            # The wagon was stopped in the meantime, so it did not run in the trial.
             self._repeat(self._cases.pop(subjob).original)
         elif case.left:
             self._try_alone(case)
@@ -129,7 +129,7 @@ class Recovery:
             self._repeat(case.subjob)
 
     def leave(self, index: int, why: SetAside) -> None:
-        """Set a sub-job aside."""
+        """Stop retrying a sub-job, for the given reason."""
         self._cases.pop(index, None)
         self.set_aside[index] = why
         self._new.append(index)
@@ -180,8 +180,8 @@ class Recovery:
             self._try_alone(case)
 
     def _try_again_silent(self, case: _Case, lost: Lost) -> None:
-        """Handle a worker that stopped responding: try the running wagon alone, or stop that wagon if it has blocked
-        this sub-job before.
+        """Decide how to retry a sub-job whose worker stopped responding: try the running wagon alone, or stop the wagon
+        if it has blocked this sub-job before.
         """
         named = self._named_in(lost.doing, {one.name for one in self.wagons})
         if lost.doing == UNPICKLING_STEP and case.left and not self.sets_aside_first:
@@ -197,7 +197,7 @@ class Recovery:
                 case.subjob, case.original = _elsewhere(case.subjob), _elsewhere(case.original)
             self._repeat(case.subjob)
         elif named in case.silent:
-            self._found(named, case.subjob.index, lost, "was so before, though not when the wagon ran alone")
+            self._found(named, case.subjob.index, lost, "also earlier, but not when the wagon ran alone")
             self._repeat(self._cases.pop(case.subjob.index).original)
         else:
             case.silent.add(named)
@@ -276,7 +276,7 @@ class Recovery:
 
 
 def _elsewhere(subjob: SubJob) -> SubJob:
-    """Return the sub-job with the next replica of each file."""
+    """Return a copy of the sub-job that reads the next replica of each file."""
     share = instance_of(subjob.payload, Share)
     return replace(subjob, payload=replace(share, replicas_skipped=share.replicas_skipped + 1))
 

@@ -69,8 +69,8 @@ class TrainResult:
 
     @property
     def sensors(self) -> list[SensorRow]:
-        """The rows of sensors.parquet: one value with its unit for each sensor of the job, a file, a wagon and so
-        on.
+        """The rows of sensors.parquet. Each row is the value, with its unit, of a sensor of the job, a file, a wagon or
+        another object.
         """
         return rows_of(self.record)
 

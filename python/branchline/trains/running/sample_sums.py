@@ -1,5 +1,5 @@
-"""The samples of a train, and the scale factors of their results. The factors depend on sums of weights, which may be
-in the files.
+"""Determines the scale factors of a train's samples. The factors depend on sums of weights, which may have to be read
+from the files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HISTOGRAM = re.compile(r"histogram:(?P<name>[^\[\]]+)\[(?P<bin>\d+)\]")
 
 @dataclass(frozen=True)
 class _Part:
-    """A file, and the fraction of its entries that was read."""
+    """A file, the number of its events that were read, and the fraction of all its entries."""
 
     file: DataFile
     events: int

@@ -24,8 +24,8 @@ from branchline.trains.tables.table_folder import TABLES, TableFolder
 #: The table folder of a run without an output directory, which keeps its results in memory.
 NO_DIRECTORY = TableFolder(refused="there is no output directory for its file; set one with out=, or with -o")
 
-#: A function that creates the place where tables are merged. Its arguments are a callback for lost workers, the number
-#: of concurrent tasks, and the interruption.
+#: A function that creates the place where tables are merged. Its arguments are a callback for lost workers, the maximum
+#: number of concurrent tasks, and the interruption.
 MakePlace = Callable[[AfterLoss, int, Interruption], Place]
 
 

@@ -1,4 +1,4 @@
-"""One train run: turns wagons and a dataset into results, and records where the time was spent."""
+"""A single run of a train: runs wagons over a dataset, and records where the time was spent."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def run_train(
     - ``tables`` is the directory for the pieces of tables. It is removed at the end.
     - ``begin`` is called after all checks, before the first sub-job.
     - ``stopping`` is called in the signal handler when the run is interrupted.
-    - ``told`` has the measures that a control room sends to the workers; they may change at any time.
+    - ``told`` has the measures that a control room sends to the workers. They may change at any time.
     """
     start = JobStart.now()
     if request.options.starts_processes:
@@ -152,12 +152,13 @@ class _Run:
         # Running sub-jobs by index, with the cached part of their results.
         self._at_work: dict[int, tuple[Share, KeptResult | None]] = {}
         self._done: set[int] = set()
-        # Sub-jobs without entries, by index. If they have not been handed out yet, they are finished without a worker.
+        # Input identities of sub-jobs without entries, by index. Such a sub-job does not need a worker, unless it
+        # already has one.
         self._empty: dict[int, dict[str, str]] = {}
         self._kept_nodes: dict[FoldNode, KeptNeighbours] = {}
         self._compiled_key = "" if plan.is_in_this_process else uuid.uuid4().hex
-        # Results that arrived before the branches were learned. They are held back until the number of sub-jobs is
-        # known.
+        # Results that arrived before the branches were learned. They are not merged until the final number of sub-jobs
+        # is known.
         self._before_learned: dict[int, ShareResult | None] = {}
 
     def use_ledger(self, path: Path, *, takes: bool, notes: Sequence[str] = ()) -> None:
@@ -205,8 +206,7 @@ class _Run:
         clock.switch("merge")
         self._log.phase("merge")
         self._take_before_learned()  # If the files have no entries, no branches were learned.
-        # Merge all finished results, regardless of further interruptions: from here on, an interruption stops only the
-        # wagons' own code.
+        # Merge all finished results. From here on, an interruption stops only code of the wagons.
         merged = self._merger.finish()
         hint = "finished results are kept: run again, or allow missing sub-jobs with --allow-missing"
         missing = Missing(self._plan.shares, self._recovery.set_aside, self._plan.settings.allow_missing, hint)
@@ -246,8 +246,8 @@ class _Run:
         return TrainResult(outputs, record, self._stopped_by, _close_clock=maker.close_clock)
 
     def _unaccounted(self) -> JobError | None:
-        """Return an error if sub-jobs are neither done nor set aside although nothing stopped the run. This keeps
-        losses from going unnoticed.
+        """Return an error if sub-jobs are neither done nor set aside although nothing stopped the run, so that a lost
+        sub-job is always reported.
         """
         left = [(index, one) for index, one in enumerate(self._plan.shares) if index not in self._done]
         wagons = {one.name for one in self._plan.loaded.wagons}
@@ -303,8 +303,8 @@ class _Run:
             place.stop()
         settings = self._plan.settings
         planned: PlannedCode | None = None
-        # Local processes without a ledger need no keys, since they import the same packages. Computing keys takes time,
-        # since they cover all data in the wagons.
+        # Keys are not needed for local processes without a ledger, which import the same packages. They take time to
+        # compute, because they cover all data in the wagons.
         if self._reuse is not None or settings.on is not None:
             keys = WagonKeys(self._plan.loaded.wagons).by_name if self._reuse is None else self._reuse.keys
             planned = planned_code(keys.values(), ships_modules=settings.on is not None)
@@ -322,7 +322,8 @@ class _Run:
             seed=settings.seed,
             compiled_key=self._compiled_key,
         )
-        # In this process, a second signal often arrives while the first one is still closing open files.
+        # If the train runs in this process, a second signal often arrives while files are still being closed after the
+        # first one.
         with self._interruption.waiting(enough=3 if self._plan.is_in_this_process else 2):
             for message in place.run(work, self._draw):
                 with self._interruption.held():
@@ -345,20 +346,23 @@ class _Run:
     def _neighbours_of(self, drawn: SubJob) -> range | None:
         """Return the neighbours whose results a remote worker may combine with the result of this sub-job.
 
-        Returns None near the end of the job, where smaller units of work let all workers finish at about the same time.
+        Returns None near the end of the job: individual sub-jobs then let all workers finish at about the same time.
         """
         share = instance_of(drawn.payload, Share)
         if share.is_provisional:
             return None
         indices, left_to = self._node_of(drawn.index)[1], FOLD_FAN_IN * self._queue.workers_count
-        # A wagon that does not run in this sub-job must have a cached sum, or be a culprit whose sum is marked later.
+        # Do not combine the result if the job has to add something to it later: cached results of some wagons, or the
+        # faults of culprits.
         is_usual = share.stopped <= self._queue.stopped_at(drawn.index) - set(self._recovery.culprits)
         is_usual &= not (share.is_trial or share.is_lean)
         is_early = indices.stop <= len(self._plan.shares) - left_to
         return indices if is_usual and is_early else None
 
     def _node_of(self, index: int) -> tuple[FoldNode, range]:
-        """Return the node at which a sub-job's result is combined first, and the indices of the node's sub-jobs."""
+        """Return the lowest node in which a sub-job's result is combined with others, and the indices of the node's
+        sub-jobs.
+        """
         node = FoldNode(1, index // FOLD_FAN_IN)
         return node, self._merger.tree.shares_of(node)
 
@@ -379,7 +383,7 @@ class _Run:
                 )
                 continue
             share = instance_of(drawn.payload, Share)
-            # Trials have no cached results, and the cached results of a retried sub-job were looked up before.
+            # Trials have no cached results. For a retried sub-job, the cached results have already been looked up.
             if drawn.index >= len(self._plan.shares) or drawn.index in self._at_work:
                 return drawn
             together = self._kept_together(drawn.index, share, self._reuse)
@@ -411,8 +415,8 @@ class _Run:
             self._finished(index, result)
 
     def _kept_together(self, index: int, share: Share, reuse: Reuse) -> KeptNeighbours | None:
-        """Look up the cached combined result of a sub-job and its neighbours. If that result is complete, all of these
-        sub-jobs are finished.
+        """Look up the cached combined result of a sub-job and its neighbours. If the result has all wagons, these
+        sub-jobs are finished immediately.
         """
         node, indices = self._node_of(index)
         if index == indices.start and self._done.isdisjoint(indices) and not self._at_work.keys() & set(indices):
@@ -453,8 +457,8 @@ class _Run:
         elif isinstance(value := message.value, Learned):
             self._learned(value)
         elif isinstance(value, EmptyParts):
-            # Ignore empty parts reported by remote workers. The reports arrive only after a whole group, and remote
-            # workers combine neighbouring results, all of which must be present.
+            # Ignore empty parts that remote workers report. The report arrives only with the result of a whole group,
+            # and a remote worker can combine results only if it runs all neighbours.
             self._empty |= dict.fromkeys(value.indices if self._plan.settings.on is None else (), value.inputs)
         elif isinstance(value, WorkerTimes):
             self._note_times(message.worker, value)
@@ -476,12 +480,12 @@ class _Run:
                 place.stop()
 
     def _leave_out(self) -> None:
-        """Let merging continue without the sub-jobs that were set aside."""
+        """Exclude the sub-jobs that were set aside from merging, so that merging does not wait for them."""
         for index in self._recovery.take_set_aside():
             self._at_work.pop(index, None)
             self._queue.finished(index)
             if index >= len(self._plan.shares):
-                # The sub-job was an extra one for learning branches; now the first normal sub-job learns the branches.
+                # This was an additional sub-job for learning branches. The first normal sub-job learns them instead.
                 del self._recovery.set_aside[index]
                 continue
             self._done.add(index)
@@ -550,11 +554,12 @@ class _Run:
         else:
             self._merger.take(index, result)
         if result.interrupted and not self._interruption.asked:
-            # A signal reached only the worker, for example because a batch system signals every process.
+            # A signal has interrupted the worker but not yet the job, for example because a batch system signals every
+            # process.
             self._interruption.asked = result.error is None and self._stopped_by is None
 
     def _done_together(self, indices: range, result: FoldedResult) -> None:
-        """Process the combined result of neighbouring sub-jobs, none of which has a result yet."""
+        """Process the combined result of neighbouring sub-jobs that have no results yet."""
         self._done.update(indices)
         self._log.folded(indices, result)
         for index in indices:
@@ -565,7 +570,7 @@ class _Run:
         self._merger.take_neighbours(result)
 
     def _learn_from(self, index: int, result: ShareResult | FoldedResult) -> None:
-        """Use a result in later sub-jobs: round-trip times, branches that were missed, and failed wagons."""
+        """Apply round-trip times, unplanned branches and failed wagons from a result to later sub-jobs."""
         if self._reuse is not None:
             self._reuse.missed(result.wagons)
         for link in result.links:

@@ -1,1 +1,1 @@
-"""Sub-jobs of a train: the dataset is split into shares, workers draw the shares, and their results are combined."""
+"""Sub-jobs of a train: splits the dataset into shares, queues the shares for workers, and combines the results."""

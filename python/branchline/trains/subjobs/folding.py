@@ -1,8 +1,8 @@
 """Combines ("folds") the results of neighbouring sub-jobs, along a fixed tree that ends with a single result.
 
-`Merger` folds results in the job's process, in whatever order they arrive. `NeighbourFolding` folds in a worker that
-has all results of a group, so that one result is transferred instead of twenty. `MergeCosts` records the cost of each
-merge stage.
+`Merger` folds results in the job's process, in whatever order they arrive. `NeighbourFolding` folds the results of
+neighbouring sub-jobs in the worker that ran them, so that one result is transferred instead of twenty. `MergeCosts`
+records the cost of each merge stage.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FoldedResult(ReadRecords):
     - ``subjobs_done`` is the number of completed sub-jobs, which may be smaller than the number of sub-jobs in the
       range.
     - ``subjobs_reused`` is the number of sub-jobs taken entirely from an earlier run.
-    - ``place`` is the first file and entries of sub-job ``first``.
+    - ``place`` is where sub-job ``first`` starts: its first file and entries.
     """
 
     first: int
@@ -102,9 +102,7 @@ def fold(parts: Sequence[FoldedResult]) -> FoldedResult:
 
 
 class Folding:
-    """Folds one result at a time, with the same outcome as ``fold``. Does not keep references to the parts that were
-    added.
-    """
+    """Folds one result at a time, with the same outcome as ``fold``. Parts that were added can be freed."""
 
     def __init__(self) -> None:
         self._folded: FoldedResult | None = None
@@ -181,7 +179,7 @@ class Folding:
         total.chunks += share.chunks
         total.error = share.error
         if total.error is not None and total.error.path is None:
-            # An error without a path means that the sum was lost in transfer.
+            # If the error has no path, the sum was lost in transfer. The whole sub-job is then the place of the error.
             total.error = replace(total.error, **vars(place))
 
 
@@ -248,7 +246,7 @@ class Merger:
         self._fold_waiting(node, opened)
 
     def complete(self, node: FoldNode, wagons: Mapping[str, WagonShare]) -> None:
-        """Set the known sums of some wagons over a node. The results of the node's sub-jobs do not contain these
+        """Set the cached sums of some wagons over a node. The results of the node's sub-jobs do not contain these
         wagons.
         """
         self._kept[node] = wagons
@@ -284,8 +282,8 @@ class Merger:
         self.take_folded(node, result)
 
     def finish(self) -> FoldedResult:
-        """Return the combined result of everything added. Results that follow a gap are included, for example after an
-        error or Ctrl-C.
+        """Return the combined result of everything added. If results are missing, for example after an error or Ctrl-C,
+        the results after the gap are included.
         """
         for stage in range(1, self.tree.stages + 1):
             for node in sorted(one for one in self._open if one.stage == stage):
@@ -313,10 +311,11 @@ class _OpenNode:
 
 
 class NeighbourFolding:
-    """Folds the results of neighbouring sub-jobs that one worker runs, in order from the first one.
+    """Folds the results of neighbouring sub-jobs in the worker that runs them, in order, starting with the first
+    neighbour.
 
-    Unusual results are sent separately, after the neighbours before them: results with errors, skipped files or stopped
-    wagons. ``faults`` are the wagons that failed before the start.
+    Results with errors, skipped files, failed wagons or other peculiarities are not folded but sent individually, after
+    the sum of the neighbours before them. ``faults`` are the wagons that failed before the start.
     """
 
     def __init__(self, faults: Mapping[str, WagonFault], worker: int) -> None:
@@ -350,7 +349,7 @@ class NeighbourFolding:
             yield Held(subjob.index)
 
     def end(self) -> Iterator[Message]:
-        """Yield the result folded so far, if there is one, and start again."""
+        """Yield the result that has been folded so far, if there is one. The next result starts a new sum."""
         if not self._shares:
             return
         first, is_whole = self._neighbours.start, len(self._shares) == len(self._neighbours)
@@ -406,8 +405,8 @@ class KeptShare:
 class FoldedNeighbours:
     """The combined result of neighbouring sub-jobs.
 
-    - ``shares`` are further results of each sub-job.
-    - ``not_run`` are the wagons that did not run.
+    - ``shares`` are the cacheable parts of each sub-job's result, without the sums.
+    - ``not_run`` are the wagons that did not run in these sub-jobs.
     - ``times`` are the times of the worker.
     - ``merge_stages`` is the cost of folding.
     """

@@ -1,6 +1,6 @@
-"""Chooses the replica that a worker reads first, and records which storage elements it read from.
+"""Chooses the replica of a file that a worker reads first, and records from which storage elements it has read.
 
-While a train runs, a control room can send measures that change this choice: avoid a replica, or stage files. They
+While a train runs, a control room can send measures that change this choice: avoid a replica, or stage files. Measures
 affect only sub-jobs that start later.
 """
 
@@ -27,7 +27,7 @@ from branchline.records.sensors.record import FileRecord, SiteReading
 from branchline.records.sensors.storage_counts import links_chosen
 from branchline.records.sensors.this_process import host
 
-#: A function that returns the displayed name of the storage element of a location.
+#: A function that returns the storage element of a location, as a name for display.
 ElementOf = Callable[[str, ElementSites], str]
 
 
@@ -60,7 +60,7 @@ class Locality:
             self.distances.measured(self.spot.site, one.server, one.took_s)
 
     def obey(self, files: Collection[DataFile], measures: Sequence[JobMeasure]) -> Obedience:
-        """Return the effect of measures on how this worker reads files."""
+        """Return how this worker must read files to follow the given measures."""
         if not measures:
             return Obedience(self.access)
 
@@ -72,8 +72,8 @@ class Locality:
     def prefer_near(self, files: Sequence[DataFile], skipped: int = 0, avoided: Collection[str] = ()) -> None:
         """Make the reader open the nearest replica of each file first. ``files`` have replicas.
 
-        Storage elements from which workers timed out are moved to the end: ``skipped`` is their number, counted from
-        the nearest element. The ``avoided`` locations come after all others.
+        The nearest ``skipped`` storage elements, from which workers timed out, are moved to the end. The ``avoided``
+        locations come after all others.
         """
         self.learn(RoundTrip(link.name, link.round_trip_s) for link in links_chosen(self.access))
         ranks = self._turned(files, skipped, avoided) if skipped else self._by_distance(files, avoided)
@@ -94,7 +94,8 @@ class Locality:
 
     def _turned(self, files: Iterable[DataFile], skipped: int, avoided: Collection[str]) -> dict[str, int]:
         """Return ranks as ``_by_distance`` does, but move the ``skipped`` nearest replicas of each file to the end.
-        Replicas of a file must not share a rank, or the reader would choose the first listed replica again.
+        Each replica of a file gets a different rank. Otherwise, the reader would choose the replica that is listed
+        first again.
         """
         ranks: dict[str, int] = {}
         for file in files:
@@ -108,7 +109,9 @@ class Locality:
         return ranks
 
     def read(self, record: FileRecord, file: DataFile | None, replicas: Sequence[ReplicaReading]) -> list[SiteReading]:
-        """Return the reads of a file by storage element. Sets the storage element and the replica in the record."""
+        """Return how much of a file was read from each storage element. Also sets the storage element and the replica
+        in ``record``.
+        """
         listed = ElementSites() if file is None else file.sites
         if not replicas:
             record.storage_element = self._element(record.path, listed)
@@ -144,7 +147,7 @@ class Locality:
 
     @staticmethod
     def _element(location: str, listed: ElementSites) -> str:
-        """Return the storage element according to the dataset list, or else the server or mount."""
+        """Return the storage element of a location from the dataset list; by default, the server or mount."""
         element = listed.element_of(location)
         return storage_element(location) if element == LOCAL_ELEMENT else element
 
@@ -156,8 +159,8 @@ def _replica_key(file: DataFile, location: str) -> str:
 
 
 class MeasuresTold:
-    """The current measures of a control room, set by one thread and read by other threads. If no measures are followed,
-    ``refuses`` is the reason.
+    """The current measures of a control room. One thread sets them, and other threads read them. If measures are not
+    followed, ``refuses`` is the reason.
     """
 
     def __init__(self, refuses: str = "") -> None:
@@ -170,7 +173,7 @@ class MeasuresTold:
         self._ignored = 0
 
     def tell(self, told: JobMeasures) -> None:
-        """Replace the measures in force."""
+        """Replace the current measures."""
         now_s = time.monotonic()
         with self._lock:
             self._in_force = [(one, now_s + one.seconds_left) for one in told.in_force]
@@ -185,13 +188,13 @@ class MeasuresTold:
             return ()
         now_s = time.monotonic()
         with self._lock:
-            # Leave out the remaining time, so that equal measures compare equal.
+            # Set the remaining time to 0, so that the same measure compares equal at different times.
             return tuple(replace(one, seconds_left=0.0) for one, end_s in self._in_force if now_s < end_s)
 
     @property
     def ignored(self) -> int:
-        """Number of measures that this version does not understand: the maximum over all answers of the control
-        room.
+        """Number of measures that this version of Branchline does not support: the maximum over all responses of the
+        control room.
         """
         return self._ignored
 
@@ -204,8 +207,8 @@ class MeasuresTold:
 
 @dataclass(frozen=True)
 class Obedience:
-    """The effect of measures on reading some files: the locations of replicas to try last, the access, and records of
-    the measures.
+    """How to read some files so that measures are followed: the access, the locations of replicas to try last, and
+    records of the measures.
     """
 
     access: Access
@@ -221,7 +224,7 @@ def obedience(
     element_of: ElementOf,
     distance_s: Callable[[str, DataFile], float],
 ) -> Obedience:
-    """Return the effect of measures on files read by workers at a site. ``distance_s`` returns the round-trip time to a
+    """Return how workers at a site must read files to follow measures. ``distance_s`` returns the round-trip time to a
     location.
     """
     own = [one for one in measures if one.is_for(site)]

@@ -19,10 +19,10 @@ HINT = "create it in the wagon's method setup(), which each worker calls once"
 
 
 def pickling_error(wagon: Wagon) -> WagonError | None:
-    """Return why a wagon cannot be pickled, with the path of the attribute; None if the wagon can be pickled.
+    """Return an error that names the attribute because of which a wagon cannot be pickled; None if it can be pickled.
 
-    Sets the wagon's attribute ``travels``. A wagon that cannot be pickled is sent without the user's object and does
-    not run.
+    Also sets the wagon's attribute ``travels`` to whether it can be pickled. Otherwise, it is sent without the user's
+    object and does not run.
     """
     wagon.travels = True
     error = _error_of(wagon)
@@ -56,7 +56,7 @@ def _culprit(value: object, path: str, depth: int) -> tuple[str, str]:
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
-    """Yield the parts of a value that are pickled with it. Each part comes with the suffix of the expression for it,
+    """Yield the parts of a value that are pickled with it. Each part comes after its suffix in a Python expression,
     such as ``.name``.
     """
     if isinstance(value, Mapping):

@@ -1,6 +1,4 @@
-"""The records that a sub-job collects while it processes chunks, and sums of records: one record per file and per
-branch.
-"""
+"""Collects the records of a sub-job while it processes chunks, and adds up records of several sub-jobs."""
 
 from __future__ import annotations
 
@@ -39,8 +37,8 @@ Record = TypeVar("Record", FileRecord, BranchRecord)
 
 
 class RecordTable(Generic[Record]):
-    """Records by name. If a record with the same name exists, the numbers in both records are added. ``key`` is the
-    field with the name.
+    """Records by name. Numbers in records with the same name are added up. ``key`` is the field that contains the
+    name.
     """
 
     def __init__(self, key: str) -> None:
@@ -112,7 +110,7 @@ def added_sites(readings: Iterable[SiteReading]) -> list[SiteReading]:
 
 
 def storage_remarks(files: Iterable[FileRecord]) -> list[StorageRemark]:
-    """Return the remarks of the storage layer: each sentence once, with the number of files that it concerns."""
+    """Return each remark of the storage layer once, with the number of files to which it applies."""
     remarks: dict[str, StorageRemark] = {}
     for record in files:
         for text in record.remarks:
@@ -121,8 +119,8 @@ def storage_remarks(files: Iterable[FileRecord]) -> list[StorageRemark]:
 
 
 def companions_missing(missing: Iterable[MissingCompanion]) -> list[MissingCompanion]:
-    """Return one record per companion that has no entries for some events: the number of these events, and the first
-    ones.
+    """Return one record for each companion that lacks entries for some events. The record has the number of these
+    events, and names the first few.
     """
     companions: dict[str, MissingCompanion] = {}
     for record in missing:
@@ -149,7 +147,7 @@ def skipped_files(skipped: Iterable[SkippedFile]) -> list[SkippedFile]:
 
 
 def opening_of(tree: Tree) -> list[FileRecord]:
-    """Return the record of opening a tree, from which no data are read."""
+    """Return the records of the reads that were needed to open a tree."""
     with ChunkStream([tree.source(0, 0)], []) as stream:
         for _ in stream:
             pass
@@ -174,13 +172,13 @@ class ShareRecords:
         self._events: dict[str, int] = {}
         self._wall_s: dict[str, float] = {}
         self._entries: dict[str, int] = {}
-        #: Files that were read but are not in the dataset, or whose version differs from the one in the dataset: a
-        #: description of what was read, by path.
+        #: Descriptions, by path, of the files that were read although they are not in the dataset, or in a different
+        #: version than in the dataset.
         self.other_versions: dict[str, str] = {}
 
     def chunk_done(self, chunk: Chunk, begin_s: float) -> None:
-        """Record a processed chunk. ``begin_s`` is the time at which the wait for the chunk started, shifted by the
-        warm-up time so that warming up is not counted.
+        """Record a processed chunk. ``begin_s`` is the time at which the wait for the chunk started, shifted so that
+        the warm-up time does not count.
         """
         path = chunk.path
         self._entries[path] = chunk.tree_entries
@@ -203,11 +201,11 @@ class ShareRecords:
         listed = self._listed.get(read.path)
         if listed is None:
             # Baskets of a branch may be in another file (TBranch::fFileName), which no cache key covers.
-            self.other_versions[read.path] = "with values of branches of a file of the dataset"
+            self.other_versions[read.path] = "which has branches of a file of the dataset"
             return
         if not is_url(read.path):
-            # The file differed from the dataset only at the time of opening: the identities determined before and
-            # afterwards are equal.
+            # Find a file that was different only while it was opened. The identities before and after the sub-job are
+            # equal in this case.
             if read.identity and not listed.replicas and read.identity != opened_identity(read.path):
                 self.other_versions[read.path] = f"another file or version, which was opened as {read.identity}"
             return

@@ -1,4 +1,4 @@
-"""The result of a sub-job: the sum of each wagon, and read records.
+"""The result of a sub-job: the sums of the wagons, and records of the reads.
 
 Wagons and their outputs are pickled for transfer between processes. If a wagon or its output cannot be pickled, only
 that wagon stops.
@@ -37,7 +37,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 @dataclass
 class WagonShare:
-    """The work of a wagon in one sub-job. At the end, ``total`` is the sum over the chunks, up to the first error.
+    """The result of a wagon in one sub-job. ``total`` is the sum over the chunks before the first error.
     ``reused_count`` is 1 if the sum comes from an earlier run.
     """
 
@@ -155,7 +155,7 @@ class ShareResult(ReadRecords):
     def without_entries(
         cls, wagons: Sequence[Wagon], not_run: frozenset[str], inputs: Mapping[str, str]
     ) -> ShareResult:
-        """Return the result of a part of a file without entries, as a worker with these ``inputs`` would create it."""
+        """Return the result that a worker with these ``inputs`` would create for a sub-job without entries."""
         return cls(
             {one.name: WagonShare(requires=one.requires) for one in wagons}, not_run=not_run, inputs=dict(inputs)
         )
@@ -173,8 +173,8 @@ class Progress:
 
 @dataclass(frozen=True)
 class EmptyParts:
-    """Indices of sub-jobs that are parts of a file without entries, as found by the worker that opened the file.
-    ``inputs`` are the identities of the files that the worker opened.
+    """Indices of sub-jobs whose part of a file has no entries, as found by the worker that opened the file. ``inputs``
+    are the identities of the files that the worker opened.
     """
 
     indices: tuple[int, ...]
@@ -183,8 +183,8 @@ class EmptyParts:
 
 @dataclass(frozen=True)
 class Learned:
-    """The branches that wagons used in the first chunk of sub-job ``index``, and the resulting chunk sizes. ``touched``
-    has the branches by wagon.
+    """The branches that wagons used in the first chunk of sub-job ``index``, and the chunk sizes computed from them.
+    ``touched`` has the branches by wagon.
     """
 
     index: int
@@ -224,8 +224,7 @@ def pickled_bytes(output: object) -> int:
 def send_and_return(output: object) -> None:
     """Pickle and unpickle an output. Raises CannotPickleError, MemoryError.
 
-    A train with one worker does not need to transfer outputs. The check ensures that the train also works with several
-    workers.
+    This checks that the train also works with several workers, even if a single worker need not transfer outputs.
     """
     try:
         unpickle(from_own_process(cloudpickle.dumps(output)), object)
@@ -266,9 +265,9 @@ def _cannot_pickle(error: BaseException) -> CannotPickleError:
 class PackedWagons:
     """The pickled wagons of a train.
 
-    ``together`` has all wagons in one pickle, which preserves objects that several wagons share. ``alone`` has each
-    wagon in a pickle of its own; it is used if a wagon in ``together`` cannot be unpickled. ``bare`` are the wagons
-    without the user's objects.
+    ``together`` has all wagons in one pickle, which preserves objects that several wagons share. ``alone`` has a
+    separate pickle for each wagon, which is used if ``together`` cannot be unpickled. ``bare`` are the wagons without
+    the user's objects.
     """
 
     together: bytes
@@ -282,7 +281,9 @@ class PackedWagons:
         return cls(cloudpickle.dumps(tuple(wagons)), tuple(one.bare() for one in wagons), alone)
 
     def unpacked(self) -> tuple[Wagon, ...]:
-        """Return the wagons. A wagon that cannot be unpickled is replaced by one that raises an error when it runs."""
+        """Return the wagons. A wagon that cannot be unpickled is replaced by a wagon that raises an error when it
+        runs.
+        """
         together = _unpickled(self.together)
         if not isinstance(together, WagonError):
             return cast("tuple[Wagon, ...]", together)
@@ -291,7 +292,7 @@ class PackedWagons:
         return tuple(self.one(index) for index in range(len(self.bare)))
 
     def unpacked_but(self, left_out: Collection[str]) -> tuple[Wagon, ...]:
-        """Return the wagons; those named in ``left_out`` without the user's objects."""
+        """Return the wagons. Wagons named in ``left_out`` are not unpickled, and have no user object."""
         if not left_out:
             return self.unpacked()
         return tuple(one if one.name in left_out else self.one(index) for index, one in enumerate(self.bare))
@@ -307,7 +308,7 @@ class PackedWagons:
 
 
 def _unpickled(content: bytes) -> object:
-    """Return the unpickled wagons, or a WagonError if they cannot be unpickled."""
+    """Unpickle wagons. Returns, instead of raising, a WagonError if they cannot be unpickled."""
     try:
         return unpickle(from_own_process(content), object)
     except (KeyboardInterrupt, MemoryError):

@@ -1,9 +1,9 @@
 """Splits a dataset into sub-jobs. The result depends only on the files and their sizes, so that every machine splits a
 dataset in the same way.
 
-Most cuts stay the same when files are added, so that results of a smaller dataset can be reused: the size of a sub-job
-grows with the dataset in factors of two, and once in a few sub-jobs, a cut is made at a file chosen by its name. A
-short run always reads the same first files and events of each dataset.
+Most cuts stay the same when files are added, so that results of the smaller dataset can be reused. To this end, the
+size of a sub-job grows with the dataset in factors of two, and every few sub-jobs, there is a cut at a file chosen by
+its name. A short run always reads the same first files and events of each dataset.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Share:
     # Number of entries per chunk if the caller set it, like coffea's ``chunksize``; parts of files then end at chunk
     # borders.
     chunk_entries: int | None = None
-    # The following fields are set when the share is handed out to a worker.
+    # The following fields are set when the share is sent to a worker.
     branches: tuple[str, ...] = ()
     learn: bool = False
     step: int = 0
@@ -68,7 +68,7 @@ class Share:
     # that do not run.
     only_learns: bool = False
     known_branches: tuple[str, ...] = ()
-    # Number of entries per chunk after the first entries, if it was learned earlier.
+    # Number of entries per chunk after the first chunk, if it was learned earlier.
     learned_step: int | None = None
     # True if the file may still be split into fewer, larger parts, once branches are learned in this share. Worker and
     # job then compute the same number of parts.
@@ -128,7 +128,7 @@ class ChunkSizes:
 
     @classmethod
     def of_unknown(cls, step_size: int | str | None) -> ChunkSizes:
-        """Return default sizes, for a dataset in which no file can be opened."""
+        """Return default sizes, for a dataset whose files cannot be opened."""
         return cls(step_size if isinstance(step_size, int) else STEP_MAX_ENTRIES)
 
 
@@ -143,8 +143,8 @@ class BranchSizes(Protocol):
 
 @dataclass(frozen=True)
 class ReadSizes:
-    """The entries and the size of a file, and the size of the branches that are read. ``plain_bytes`` is the
-    uncompressed size, including companions.
+    """The number of entries of a tree, the size of its file, and the sizes of the branches that are read.
+    ``plain_bytes`` is the uncompressed size, including companions.
     """
 
     entries_count: int
@@ -167,7 +167,7 @@ def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[S
     """Split a dataset into shares, in order.
 
     The sizes of shares assume that files are read entirely. If only some branches are read, ``merge_parts`` enlarges
-    parts of files afterwards. Files of unknown size are grouped in a way that leaves enough shares for all workers.
+    parts of files afterwards. Files of unknown size are grouped so that there are enough shares for many workers.
 
     All files of a share are at the same storage elements according to the dataset; the locations of workers do not
     matter. If neighbouring files alternate between storage elements so often that shares would become small, files at
@@ -200,8 +200,8 @@ def cut(files: Sequence[DataFile], step_size: int | str | None = None) -> list[S
 
 
 def merge_parts(shares: Sequence[Share], sizes: ChunkSizes, first: int = 0) -> list[Share]:
-    """Return the shares with fewer and larger parts of split files. Files with a part before index ``first`` are
-    unchanged, because those parts are done.
+    """Return the shares after splitting files into fewer, larger parts. Files with a part before index ``first`` are
+    unchanged, because these parts are already done.
     """
     merged: list[Share] = []
     for index, share in enumerate(shares):
@@ -214,7 +214,7 @@ def merge_parts(shares: Sequence[Share], sizes: ChunkSizes, first: int = 0) -> l
 
 
 def parts_count(share: Share, sizes: ChunkSizes) -> int:
-    """Return the number of parts of a share's file, given the minimum size of a part."""
+    """Return the number of parts into which a share's file is split, given the minimum size of a part."""
     size_bytes = share.files[0].size_bytes
     if share.parts == 1 or size_bytes is None:
         return 1
@@ -256,10 +256,10 @@ def _files_of_unknown_size(files: Sequence[DataFile]) -> int:
 
 
 def _begins_share(one: DataFile, size_bytes: int, limit_bytes: int) -> bool:
-    """Return whether a new share starts at this file although the previous share is not full. The choice depends only
-    on the names of the file and its folder, and is made once in a few shares.
+    """Return whether a new share starts at this file even if the previous share is not full. This depends on a hash of
+    the names of the file and its folder, and happens once every few shares.
 
-    If a file is added to the dataset, the cuts therefore soon agree with the previous cuts again.
+    If a file is added to the dataset, the cuts after it are therefore soon the same as before.
     """
     name = "/".join(absolute(one.path).rsplit("/", 2)[-2:])
     chosen = zlib.crc32(name.encode(errors="surrogateescape"))
@@ -283,7 +283,7 @@ def empty_parts(share: Share, entries_count: int, basket_borders: Sequence[int])
 
 
 def _ends_of_parts(share: Share, entries_count: int, basket_borders: Sequence[int], parts: range) -> list[int]:
-    """Return the first entries of parts of a file. For the index after the last part, this is the end of the file."""
+    """Return the first entries of parts of a file; the end of the file for the index after the last part."""
     start, stop = _range_in(share.files[0], entries_count)
     begins = [(stop - start) * part // share.parts for part in parts]
     length = share.chunk_length(entries_count)
@@ -306,16 +306,18 @@ def learning_entries(share: Share, entries_count: int) -> int:
 
 
 def open_tree(one: DataFile, access: Access | None = None) -> Tree:
-    """Open the tree of a file, or its only tree if the dataset names none. Raises read errors."""
+    """Open the tree of a file: the tree that the dataset names, otherwise the only tree in the file. Raises read
+    errors.
+    """
     return File(one.opens, access).tree(one.tree)
 
 
 def chunk_sizes(read: ReadSizes, step_size: int | str | None, memory_limit_bytes: int) -> ChunkSizes:
-    """Return the chunk sizes of a job, computed from the sizes in its first file. A chunk may use a fixed part of the
-    memory limit.
+    """Return the chunk sizes of a job, computed from the sizes in its first file. A chunk may use a fixed fraction of
+    the memory limit.
 
-    The sizes apply to the whole job. If a branch that is read later changed the chunk borders, results would depend on
-    which worker found that branch first.
+    The sizes apply to the whole job. If chunk borders changed when another branch is read, results would depend on
+    which worker reads that branch first.
 
     Without a ``step_size``, a part of a file has at least READ_PARTS_OF_MIN times SUBJOB_MIN_BYTES of the branches that
     are read, or SUBJOB_MIN_ENTRIES_MAX entries if these are fewer. With a ``step_size``, a part has at least the size
@@ -382,6 +384,6 @@ def _first_events(
             continue
         stop = with_all if one.entry_stop is None else min(with_all, one.entry_stop)
         events = max(0, stop - one.entry_start)
-        # Leave a file that is read entirely unchanged, so that other runs can reuse its cached results.
+        # Do not limit the entries of a file that is read entirely, so that other runs can reuse its cached results.
         yield one if events <= left else one.changed(entry_stop=one.entry_start + left)
         left -= min(left, events)

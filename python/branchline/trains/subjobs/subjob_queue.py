@@ -1,5 +1,5 @@
-"""The queue of a train's sub-jobs, in dataset order. Each sub-job is handed out with the branches that are known by
-then.
+"""The queue of a train's sub-jobs, in dataset order. A sub-job is sent to a worker with the branches that are known at
+this time.
 
 A worker gets nearby files first, and remote files only after a short wait (`NearFirst`).
 """
@@ -23,8 +23,8 @@ from branchline.trains.subjobs.shares import Share
 class SubJobQueue:
     """The shares that have not been handed out.
 
-    While branches are being learned, only one share is handed out. All further shares are then read with the branches
-    that were learned from it. ``stopped`` are the wagons that do not run in any further sub-job.
+    While branches are being learned, only one share is handed out. All later shares are read with the branches that
+    were learned in this share. ``stopped`` are the wagons that do not run in any further sub-job.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SubJobQueue:
         self.step = step
         self.stopped = set(stopped)
         # Index of the first sub-job in which a wagon failed, by wagon. The wagon's sum includes all earlier sub-jobs,
-        # so the wagon still runs in these.
+        # so it still runs in them.
         self._failed_at: dict[str, int] = {}
         self._wagons_count = wagons_count
         self.workers_count = workers_count
@@ -61,7 +61,7 @@ class SubJobQueue:
         self._learns_first = step is None
 
     def new_index(self) -> int:
-        """Return an index for a sub-job that is not a share."""
+        """Return a new index for a sub-job that is not one of the shares, such as a trial."""
         self._indices_count += 1
         return self._indices_count - 1
 
@@ -94,7 +94,7 @@ class SubJobQueue:
         return None
 
     def _draw_near(self, spot: Spot | None, spots: Collection[Spot]) -> SubJob | Literal[Wait.WAIT]:
-        # Always learn branches from the first shares, regardless of which worker is near, so that chunks are the same
+        # Learn branches in the first shares, even if they are near to a different worker, so that chunks are the same
         # in every run.
         learns = self.step is None or (self._learns_first and self._left.has_first)
         index = self._left.take(None if learns else spot, spots)
@@ -128,8 +128,8 @@ class SubJobQueue:
     def _together(self, index: int, left_count: int) -> int:
         """Return the number of consecutive shares that a worker may take at once, starting with this one.
 
-        The number is at most half of the worker's fair part, so that all workers stay busy until the end. The shares
-        together are at most as large as the largest possible share.
+        The number is at most half of an equal part for each worker, so that all workers stay busy until the end. The
+        shares together are at most as large as the largest possible share.
         """
         own_count = left_count if self.workers_count == 1 else left_count // (2 * self.workers_count)
         count_max = min(own_count, SUBJOBS_PER_STREAM_MAX)
@@ -147,24 +147,24 @@ class SubJobQueue:
         return self.step is None and any(one.parts > 1 for one in self.shares)
 
     def is_learned_by(self, index: int) -> bool:
-        """Return whether the branches learned in a sub-job are still needed."""
+        """Return whether branches that were just learned in a sub-job are used; False if they are already known."""
         return self.step is None and index == self._learning
 
     def learned(self, branches: Iterable[str], step: int, shares: Sequence[Share]) -> None:
-        """Set the branches to read from now on, the number of entries per chunk, and the shares of the dataset. The
-        indices of shares must not change up to the share in which branches were learned.
+        """Set the branches to read from now on, the number of entries per chunk, and the shares of the dataset. Up to
+        the share in which branches were learned, ``shares`` must have the same indices as before.
         """
         self.branches, self.step, self.shares = list(branches), step, shares
         self._left.cut_again(shares)
 
     def with_learned(self, index: int, share: Share) -> Share:
-        """Return a share in which branches were learned, in a form that runs it again with the same chunk borders."""
+        """Return a form of a share in which branches were learned that runs again with the same chunk borders."""
         known = self.shares[index]
         return replace(share, parts=known.parts, learned_step=self.step, is_provisional=False)
 
     def learn_apart(self, known: Mapping[str, Sequence[str]], running: Iterable[str]) -> None:
-        """Learn the branches of some wagons before all other sub-jobs. ``known`` has the branches of wagons that are
-        already known, ``running`` are the wagons that run.
+        """Learn the branches of some wagons before all other sub-jobs. ``known`` has the branches that are already
+        known, by wagon. ``running`` are the wagons that run.
         """
         index = self.new_index()
         share = replace(
@@ -190,7 +190,7 @@ class SubJobQueue:
             self._learning = None
 
     def missed(self, branches: Iterable[str]) -> None:
-        """Add branches that turned out to be needed. They are read in all further sub-jobs."""
+        """Add branches that wagons used although they were not planned. They are read in all later sub-jobs."""
         self.branches += sorted(set(branches) - set(self.branches))
 
 
@@ -198,9 +198,9 @@ class NearFirst:
     """The shares that have not been handed out, grouped by the storage elements of their files.
 
     Without a worker's location (spot), shares are taken in dataset order. With a location, a worker gets the first
-    share that is near to its own site, or that is near to no other worker's site. If all remaining shares are nearer to
-    other sites, the worker's site waits for ``FAR_WORK_WAIT_S`` and then takes remote shares until a share near to it
-    appears.
+    share that is near to its own site, or that is not nearer to the site of another worker. If all remaining shares are
+    nearer to other sites, the worker waits. Once a site has waited for ``FAR_WORK_WAIT_S``, its workers take remote
+    shares, until there is a near one again.
     """
 
     def __init__(self, shares: Sequence[Share], now_s: Callable[[], float] = time.monotonic) -> None:

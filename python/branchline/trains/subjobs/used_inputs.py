@@ -1,4 +1,4 @@
-"""The inputs that a sub-job actually used, as seen by its worker. Results are cached only if these inputs match the
+"""Determines, in a worker, which inputs a sub-job actually used. Results are cached only if these inputs match the
 cache key.
 """
 
@@ -24,7 +24,9 @@ class PlannedCode:
 
 @dataclass(frozen=True)
 class UsedCode:
-    """Packages and files of the code that differ from the plan, with their versions on the machine ``host``."""
+    """The packages and files of the code that differ from the plan, with their versions and identities on the machine
+    ``host``.
+    """
 
     host: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -63,8 +65,8 @@ def identities_of(files: Iterable[DataFile]) -> dict[str, str]:
 
 
 def unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
-    """Return the identities of files that were read, by path. For a file that changed while it was read, the text is a
-    description, which matches no identity.
+    """Return the identities of files that were read, by path. If a file changed while it was read, the value is a text
+    that differs from every identity.
     """
     return {
         path: before[path] if before[path] == after.get(path, "") else f"{before[path]}, and other content at the end"
