@@ -193,8 +193,8 @@ def parameters_in(path: Path) -> Parameters | None:
 
 
 def check_replaceable(wanted: dict[Path, Parameters]) -> None:
-    """Raise OptionError if a file exists that must not be replaced, because its parameters differ. A different content
-    version is no reason.
+    """Raise OptionError if a file exists that has different parameters or was not written by the demo. A file that
+    differs only in its content version may be replaced.
     """
     for path, parameters in wanted.items():
         if not path.exists():

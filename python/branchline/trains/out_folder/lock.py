@@ -1,5 +1,5 @@
-"""The output directory of a run. Only one run at a time can lock it, and a file in it says so while the results are
-incomplete.
+"""The output directory of a run. Only one run at a time can lock it. Until a run is complete, files in it mark the
+results as incomplete.
 
 A run locks the directory itself, so a run that dies leaves no lock file. From the start, ``job.json`` has status
 "running", and a text file says that the results are incomplete. During the run, ``status.json`` has the current state

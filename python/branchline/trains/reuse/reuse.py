@@ -54,8 +54,8 @@ class KeptResult:
     share_key: str = ""
 
     def as_result(self, names: Iterable[str]) -> ShareResult:
-        """Return the result of a sub-job that need not run. Wagons without a cached result are those that had stopped
-        earlier; they count as not run.
+        """Return the result of a sub-job that need not run. Wagons without a cached result had stopped earlier; they
+        count as not run.
         """
         wagons = {name: self.wagons.get(name, WagonShare()) for name in names}
         not_run = frozenset(name for name in wagons if name not in self.wagons)

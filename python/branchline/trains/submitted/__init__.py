@@ -1,1 +1,1 @@
-"""Trains on a batch system: their jobs share only the output directory."""
+"""Trains on a batch system, whose jobs communicate only through the output directory."""

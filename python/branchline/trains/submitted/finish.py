@@ -1,5 +1,5 @@
-"""The last steps of a submitted train: fold the results of neighbouring sub-jobs in stages, then write the output
-directory.
+"""The last steps of a submitted train, which fold the results of neighbouring sub-jobs in stages, and then write the
+output directory.
 
 The job record includes the times and machines of the tasks, the restarted tasks, and the retries.
 """
@@ -41,9 +41,9 @@ from branchline.trains.wagons.clock import PhaseClock
 
 @dataclass
 class Collected:
-    """The results that were found. ``parts`` are the results of the highest nodes of the tree. ``missing`` are the
-    units without a result, with the reason if known. ``done_alone`` are the sub-jobs in such units that have a result
-    of their own.
+    """The results that were found in the folder. ``parts`` are the results of the highest nodes of the tree.
+    ``missing`` are the units without a result, with the reason if known. ``done_alone`` are the sub-jobs of missing
+    units that have a separate result.
     """
 
     parts: list[UnitResult] = field(default_factory=list)
@@ -52,8 +52,8 @@ class Collected:
 
 
 def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
-    """Fold the results below a node into one result. Returns False if a result is missing, or if the node already has a
-    result.
+    """Fold the results of a node's parts, and write the result of the node. Returns False if a part has no result, or
+    if the node already has a result.
     """
     if has_result(folder, node, submission.id):
         return False
@@ -77,9 +77,7 @@ def merge(folder: BatchFolder, submission: Submission, node: FoldNode) -> bool:
 
 
 def _result(folder: BatchFolder, node: FoldNode) -> UnitResult | str:
-    """Return the result of a node, or the reason why it cannot be read; the reason is empty if the node has no
-    result.
-    """
+    """Return the result of a node. If it cannot be read, return the reason; empty if the node has no result."""
     try:
         return UnitResult.read(folder, node)
     except MissingFileError:
@@ -120,7 +118,7 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
         collected, refused = collect(folder, submission), _other_versions(submission)
         if refused is not None:
             collected.parts = []
-        # Find out why the remaining sub-jobs have no result.
+        # Determine why the other sub-jobs have no result.
         causes = causes_of(folder, submission, collected.missing)
         failures = failures_of(folder, submission, causes, collected.done_alone)
         set_aside = {index: SetAside(failure) for index, failure in failures.items()}
@@ -168,8 +166,8 @@ def finish(folder: BatchFolder, submission: Submission) -> TrainResult:
 
 
 def _other_versions(submission: Submission) -> JobError | None:
-    """Return an error if this process has different package versions than planned. Such a process must not add up
-    results, so they are kept for another last job.
+    """Return an error if this process has different package versions than planned. In this case, the process must not
+    add up results; they are kept, so that a resumed train can add them up.
     """
     try:
         require_versions(submission.code.packages, host())
@@ -199,8 +197,8 @@ def is_good(result: TrainResult) -> bool:
 def _record_maker(
     submission: Submission, plan: TrainPlan, collected: Collected, missing: Missing, clock: PhaseClock
 ) -> RecordMaker:
-    """Return a maker of the job record, for a job that started at the submission. Time that a worker spent in the queue
-    or after its end counts as idle.
+    """Return an object that creates the job record, for a job that started at the submission. Time during which a
+    worker was queued or had already ended counts as idle.
     """
     workers = joined_workers(collected.parts)
     lost = [one for part in collected.parts for one in part.lost]
@@ -227,7 +225,7 @@ def _record_maker(
 
 
 def activity_of(submission: Submission, parts: Sequence[UnitResult], last_begin_s: float) -> list[ActivitySpan]:
-    """Return the activity of the workers, of the jobs that folded results, and of the last job, which started at
+    """Return when the workers, the jobs that folded results, and the last job were active. The last job started at
     ``last_begin_s``.
     """
     zero_s = submission.submitted_s
@@ -255,7 +253,7 @@ def restarted_tasks(folder: BatchFolder) -> list[RestartedTask]:
 
 
 def retries_of(folder: BatchFolder, submission: Submission) -> list[RetryRecord]:
-    """Return records of all submissions except the first one."""
+    """Return records of the retries: all submissions except the first one."""
     return [
         RetryRecord(
             subjobs=sum(one.causes.values()),

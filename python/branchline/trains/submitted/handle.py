@@ -1,4 +1,4 @@
-"""A submitted train as its user sees it: status, resume and cancel. Also the state of any train, given its
+"""The user's interface to a submitted train: status, resume and cancel. Also returns the state of any train, given its
 directory.
 """
 
@@ -29,7 +29,7 @@ from branchline.trains.submitted.units import DoneUnits
 
 
 class SubmittedTrain:
-    """A train that was submitted with the output directory ``out``, possibly by another process.
+    """A train that was submitted into the output directory ``out``, possibly by another process.
 
     Raises MissingFileError if no train was submitted into the directory, BadFileError if its files are damaged, and
     OptionError if ``out`` is not a path.
@@ -79,8 +79,8 @@ class SubmittedTrain:
         at_work = self._units_of(tasks, "running")
         waiting = self._units_of(tasks, "queued", "held")
         for jobs in {id(jobs): jobs for jobs, one in tasks if one.step < 0}.values():
-            # The batch system does not list tasks that have not started, so count the units of all tasks without an
-            # exit code.
+            # The batch system does not list these tasks yet, so the units of all tasks without an exit code count as
+            # waiting.
             first = jobs.steps[0]
             waiting |= {
                 unit
@@ -156,8 +156,8 @@ class SubmittedTrain:
         return resume(self._folder, Submission.read(self._folder))
 
     def _tasks(self) -> tuple[list[tuple[JobsRecord, TaskState]], str]:
-        """Return the tasks that have not ended. If they are unknown, the second value is the reason: the batch system
-        does not answer, or shows users only their own jobs.
+        """Return the tasks that have not ended, and an empty text. If the tasks are unknown, the text is the reason:
+        the batch system does not answer, or the train belongs to a different user.
         """
         owner, job = self._folder.outline.stat().st_uid, job_of(self.out)
         if owner != os.geteuid():

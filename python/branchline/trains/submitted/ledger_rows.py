@@ -1,8 +1,7 @@
-"""The results that a submitted train takes from the ledger at its start, and adds to the ledger at its end.
+"""Transfers results between the ledger and a submitted train: cached results at its start, and new results at its end.
 
 The jobs do not open the ledger, because SQLite is not safe when several machines use it on a network file system. They
-write their rows to files, which are later added to the ledger, by the last job or by the next run into the same
-directory.
+write new rows to files. The last job, or the next run into the same directory, adds these rows to the ledger.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class OpenedLedger:
 
 @contextmanager
 def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
-    """Remove the ledger again if it was newly created for a train that fails to start."""
+    """If the block raises an error, remove the ledger that was newly created for the train."""
     try:
         yield
     except BaseException:
@@ -57,7 +56,9 @@ def undone_if_new(out: Path, *, is_new: bool) -> Iterator[None]:
 
 
 class _Taking:
-    """Collects cached results while walking the tree. Keeps the results of only one group per stage in memory."""
+    """Collects cached results while walking the tree of sub-jobs. Keeps only one group of results per stage in
+    memory.
+    """
 
     def __init__(self, folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
         self._folder = folder
@@ -110,13 +111,13 @@ class _Taking:
         if kept.missing:
             return None
         result = kept.as_result(self._names)
-        self._reuse.keep(index, share, result)  # marks the cached result as used by this run
+        self._reuse.keep(index, share, result)  # records that this run used the cached result
         return FoldedResult.of(index, share, result, self._plan.faults)
 
 
 def take_kept(folder: BatchFolder, submission: Submission, plan: TrainPlan, reuse: Reuse) -> None:
-    """Write cached results for the jobs to read: results of nodes that are completely in the ledger, and for other
-    nodes, the cached results of their sub-jobs.
+    """Write cached results to files for the jobs. Nodes whose results are completely in the ledger get a result; for
+    other nodes, the cached results of their sub-jobs are written.
 
     Raises StorageError.
     """
@@ -128,7 +129,7 @@ def take_kept(folder: BatchFolder, submission: Submission, plan: TrainPlan, reus
 
 
 class KeptForJobs:
-    """The cached results of sub-jobs as a job reads them, one group of neighbours at a time."""
+    """The cached results of sub-jobs, which a job reads from files, one group of neighbours at a time."""
 
     def __init__(self, folder: BatchFolder, reuse: Reuse | None) -> None:
         self._folder = folder
@@ -176,8 +177,8 @@ def write_rows(folder: BatchFolder, node: FoldNode, rows: Sequence[LedgerRows]) 
 
 
 def enter_rows(out: Path, *, is_whole: bool) -> list[str]:
-    """Add the rows written by jobs to the ledger, and return notes about problems. ``is_whole`` means that the train is
-    complete; rows that were not used recently are then removed.
+    """Add the rows written by jobs to the ledger, and return notes about problems. With ``is_whole``, the train is
+    complete, and results that recent runs did not use are removed from the ledger.
     """
     paths = sorted(BatchFolder(out).rows_folder.glob("[0-9]*"))
     if not paths and not is_whole:

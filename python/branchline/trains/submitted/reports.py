@@ -34,7 +34,7 @@ class SubmittedReports:
     - ``url`` is its address.
     - ``token_file`` is the path of the token file; empty if the token is in the environment of the jobs.
     - ``identity`` is the identity of the train.
-    - ``is_obeyed`` tells whether jobs follow the control room's measures.
+    - ``is_obeyed`` says whether jobs follow the control room's measures.
     """
 
     url: str
@@ -46,7 +46,7 @@ class SubmittedReports:
     def of(
         cls, to: ReportsTo | None, plan: TrainPlan, command: str, out: Path, *, system: str, job: str
     ) -> SubmittedReports | None:
-        """Return the reports of a train that is being submitted; None without a control room."""
+        """Return the control room for a train that is being submitted; None if there is none."""
         if to is None:
             return None
         path = str(Path(to.target.token_file).absolute()) if to.target.token_file else ""
@@ -69,7 +69,7 @@ class SubmittedReports:
 
     @property
     def target(self) -> ReportTarget:
-        """The control room as seen from jobs."""
+        """The control room, with the address and token file that jobs use."""
         return ReportTarget(self.url, token_file=self.token_file, is_obeyed=self.is_obeyed)
 
 
@@ -89,7 +89,7 @@ def check_token_travels(to: ReportsTo | None, system: str) -> None:
 
 @contextmanager
 def reports_of_job(reports: SubmittedReports | None, folder: BatchFolder, source: str) -> Iterator[ReportedTrain]:
-    """Report a job of a submitted train while the block runs. Failures to send reports are logged."""
+    """Report a job of a submitted train while the block runs. If reports cannot be sent, this is logged."""
     if reports is None:
         yield ReportedTrain(None)
         return

@@ -1,4 +1,4 @@
-"""Submits the missing units of a train again, for the user or from the train's last job.
+"""Submits the missing units of a train again, at the request of the user or of the train's last job.
 
 On batch systems whose machines cannot submit jobs, ``python -m branchline.trains.submitted.resume OUT STEP`` runs after
 the last step, on the machine from which the train was submitted. If it cannot submit, it exits with 1; the last step
@@ -54,11 +54,11 @@ def resume(folder: BatchFolder, submission: Submission) -> int:
 
 
 def to_retry(folder: BatchFolder, submission: Submission) -> list[FoldNode]:
-    """Return the units to retry automatically when no other task is left.
+    """Return the units to retry automatically after all other tasks have ended.
 
-    Empty if all retries of the submission have been used. Also empty if no unit has a result, since the cause is then
-    not limited to certain machines or files. From the second retry on, units that failed with an error are left out,
-    because they would fail everywhere; units whose task died are retried.
+    Empty if all retries of the submission have been used. Also empty if no unit has a result, because the cause then
+    affects all machines and files. From the second retry on, units that failed with an error are left out, because they
+    would fail on any machine. Units whose task died are still retried.
     """
     before = _retries_so_far(folder)
     done = DoneUnits.of(folder, submission).units
@@ -100,11 +100,11 @@ def _send_again(folder: BatchFolder, submission: Submission, missing: list[FoldN
 
 
 def main(words: list[str]) -> int:
-    """Submit missing units again, at most once per last step."""
+    """Submit missing units again, and return the exit code. Does nothing if this failed before after the same step."""
     out, label = words
     folder = BatchFolder(Path(out))
     if folder.retry_refused(label).exists():
-        return EXIT_OK  # The refusal is recorded, so the step ran once more and has written the available results.
+        return EXIT_OK  # This failed before, so the step has run again and has written the available results.
     try:
         submission = Submission.read(folder)
         units = to_retry(folder, submission)

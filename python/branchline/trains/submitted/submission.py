@@ -1,4 +1,4 @@
-"""The work of a submitted train, which is written once and read by each of the train's jobs."""
+"""The data that describe the work of a submitted train. They are written once, and each job of the train reads them."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 
 KIND, OUTLINE_KIND = "submission", "train"
 _OUTLINE_MAX_BYTES = 65_536
-#: Maximum number of sub-jobs in an outline. Larger outlines are rejected, because the state of each sub-job is looked
-#: up.
+#: Maximum number of sub-jobs in an outline. Outlines with more are rejected, because the status looks up each sub-job.
 SUBJOBS_COUNT_MAX = 10_000_000
 _JOB_NUMBER = re.compile(r"\w[\w.#:-]*", re.ASCII)
 _JOBS_MAX_BYTES = GIB
@@ -109,8 +108,8 @@ class TrainOutline:
 class Submission(TrainOutline):
     """A submitted train. ``plan`` has no wagons; they are pickled separately in ``wagons``.
 
-    Jobs fold the stages in ``merge_stages`` before the last job. ``tasks_max`` is the maximum number of tasks per step.
-    Relative file names are relative to ``directory``.
+    Separate jobs fold the stages in ``merge_stages`` before the last job runs. ``tasks_max`` is the maximum number of
+    tasks per step. Relative file names are relative to ``directory``.
     """
 
     site: Site
@@ -123,7 +122,7 @@ class Submission(TrainOutline):
     learning: Learning
     merge_stages: tuple[int, ...]
     tasks_max: int
-    #: Package versions and code files, which each task compares with those on its machine.
+    #: Package versions and identities of code files. Each task compares them with its machine.
     code: PlannedCode = field(default_factory=PlannedCode)
     #: Ledger keys by wagon; empty if results are not cached. ``reuse_notes`` say why results were not reused.
     wagon_keys: dict[str, WagonKey] = field(default_factory=dict)
@@ -175,9 +174,10 @@ class Submission(TrainOutline):
         return StoredTrain(plan, self.wagons, self.directory, self.sources.path, self.sources)
 
     def train_plan(self) -> TrainPlan:
-        """Return the plan with wagons that contain no user objects, and import modules as they were at the submission.
+        """Return the plan with wagons that contain no user objects. From now on, this process imports modules as they
+        were at the submission.
 
-        Wagons are unpickled only in worker processes: a wagon that kills the process that unpickles it must not kill
+        Only worker processes unpickle wagons, because a wagon may kill the process that unpickles it, which must not be
         the task.
         """
         self.sources.install()

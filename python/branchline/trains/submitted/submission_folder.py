@@ -50,8 +50,8 @@ from branchline.trains.tables.table_folder import TableFolder
 #: Version of the file formats in this folder. It also changes when pickled classes move to other modules. Files with a
 #: different version are rejected.
 VERSION = 8
-# Modes of new files, for all users and for the owner only. Whatever the umask, other users must not be able to write
-# these files, because unpickling runs code.
+# Modes of new files, for all users and for the owner only. Regardless of the umask, other users must not be able to
+# write these files, because unpickling runs code.
 _FOR_ALL, _FOR_OWNER = 0o644, 0o600
 _HEADER_MAX_BYTES = 65_536
 Value = TypeVar("Value")
@@ -70,22 +70,22 @@ class BatchFolder:
 
     @property
     def outline(self) -> Path:
-        """The path of the public data of the train."""
+        """The path of the file with the public data of the train, for its status."""
         return self.path / "train.json"
 
     @property
     def submission(self) -> Path:
-        """The path of the work of all jobs."""
+        """The path of the file that describes the work of all jobs."""
         return self.path / SUBMISSION
 
     @property
     def jobs(self) -> Path:
-        """The folder of submissions."""
+        """The folder of the records and scripts of submissions."""
         return self.path / "jobs"
 
     @property
     def accounts(self) -> Path:
-        """The folder of records of the start and end of tasks."""
+        """The folder of the files that record the start and end of tasks."""
         return self.path / "accounts"
 
     @property
@@ -129,7 +129,8 @@ class BatchFolder:
         try:
             for folder in (*public, *private):
                 if trusts_others():
-                    # Tasks of other users write to these folders; the umask and the directory's group give them access.
+                    # Tasks of other users write to these folders. The umask and the group of the directory must give
+                    # them access.
                     folder.mkdir(exist_ok=True)
                     continue
                 folder.mkdir(mode=0o755 if folder in public else 0o700, exist_ok=True)
@@ -166,7 +167,7 @@ class BatchFolder:
 
 
 def wait_until_there(out: Path) -> None:
-    """Wait until a directory that has disappeared exists again, for example because it is being mounted again. Waits at
+    """If a directory does not exist, wait until it exists again, for example because it is being remounted. Waits at
     most ``OUT_GONE_WAIT_S``.
     """
     end_s = time.monotonic() + OUT_GONE_WAIT_S

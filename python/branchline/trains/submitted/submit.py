@@ -1,5 +1,5 @@
 """Submits a train to a batch system: plans the train, learns its branches, writes the files for its jobs, and submits
-them.
+the jobs.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _tasks_wanted(plan: TrainPlan) -> int:
 
 
 def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
-    """Return the stages that jobs fold before the last job. Stages are added until the last job has few enough parts to
-    fold.
+    """Return the stages that separate jobs fold before the last job. There are as many stages as necessary for the last
+    job to have at most ``BATCH_FINAL_PARTS_MAX`` parts.
     """
     stages = []
     for stage in range(unit_stage + 1, tree.stages):
@@ -161,8 +161,8 @@ def _merge_stages(tree: FoldTree, unit_stage: int) -> tuple[int, ...]:
 
 
 def _learned(plan: TrainPlan, ledger: Reuse | None) -> tuple[TrainPlan, Learning]:
-    """Return the plan with its final sub-jobs, and the branches and chunk sizes that were learned. If the ledger knows
-    the train, they are taken from the ledger; otherwise they are learned now and added to the ledger.
+    """Return the plan with its final sub-jobs, and the branches and chunk sizes that were learned. They are taken from
+    the ledger, if an earlier run has stored them. Otherwise they are learned now and added to the ledger.
     """
     before = LearnedBefore() if ledger is None or plan.step is not None else ledger.learned_before()
     learning = learn(plan, before)
@@ -175,7 +175,7 @@ def _learned(plan: TrainPlan, ledger: Reuse | None) -> tuple[TrainPlan, Learning
 
 def learn(plan: TrainPlan, before: LearnedBefore) -> Learning:
     """Learn branches and chunk sizes from the first events of the dataset, in a worker process as in a local run.
-    ``before`` is what earlier runs learned.
+    ``before`` has the branches and sizes that an earlier run learned.
 
     Raises errors from reading these events.
     """
@@ -244,9 +244,9 @@ def send(
 ) -> JobsRecord:
     """Submit tasks for the units without a result, the merge stages, and the last job.
 
-    If the batch system accepts fewer tasks than wanted, each task does more work. Machines in ``excluded`` are not
-    used. ``memory`` is the memory request of each task, by default the site's setting. ``retry`` and ``causes`` are
-    stored in the record. Raises BatchError and StorageError.
+    If the batch system does not accept this many tasks, fewer tasks are submitted, which each do more work. Machines in
+    ``excluded`` are not used. ``memory`` is the memory request of each task, by default the site's setting. ``retry``
+    and ``causes`` are stored in the record. Raises BatchError and StorageError.
     """
     number = max((one.number for one in JobsRecord.read_all(folder)), default=-1) + 1
     tree, done = submission.tree, folded_nodes(folder, submission)

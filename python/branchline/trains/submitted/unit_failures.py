@@ -1,4 +1,4 @@
-"""Finds out why units have no result, from the files of their tasks, exit codes, the batch system, and logs.
+"""Determines why units have no result, from the files and exit codes of their tasks, the batch system, and logs.
 
 The causes determine how units are retried: which machines to exclude, and which units must save memory.
 """
@@ -31,10 +31,10 @@ _MARKS = ("DUE TO TIME LIMIT", "DUE TO NODE FAILURE", "DUE TO PREEMPTION", "oom_
 _SHELL_SIGNALS = 128
 _EXIT_MAX_BYTES = 100
 _KILLED = "its task was killed by signal 9 (SIGKILL), as the kernel does when memory is short"
-# Words that mean out of memory, in causes from the batch system and in logs.
+# Words in causes that mean that a task ran out of memory.
 _MEMORY_WORDS = ("memory", "oom")
-# Exit codes of tasks that were ended from outside, by SIGINT, SIGKILL or SIGTERM. They do not mean that the machine is
-# bad.
+# Exit codes of tasks that were ended from outside, by SIGINT, SIGKILL or SIGTERM. These exit codes do not count as
+# failures of the machine.
 _FROM_OUTSIDE = (EXIT_INTERRUPTED, 137, 143)
 
 
@@ -54,7 +54,7 @@ def causes_of(folder: BatchFolder, outline: TrainOutline, units: Mapping[FoldNod
 
 
 def _of_tasks(folder: BatchFolder, outline: TrainOutline, units: Iterable[FoldNode]) -> dict[FoldNode, str]:
-    """Return the causes for units whose tasks died. Only the last task of each unit counts."""
+    """Return why units have no result, by unit, according to the last task of each unit."""
     wanted = set(units)
     found: dict[FoldNode, str] = {}
     system = batch_system(outline.system)
@@ -121,7 +121,7 @@ def _of_code(code: int) -> str:
 
 
 def _is_there(log: Path) -> bool:
-    """Return whether a log exists. True if this user may not look."""
+    """Return whether a log exists. Also true if this user has no permission to check."""
     try:
         return log.exists()
     except PermissionError:
@@ -181,7 +181,7 @@ def _is_of_memory(what: str) -> bool:
 
 @dataclass(frozen=True)
 class LessMemory:
-    """How a unit saves memory after its task ran out of memory: reading uses less memory, and chunks are
+    """How a unit must save memory after its task ran out of memory: reading uses less memory, and chunks are
     ``chunk_divisor`` times smaller. If ``chunk_divisor`` is 1, the chunks and therefore the result stay the same, bit
     by bit.
     """
@@ -231,7 +231,9 @@ def memory_to_request(folder: BatchFolder, submission: Submission, deaths: Mappi
 
 
 def bad_nodes(folder: BatchFolder) -> tuple[str, ...]:
-    """Return machines on which only failed tasks ran, while tasks on other machines succeeded."""
+    """Return the machines on which several tasks failed and none succeeded. Empty if no task succeeded on any
+    machine.
+    """
     failed: Counter[str] = Counter()
     good: set[str] = set()
     for path in folder.accounts.glob("*.node"):

@@ -1,7 +1,7 @@
 """Results of units, causes of failed units, and the set of finished units. Units are the nodes of the tree for which
 jobs write files.
 
-All of these data are read from the files in the train's folder.
+All these data are read from files in the ``batch`` folder of the train.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def subjob_nodes(tree: FoldTree, unit: FoldNode) -> list[FoldNode]:
 
 
 def joined_workers(parts: list[UnitResult]) -> list[WorkerSpan]:
-    """Return the latest span of each worker."""
+    """Return the last WorkerSpan of each worker, which covers all of its work."""
     last: dict[tuple[str, int], WorkerSpan] = {}
     for span in (one for part in parts for one in part.workers):
         known = last.get((span.attempt, span.worker))
@@ -232,8 +232,8 @@ class DoneUnits:
 def _lone_summaries(
     folder: BatchFolder, outline: TrainOutline, done: Container[FoldNode]
 ) -> dict[FoldNode, UnitSummary]:
-    """Return the summaries of single sub-jobs with a result in units without one. The directory is listed once, so that
-    no file is opened for sub-jobs without a result.
+    """Return the summaries of sub-jobs that have a separate result, in units without a result. The directory is listed
+    once, so that no file is opened for sub-jobs without a result.
     """
     if outline.unit_stage == 0:
         return {}
@@ -249,7 +249,7 @@ def _lone_summaries(
 
 
 def below(tree: FoldTree, node: FoldNode, stage: int) -> Iterator[FoldNode]:
-    """Yield the nodes of a lower stage that are below a node, or the node itself if its stage is not higher."""
+    """Yield the nodes of stage ``stage`` that a node consists of; the node itself if its stage is not higher."""
     if node.stage <= stage:
         yield node
         return

@@ -1,1 +1,1 @@
-"""The task of a batch job: acquires units, runs their sub-jobs, and writes the results."""
+"""A task of a batch job, which acquires units, runs their sub-jobs, and writes their results."""

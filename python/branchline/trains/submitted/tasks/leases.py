@@ -1,8 +1,8 @@
 """Leases that prevent two tasks from working on the same unit.
 
 On a file system with delayed visibility, two tasks may acquire the same unit. In this case, the first complete result
-counts. If a process was suspended, or restarted by the batch system before the first process had ended, its lease may
-have another holder. The process notices this and does not touch the lease.
+counts. A process may lose its lease to another process: after it was suspended for too long, or if the batch system
+restarts its task before it has ended. The process notices this, and leaves the lease to the new holder.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Leases:
     """The leases held by one process. A thread renews the leases until they are released."""
 
     def __init__(self, holder: Holder, clock: Path) -> None:
-        """Create an empty set of leases. ``clock`` is a file that only this process writes, on the same file system.
-        Its modification time is compared with that of a lease to decide whether the lease is stale.
+        """Create an empty set of leases. ``clock`` is a file that only this process writes, on the same file system. A
+        lease is stale if it is much older than this file, after this file was touched.
         """
         self._holder = holder
         self._content = json.dumps(asdict(holder)).encode()
@@ -96,7 +96,7 @@ class Leases:
             self.give_back(path)
 
     def _is_over(self, path: Path) -> bool:
-        """Return whether the holder of a lease no longer needs it. False if the lease cannot be read. Raises
+        """Return whether a lease can be taken over from its holder. False if the lease cannot be read. Raises
         FileNotFoundError.
         """
         try:

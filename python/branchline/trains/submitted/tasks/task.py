@@ -1,4 +1,4 @@
-"""The process of a task: ``python -m branchline.trains.submitted.tasks.task OUT STEP TASK``.
+"""Runs a task, as ``python -m branchline.trains.submitted.tasks.task OUT STEP TASK``.
 
 The exit code is 0 if all units of the task have a result. Otherwise it is an exit code of `branchline run`.
 """
@@ -43,7 +43,8 @@ def main(words: list[str]) -> int:
         if not nodes:
             return _finish(folder, submission, label)
         if nodes[0].stage > submission.unit_stage:
-            # Sums may also depend on package versions. If this task cannot fold some nodes, a later task folds them.
+            # Check versions here too, because sums may depend on them. A later task folds the nodes that this task
+            # cannot fold.
             require_versions(submission.code.packages, host())
             for node in nodes:
                 log(f"{node}: {'folded' if merge(folder, submission, node) else 'not folded'}")

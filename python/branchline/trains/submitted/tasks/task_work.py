@@ -1,4 +1,4 @@
-"""The work of a task: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
+"""Does the work of a task: runs the sub-jobs of its units in worker processes, and writes the result of each unit.
 
 The task's queue hands out sub-jobs without the wagons whose results are cached.
 """
@@ -44,8 +44,8 @@ from branchline.trains.worker.train_worker import TrainWork
 
 
 class UnitWorker:
-    """Processes the units of a task. ``failed`` are units without a result. ``reads`` is called with the read records,
-    and ``told`` has the measures of a control room.
+    """Processes the units of a task. ``failed`` has the units that failed, with the reasons. ``reads`` is called with
+    the read records of each result, and ``told`` has the measures of a control room.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class UnitWorker:
             try:
                 self._run(queue, interruption)
             except Exception as error:  # noqa: BLE001 - the running units fail, the others continue
-                # If no worker lived long enough to ask for a unit, workers would not live longer for the remaining
-                # units, so all fail.
+                # If the workers died before they asked for a unit, workers for the remaining units would die too, so
+                # all units fail.
                 for unit in list(self._open) or list(left):
                     self._fail(unit, JobError.of(error))
                 left = deque(unit for unit in left if unit not in self.failed)
@@ -223,8 +223,8 @@ class UnitWorker:
             self._close_if_over(unit, opened)
 
     def _fail_subjob(self, index: int, error: JobError, queue: UnitQueue) -> None:
-        """Record a failed sub-job. The remaining sub-jobs of its unit continue, unless the first few of them all
-        failed.
+        """Record a failed sub-job. The other sub-jobs of its unit still run, unless the first few sub-jobs of the unit
+        have all failed.
         """
         unit = self._unit_of(index)
         opened = self._open.get(unit)
@@ -310,7 +310,9 @@ class UnitWorker:
 
 @dataclass
 class _OpenUnit:
-    """The state of a unit in progress, by sub-job. ``before`` are results of single sub-jobs from an earlier task."""
+    """The state of a unit in progress, by index of the sub-job. ``before`` has results of single sub-jobs that an
+    earlier task has written.
+    """
 
     shares: range
     before: dict[int, UnitResult] = field(default_factory=dict)
@@ -327,7 +329,9 @@ class _OpenUnit:
 
 @dataclass(frozen=True)
 class StoredWork:
-    """The callable of a worker. It is unpickled only after the modules that it needs have been installed."""
+    """The callable of a worker, in pickled form. It is unpickled only after the stored modules that it needs have been
+    installed.
+    """
 
     sources: StoredSources
     pickled: TrustedBytes
@@ -371,8 +375,7 @@ class UnitQueue(SubJobQueue):
         self._calls = calls
         self._reuse = reuse
         self._kept = kept
-        #: Sub-jobs that are parts of files without entries, by index, with the identities of their files. They need no
-        #: worker.
+        #: Sub-jobs without entries, by index, with the identities of their files. They need no worker.
         self.empty: dict[int, dict[str, str]] = {}
         #: Sub-jobs that were handed out, by index, with the cached part of their results.
         self.at_work: dict[int, tuple[Share, KeptResult | None]] = {}
@@ -418,7 +421,7 @@ class UnitQueue(SubJobQueue):
             self._calls.reused(index, nothing)
             return None
         if kept is not None and self._reuse is not None:
-            # A wagon without a cached result may have stopped in the meantime.
+            # Wagons without a cached result may have been stopped in the meantime.
             missing = kept.missing - self.stopped
             if not missing:
                 self._calls.reused(index, kept.as_result(one.name for one in self._plan.loaded.wagons))
