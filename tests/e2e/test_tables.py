@@ -228,7 +228,7 @@ class Changing:
         pytest.param("type", "column 'px' is float32, before it was float64", marks=pytest.mark.long),
         ("type late", "column 'px' is float32, before it was float64"),
         pytest.param("missing late", "it lacks column 'run'", marks=pytest.mark.long),
-        ("more late", "it has a column 'more', which the rows before lack"),
+        ("more late", "it has a column 'more', which earlier rows lack"),
     ],
 )
 def test_columns_that_change_stop_the_wagon_there(run: Run, change: str, message: str) -> None:

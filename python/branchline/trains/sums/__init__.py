@@ -1,1 +1,1 @@
-"""Sums of results: accumulators, cutflows, and digests for comparing two results."""
+"""Adds up results: accumulators, cutflows, and digests that show whether two results are equal."""

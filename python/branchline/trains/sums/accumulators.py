@@ -26,7 +26,7 @@ def widened(value: object) -> object:
     if not isinstance(value, np.generic | np.ndarray) or value.dtype.kind not in _WIDE:
         return value
     if value.ndim == 0 and type(value) is np.ndarray:
-        # NumPy's sum of two arrays without axes is a number, so convert such an array to a number here too.
+        # The sum of two NumPy arrays without axes is a number, so convert such an array to a number here as well.
         value = value[()]
     wide = _WIDE[value.dtype.kind]
     if value.dtype.itemsize < wide.itemsize:
@@ -35,7 +35,7 @@ def widened(value: object) -> object:
 
 
 def is_number(value: object) -> bool:
-    """Return whether sums of this type can overflow. False for Python's integers, which cannot."""
+    """Return whether sums of values of this type can overflow. False for Python's integers."""
     return isinstance(value, float | complex) or (
         isinstance(value, np.generic | np.ndarray) and value.dtype.kind in _WIDE
     )
@@ -143,7 +143,7 @@ class Total:
         self._node = None if first is None else _node_of(first)
 
     def add(self, output: object) -> None:
-        """Add an output. Raises CannotAddError if the output does not match the sum, which then stays unchanged."""
+        """Add an output. Raises CannotAddError, without changing the sum, if the output does not match the sum."""
         self.prepared(output)()
 
     def prepared(self, output: object) -> Commit:
@@ -181,8 +181,7 @@ class _Node(Protocol):
 
 
 def _node_of(first: Any) -> _Node:
-    # A mapping may define its own ``+``. The ``+`` of Counter is not used, because it drops values that are not
-    # positive.
+    # Mappings that define ``+`` are added with it, except Counter, whose ``+`` drops values that are not positive.
     if isinstance(first, Mapping) and (isinstance(first, Counter) or not hasattr(type(first), "__add__")):
         return _OfMappings(first)
     if isinstance(first, tuple):
@@ -198,7 +197,7 @@ def is_joined(output: object) -> bool:
 
 
 class _Single:
-    """A sum that is replaced by a new object for each output."""
+    """A sum that is replaced by a new object when an output is added."""
 
     def __init__(self, value: object) -> None:
         self.value = widened(value)
@@ -338,7 +337,7 @@ class _Joined:
     def prepared(self, output: object) -> Commit:
         join = _joining(output)
         assert join is not None
-        # Concatenate empty tables first: their types alone show whether the tables can be concatenated.
+        # Check the types by concatenating the tables without their rows.
         _join(join, [_none_of(self._parts[0]), _none_of(output)])
         return lambda: self._parts.append(output)
 
@@ -350,7 +349,7 @@ def _sum(first: Any, second: Any) -> object:
     if isinstance(first, (str, bytes)) or isinstance(second, (str, bytes)):
         if type(first) is type(second) and first == second:
             return first
-        raise CannotAddError(f"texts do not add unless they are equal: {first!r} and {second!r}")
+        raise CannotAddError(f"strings cannot be added unless they are equal: {first!r} and {second!r}")
     are_arrays = isinstance(first, np.ndarray) or isinstance(second, np.ndarray)
     if are_arrays and np.shape(first) != np.shape(second):
         raise CannotAddError(f"arrays of shapes {np.shape(first)} and {np.shape(second)} do not add")

@@ -70,7 +70,7 @@ class Cutflow:
         """Add a cut, and return the mask of the events that pass this cut and all earlier cuts."""
         if self._weights is None or self._mask is None:
             raise WagonError(
-                "cuts are added to the cutflow of a chunk", hint="begin with branchline.Cutflow.of(weights)"
+                "a cut needs a cutflow that was created for a chunk", hint="begin with branchline.Cutflow.of(weights)"
             )
         if not isinstance(name, str):
             raise WagonError(f"the name of a cut must be a string, got {name!r}")
@@ -132,20 +132,20 @@ def _plain(values: object, what: str) -> np.ndarray:
     """Convert values to an array. Raises WagonError for lists of unequal lengths, and for missing values, which neither
     pass nor fail a cut.
     """
-    hint = "give one value for each event: ak.fill_none(values, False) counts what is missing as not passed"
+    hint = "give one value for each event: ak.fill_none(values, False) treats missing values as not passed"
     try:
         plain = np.asanyarray(values)
     except (TypeError, ValueError) as error:
         reason = next(iter(str(error).splitlines()), "")
-        raise WagonError(f"{what} cannot be made an array with a value for each event: {reason}", hint=hint) from error
+        raise WagonError(f"{what} cannot be converted to one value per event: {reason}", hint=hint) from error
     if np.ma.is_masked(plain):
-        raise WagonError(f"{what} has values that are missing", hint=hint)
+        raise WagonError(f"{what} has missing values", hint=hint)
     return np.asarray(plain)
 
 
 def cutflows_in(output: object, name: str = "") -> Iterator[tuple[str, Cutflow]]:
-    """Yield the cutflows in a wagon's output, in dicts at any depth. Each comes with its path: its keys, appended to
-    ``name``.
+    """Yield the cutflows in a wagon's output, in dicts at any depth. Each comes after its path: ``name`` and the keys
+    that lead to it.
     """
     if isinstance(output, Cutflow):
         yield name, output
@@ -155,7 +155,7 @@ def cutflows_in(output: object, name: str = "") -> Iterator[tuple[str, Cutflow]]
 
 
 def cutflow_records(output: object) -> tuple[list[CutflowRecord], int]:
-    """Return the first cutflows in a wagon's output in the form for the job record, and the number of cutflows left
+    """Return records of the first cutflows in a wagon's output, for the job record, and the number of cutflows left
     out.
     """
     found = cutflows_in(output)

@@ -18,7 +18,7 @@ class _Digest(Protocol):
 
 
 def digest_of(output: object) -> str:
-    """Return a SHA-256 digest of types, shapes and bytes.
+    """Return a SHA-256 digest of an output's types, shapes and bytes.
 
     The digest depends on the order of lists, but not on the order of mappings and sets. Objects of unknown classes are
     represented by their attributes or, without attributes, by their pickled form.

@@ -1,8 +1,8 @@
 """Merges the pieces of tables on the workers of a train, in stages. In each stage, fixed groups of neighbouring pieces
 are merged.
 
-The job's process only distributes tasks and renames files. Workers copy the rows as compressed baskets and pages,
-without processing them in Python.
+The job's process only distributes tasks, and removes and renames files. Workers copy the rows as compressed baskets and
+pages, without processing them in Python.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PieceMerge:
 
 @dataclass(frozen=True)
 class PiecesMerged:
-    """The merged piece, or the reason for the failure, and the time spent."""
+    """The outcome of a merge: the merged piece or the reason for the failure, and the seconds spent."""
 
     piece: Piece | None
     failed: str = ""
@@ -102,13 +102,14 @@ class MergedTable:
     copied_bytes: int = 0
     #: Paths of pieces that were created by merging.
     made: set[str] = field(default_factory=set)
-    #: ``open_count`` is the number of unfinished tasks of the current stage. After this stage, a piece covers
+    #: ``open_count`` is the number of unfinished tasks of the current stage. After this stage, each piece covers up to
     #: TABLE_FAN_IN ** ``level`` sub-jobs.
     open_count: int = 0
     level: int = 0
 
 
-#: A function that creates the place for merging, given a callback for lost workers and the number of concurrent tasks.
+#: A function that creates the place for merging, given a callback for lost workers and the maximum number of concurrent
+#: tasks.
 MakePlace = Callable[[AfterLoss, int], Place]
 
 
@@ -177,7 +178,7 @@ class TableMerging:
                     task = PieceMerge(number, name, tuple(group), limit, is_last=is_last)
                     index = len(self._tasks)
                     self._tasks[index] = task
-                    # A concurrent second attempt would write all data twice.
+                    # Speculative execution would write all data twice.
                     self._left.append(SubJob(index, task.label, task, may_run_twice=False))
                     table.open_count += 1
 

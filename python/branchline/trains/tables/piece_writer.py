@@ -25,8 +25,8 @@ from branchline.writing.merging.convert import RootFile
 
 @dataclass
 class Taken:
-    """A chunk's output, in which tables are replaced. ``write`` writes the rows of these tables; it is called once the
-    whole output is known to be valid.
+    """A chunk's output, in which TablePieces replace the tables. ``write`` writes the rows of the tables. It is called
+    once the whole output is known to be valid.
     """
 
     output: Any
@@ -54,15 +54,15 @@ class _OpenTable:
 
 @dataclass
 class TableWriters:
-    """The tables of one worker. Rows are written only after their chunk has been accepted. Each attempt at a sub-job
-    writes to files with different names.
+    """Writes the tables of one worker. Rows are written only once the output of their chunk is known to be valid. Each
+    attempt at a sub-job writes to files with different names.
     """
 
     folder: TableFolder = field(default_factory=TableFolder)
     _index: int = 0
     _counts_only: bool = True
     _open: dict[tuple[str, Key], _OpenTable] = field(default_factory=dict)
-    #: Wagons with a table whose file is incomplete, with the error.
+    #: Errors of wagons whose tables could not be written completely.
     _broken: dict[str, BranchlineError] = field(default_factory=dict)
 
     def begin(self, index: int, *, counts_only: bool = False) -> None:
@@ -109,7 +109,7 @@ class TableWriters:
         return Taken(output, write)
 
     def settle(self, wagon: str, total: object) -> Any:
-        """Finish the files of a wagon's tables, and put the files into the wagon's sum.
+        """Finish the files of a wagon's tables, and return the wagon's sum with these files.
 
         Raises the error of a failed write. In this case, no event of the sub-job counts for the wagon.
         """

@@ -1,4 +1,4 @@
-"""Tables of rows that a wagon returns: columns of equal length, and the format of the file.
+"""Tables that wagons return: columns of equal length, and the format of the file to write.
 
 During a run, rows are represented by the files that contain them (`TablePieces`). ``found`` and ``replaced`` find
 tables by key in the output of a wagon: in dicts and tuples at any depth.
@@ -116,7 +116,7 @@ def _by_name(columns: object) -> dict[str, object]:
             raise TableError("an array without fields is not a table", hint="give it a name: Table({'pt': array})")
         return {name: columns[name] for name in columns.fields}
     if not isinstance(columns, Mapping):
-        raise TableError(f"a table is made of arrays by name, not of {type(columns).__name__}")
+        raise TableError(f"a table needs arrays by name, got {type(columns).__name__}")
     if not columns:
         raise TableError("a table needs at least one column")
     return {str(name): value for name, value in columns.items()}
@@ -208,8 +208,8 @@ class Piece:
 class TablePieces:
     """The rows of a table in one or more neighbouring sub-jobs. The sum of two such objects has the pieces of both.
 
-    ``name`` is for messages, and ``place`` is where the rows that determined the ``form`` start. Rows that were only
-    counted have no pieces; ``checksum`` is the checksum of their values.
+    ``name`` is for messages. ``place`` is the file and entries of the first rows, which determined the ``form``. Rows
+    that were only counted have no pieces; ``checksum`` is the checksum of their values.
     """
 
     name: str
@@ -228,7 +228,7 @@ class TablePieces:
         if different:
             raise TableError(f"table {self.name}, in {other.place}: {different} (in {self.place})")
         first = self if self.rows or not other.rows else other
-        # The combined checksum is not commutative, since the order of rows matters.
+        # The checksum of the sum depends on the order of the two tables, since the order of rows matters.
         joined = (self.checksum * 1_000_003 + other.checksum) % 2**61 if other.checksum else self.checksum
         return replace(
             first,
@@ -274,7 +274,7 @@ class TableForm:
                 return f"it lacks column {name!r}"
         for name, kind in own.items():
             if name not in others:
-                return f"it has a column {name!r}, which the rows before lack"
+                return f"it has a column {name!r}, which earlier rows lack"
             if with_types and kind != others[name]:
                 return f"column {name!r} is {kind}, before it was {others[name]}"
         if list(own) != list(others):

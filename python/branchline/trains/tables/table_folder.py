@@ -21,8 +21,9 @@ class TableFolder:
     """The folder for pieces of tables in a run into the directory ``out``. All workers must be able to access the
     folder.
 
-    If ``path`` is empty, rows are only counted, as in a trial; or, if ``refused`` is set, tables are rejected for this
-    reason. With ``keeps``, merged pieces are not removed, because sub-jobs of the train may be submitted again.
+    If ``path`` is empty, rows are only counted, as in a trial. If ``refused`` is set, tables are rejected, and
+    ``refused`` is the reason. With ``keeps``, merged pieces are not removed, because sub-jobs of the train may be
+    submitted again.
     """
 
     path: str = ""

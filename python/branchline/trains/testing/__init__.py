@@ -1,3 +1,1 @@
-"""`branchline test`: a trial of each wagon on a sample of the dataset, its profile, and a forecast of the train's
-cost.
-"""
+"""`branchline test`: tries each wagon on a sample of the dataset, profiles it, and forecasts the cost of the train."""

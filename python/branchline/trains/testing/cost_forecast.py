@@ -82,7 +82,7 @@ class Forecast:
 
     @property
     def failed(self) -> bool:
-        """Whether a wagon fails, or returns a different result in the train than alone."""
+        """Whether a wagon fails, or has a different result in the train than when it runs alone."""
         return bool(self.differences) or any(wagon.error is not None for wagon in self.wagons)
 
 
@@ -102,11 +102,11 @@ def forecast(
     """Run every wagon alone on a few chunks of files spread over the dataset, and forecast the cost of the train.
 
     Afterwards, run all wagons together on the same chunks, and compare each result bit by bit with the result of the
-    wagon alone: the ``differences`` of the forecast name the wagons whose results differ, and the wagons that cause the
+    wagon alone: ``differences`` in the forecast names the wagons whose results differ, and the wagons that cause the
     differences. Later trains with a wagon that causes differences show a warning until its code changes.
 
-    Takes arguments of ``run``. With ``profile``, the forecast has a profile of each wagon. Raises read errors; a
-    wagon's failure is part of the forecast.
+    The arguments are as for ``run``. With ``profile``, the forecast has a profile of each wagon. Raises read errors.
+    The failure of a wagon is recorded in the forecast.
 
         outcome = branchline.forecast("wagons.py", "data/*.root", workers=8)
         print(outcome.seconds, outcome.memory_bytes, [one.sentence() for one in outcome.differences])
@@ -158,7 +158,7 @@ def _try(
     *,
     is_train: bool = False,
 ) -> TrialRun:
-    """Run a trial in a separate process, which isolates its memory and crashes."""
+    """Run a trial in a separate process, so that its memory can be measured and a crash does no harm."""
     name = wagons[-1].name if wagons else "reading"
     for wagon in wagons:
         error = pickling_error(wagon)
@@ -237,12 +237,12 @@ class _Extrapolation:
 
     @property
     def _overlaps(self) -> bool:
-        """Whether cores are left for reading while the wagons run."""
+        """Whether there are more cores than workers, so that files are read while wagons run."""
         return cpu_count() > self._workers
 
     @property
     def _start_s(self) -> float:
-        """Seconds until the workers run. The workers start simultaneously and share the cores."""
+        """Seconds until all workers have started. They start simultaneously and share the cores."""
         return self._reading.start_s * max(1.0, self._workers / cpu_count())
 
     @property
@@ -272,7 +272,7 @@ class _Extrapolation:
         return (trial.memory_peak_bytes - trial.memory_first_bytes) * max(tried, self._chunk_entries) // tried
 
     def _basis(self) -> tuple[str, ...]:
-        how = "the longer of the two counts, for cores are left to read ahead" if self._overlaps else "added up"
+        how = "the longer of the two, because spare cores read ahead" if self._overlaps else "added up"
         tried = [*self._trials, self._reading]
         calls, read_mb = sum(one.read_calls for one in tried), sum(one.bytes_read for one in tried) / MB
         return (
@@ -281,10 +281,10 @@ class _Extrapolation:
             f"time: wagons and reading per event on {count(self._reading.events)} events, {how}, times the events, "
             f"divided by {self._workers} workers, plus each wagon's first chunk, {self._start_s:.1f} s to start them "
             f"and {self._write_s:.1f} s to write results (histograms: {self._histograms})",
-            f"memory: for each worker Python and libraries, {CHUNKS_HELD} chunks of {count(self._chunk_entries)} "
-            "events but not more than the limit, what each wagon's first chunk took, what the hungriest needs beyond "
-            "it in proportion to the chunk, and the outputs",
-            "output: its size after the sample if it did not grow, otherwise in proportion to the events",
+            f"memory: for each worker, Python and libraries, {CHUNKS_HELD} chunks of {count(self._chunk_entries)} "
+            "events (at most the limit), the growth during each wagon's first chunk, the further growth of the wagon "
+            "that needs most, scaled to the chunk size, and the outputs",
+            "output: the size after the sample or, if it grew, extrapolated in proportion to the events",
         )
 
 
@@ -307,8 +307,8 @@ def _events_in(dataset: Dataset, entries: dict[str, int]) -> tuple[int, str]:
 
 
 def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bool]:
-    """Return the size of an output after the sample, the size after ``events`` events, and whether the size grows with
-    the number of events.
+    """Return the size of an output after the sample, its expected size after ``events`` events, and whether the size
+    grows with the number of events.
     """
     if not sizes:
         return 0, 0, False
@@ -321,7 +321,7 @@ def _output(sizes: Sequence[tuple[int, int]], events: int) -> tuple[int, int, bo
     return last_bytes, round(last_bytes + slope * max(0, events - last_events)) if grows else last_bytes, grows
 
 
-# A function that runs wagons together on the sample, in order, in a separate process.
+# A function that runs several wagons together on the sample, in the given order, in a separate process.
 RunTogether = Callable[[tuple[Wagon, ...]], TrialRun]
 
 
@@ -348,7 +348,7 @@ def differences(wagons: Sequence[Wagon], alone: Mapping[str, TrialRun], run: Run
 
 @dataclass(frozen=True)
 class ResultMismatch:
-    """A wagon whose result in the train is not bit by bit equal to its result alone on the same events.
+    """A wagon whose result in the train differs from its result when it runs alone on the same events.
 
     ``changed_by`` are the wagons that cause the difference. It is empty if no single wagon causes it, or if the wagon's
     result differs in each run (``is_repeatable`` is False). ``error`` is set if the wagon fails in the train.
@@ -362,16 +362,16 @@ class ResultMismatch:
     def sentence(self) -> str:
         """Return a sentence that describes the difference."""
         if not self.is_repeatable:
-            return f"wagon {self.wagon} gives another result each time it runs: does it use random numbers or the time?"
-        what = f"wagon {self.wagon} gives another result in the train than alone"
+            return f"wagon {self.wagon} has a different result in each run: does it use random numbers or the time?"
+        what = f"wagon {self.wagon} has a different result in the train than alone"
         if self.error is not None:
             what = f"wagon {self.wagon} runs alone and stops in the train ({self.error.type}: {self.error.message})"
         if not self.changed_by:
-            return f"{what}; no single other wagon is the reason"
+            return f"{what}; no other wagon alone causes this"
         names = " and ".join(self.changed_by)
         return (
-            f"{what}: {names} changes what it uses. Look there for changes in place of arrays, global variables or "
-            "class attributes"
+            f"{what}: {names} changes data that it uses. Look there for in-place changes of arrays, global variables "
+            "or class attributes"
         )
 
 

@@ -27,8 +27,8 @@ class ProfileFrame:
 
 @dataclass(frozen=True)
 class Profile:
-    """Sampled stacks with their seconds, longest first. Each stack is a list of indices into ``frames``, outermost
-    frame first. ``left_out_s`` is the total time of dropped stacks.
+    """Sampled stacks and the seconds spent in each, longest first. A stack is a list of indices into ``frames``,
+    outermost frame first. ``left_out_s`` is the total time of dropped stacks.
     """
 
     frames: list[ProfileFrame] = field(default_factory=list)
@@ -101,7 +101,9 @@ def _depth(frame: FrameType | None) -> int:
 
 
 def _stack(frame: FrameType | None, base: int) -> tuple[ProfileFrame, ...]:
-    """Return the frames above the base, without leading frames of this package, up to the maximum depth."""
+    """Return the frames inside ``during``, starting with the first frame outside this package, up to the maximum
+    depth.
+    """
     found: list[ProfileFrame] = []
     while frame is not None:
         code = frame.f_code

@@ -1,4 +1,6 @@
-"""Runs one wagon, and the wagons that it requires, on a sample of the dataset in a separate process."""
+"""Runs a trial, in a separate process: one wagon and the wagons that it requires, or several wagons, on a sample of the
+dataset.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class TrialRun:
     - ``start_s`` is the start-up time of the process.
     - ``first_s`` is the time of the first chunk, including compilation. Other times exclude the first chunk.
     - ``memory_first_bytes`` is the peak memory after the first chunk.
-    - ``sizes`` are pairs of the number of events and the size of the output in bytes, over time.
+    - ``sizes`` are pairs, after each chunk, of the number of events so far and the size of the output in bytes.
     - ``entries`` are the numbers of entries of the trees, by path.
     - ``digests`` and ``errors`` cover all wagons that ran.
     - ``profile`` covers the time after the first chunk.
@@ -75,8 +77,8 @@ class TrialInput:
 
 @dataclass(frozen=True)
 class TrialWork:
-    """The callable that runs a trial: of the last of ``wagons``, or of all ``wagons`` if ``is_train``. Without wagons,
-    it only reads ``branches``.
+    """The callable that runs a trial of the last wagon in ``wagons`` or, if ``is_train`` is true, of all wagons.
+    Without wagons, it only reads ``branches``.
     """
 
     wagons: tuple[Wagon, ...]

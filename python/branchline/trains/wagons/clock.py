@@ -1,4 +1,4 @@
-"""A clock that is always in exactly one phase, so that the phases of a timeline add up to its length."""
+"""A clock that is always in exactly one phase, so that the times of all phases add up to the total time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from branchline.records.sensors.this_process import core_wait_s
 PHASES = (
     "start", "plan", "warmup", "wait", "decompress", "decode", "wagons", "merge", "write", "idle", "lost", "other",
 )  # fmt: skip
-# The only phase for which CPU time and waits for a core are measured too, because a call that reads one of these takes
-# fifty times as long as time.monotonic().
+# The only phase for which CPU time and waits for a core are also measured: reading one of these takes fifty times as
+# long as time.monotonic().
 CPU_PHASE = "wagons"
 
 
@@ -38,7 +38,8 @@ class PhaseClock:
     def switch(self, phase: str) -> str:
         """Switch to another phase and return the previous one."""
         previous = self.phase
-        # A thread may lose its core between two of these calls. The wait for a core then also counts as wall time.
+        # CPU time and core wait are read within the interval of the wall time. If the thread loses its core between two
+        # of these calls, the wait counts as wall time, so that the wall time is never too short.
         if previous == CPU_PHASE:
             cpu_now, core_wait_now = time.thread_time(), core_wait_s()
             self.wagons_cpu_s += cpu_now - self._cpu_since_s
@@ -63,8 +64,8 @@ class PhaseClock:
             self.switch(previous)
 
     def ended_s(self, phase: str) -> float:
-        """Return when a phase last ended, as a value of ``time.monotonic``; the current time if the phase has not ended
-        yet.
+        """Return the time at which a phase last ended, as a value of ``time.monotonic``; the current time if it has not
+        ended yet.
         """
         return self._ended_s.get(phase, time.monotonic())
 

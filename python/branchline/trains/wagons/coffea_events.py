@@ -1,7 +1,7 @@
 """Events for coffea processors: an awkward array whose columns are read on first use.
 
-Creating the array costs about 0.15 ms per branch and chunk, whether or not the branch is used. Wagons that are not
-processors therefore get Events.
+Creating the array costs about 0.15 ms per branch and chunk, whether or not the branch is used. Other wagons therefore
+get Events instead.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ProcessorEvents:
     def of(self, columns: ChunkColumns, metadata: Mapping[str, object], schema: object = None) -> ak.Array:
         """Return the events of a chunk; as NanoEvents if a coffea schema is given.
 
-        Each processor gets a new array, because processors assign to their events. The underlying columns are read
-        once, and count as used by each processor that uses them.
+        Each processor gets a new array, because processors assign to their events. The columns in it are read only
+        once, and recorded as used by each processor that uses them.
         """
         if schema is None:
             return self._flat(columns, metadata)

@@ -1,4 +1,4 @@
-"""Companion files as wagons see them: opened and read on first use, with statistics of missing entries."""
+"""Companion files, which are opened and read when a wagon first uses them. Missing entries are counted."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class OpenCompanions:
         return self._ranges[name]
 
     def read(self, name: str, path: str) -> CompanionRange:
-        """Return the entries of a companion that belong to the chunk, after reading a branch for them."""
+        """Read a branch of a companion, and return the entries of the companion that belong to the chunk."""
         wanted = self._wanted.setdefault(name, [])
         if path not in wanted:
             wanted.append(path)
@@ -93,7 +93,7 @@ class OpenCompanions:
         return records
 
     def take_missing(self) -> list[MissingCompanion]:
-        """Return, for each companion, the number of events without an entry, and the first of these events."""
+        """Return, for each companion, the number of events without an entry, and the names of the first few of them."""
         missing, self._missing = list(self._missing.values()), {}
         return missing
 

@@ -1,6 +1,7 @@
-"""A wagon's view of a chunk: columns that are read on first use, and a record of the columns that each wagon uses.
+"""A wagon's view of a chunk. Columns are read when they are first used, and the columns that each wagon uses are
+recorded.
 
-Varied events replace some columns. A replaced column is returned under each of its names, such as ``Muon_pt`` and
+Varied events replace some columns. The new column is returned for each of its names, such as ``Muon_pt`` and
 ``Muon.pt``.
 """
 
@@ -33,8 +34,8 @@ class NoSuchBranchError(NoSuchKeyError, AttributeError):
 
 
 class ChunkColumns:
-    """The columns of one chunk, shared by all wagons. Each column is created once. Used branches and missed branches
-    are recorded by wagon.
+    """The columns of one chunk, shared by all wagons. Each column is created once. For each wagon, the branches that it
+    uses are recorded (``touched``), and those among them that were not read in advance (``misses``).
 
     ``read_error`` is an error from reading a column while a wagon ran: the file caused the error, not the wagon.
     """
@@ -112,7 +113,7 @@ class ChunkColumns:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Count the time of the block as reading, and record file errors, so that they are not blamed on the wagon."""
+        """Count the time of the block as reading, and record errors of the file, which are not the wagon's fault."""
         with self._clock.during("reading"):
             try:
                 yield
@@ -168,7 +169,7 @@ class Events:
         self._asked_for_variation: Callable[[], object] | None = None
         self._selections = selections
         self._made: dict[str, ak.Array] = {}
-        # Columns before selections, shared with variations and selections of these events.
+        # Columns of the whole chunk, shared with variations and selections of these events.
         self._originals: dict[str, ak.Array] = {}
         self.metadata = metadata
         self.outputs = outputs or {}
@@ -222,8 +223,8 @@ class Events:
         """Return these events as a named variation, with new arrays for some columns.
 
         ``columns`` has arrays for all events of the chunk. The keys are branches (``"MET_pt"``), groups (``"Jet"``), or
-        members of groups (``"Jet.pt"``). All other names of a column also refer to the new array. ``"weight"`` need not
-        exist.
+        members of groups (``"Jet.pt"``). The new array also replaces the column under its other names. The column
+        ``"weight"`` need not exist before.
 
         Raises NoSuchBranchError for unknown columns, and WagonError for arrays of the wrong length.
 
@@ -295,8 +296,8 @@ class VariedColumns:
         return whole
 
     def with_columns(self, columns: Mapping[str, object]) -> VariedColumns:
-        """Return these columns with further columns replaced. Raises NoSuchKeyError for unknown columns, and WagonError
-        for arrays of the wrong length.
+        """Return a copy in which further columns are replaced. Raises NoSuchKeyError for unknown columns, and
+        WagonError for arrays of the wrong length.
         """
         varied = VariedColumns(self._chunk, self._arrays)
         for name, array in columns.items():
@@ -324,7 +325,7 @@ class VariedColumns:
                     self._arrays[whole] = ak.with_field(self._arrays[whole], array, list(where))
 
     def _parts(self, name: str) -> tuple[str, dict[tuple[str, ...], str]]:
-        """Return the group name or branch path for a name, and the paths of its members by name.
+        """Return the group name or branch path to which a name refers, and the paths of its members by name.
 
         Raises NoSuchKeyError.
         """

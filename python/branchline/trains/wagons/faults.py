@@ -1,4 +1,4 @@
-"""Why a wagon stopped, as reported to its author: the error, the chunk, and the line in the author's file."""
+"""Describes why a wagon stopped, for its author: the error, the chunk, and the line in the author's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from branchline.trains.wagons.wagons import Wagon
 
 _TRAINS = Path(__file__).parents[1]
 
-#: Name of the step, in a worker's heartbeat, in which the worker unpickles all wagons together.
+#: Name, in a worker's heartbeat, of the step in which the worker unpickles all wagons together.
 UNPICKLING_STEP = "unpickling the wagons"
 
 WAGON_STEP_PLACE = re.compile(r" in (?P<path>.*), entries (?P<start>\d+) to (?P<stop>\d+)$", re.DOTALL)
@@ -59,7 +59,7 @@ def _is_of_trains(file: str) -> bool:
 
 
 def because_of(needed: str, chunk: Chunk | None = None) -> WagonFault:
-    """Return the fault of a wagon that requires a stopped wagon."""
+    """Return the fault of a wagon that cannot run because it requires a stopped wagon."""
     message = f"requires wagon {needed!r}, which stopped"
     where = () if chunk is None else (chunk.path, chunk.entry_start, chunk.entry_stop)
     return WagonFault("RequiredWagonStopped", message, *where)
@@ -76,8 +76,8 @@ def reason(error: BaseException) -> str:
 
 
 def _near_fields(error: BaseException) -> str | None:
-    """Return similar field names as a hint if an unknown field of an awkward array was requested; None for other
-    errors.
+    """Return a hint with similar field names if the error is a request for an unknown field of an awkward array; None
+    for other errors.
     """
     if type(error) is AttributeError:
         # Python stores the object and the requested name in the error.
@@ -86,7 +86,7 @@ def _near_fields(error: BaseException) -> str | None:
         array, name = _asked_by_name(error.__traceback__)
     else:
         return None
-    # Shared weights only pretend to be an array.
+    # Check the real type: shared weights (`Weights`) pretend to be an array.
     fields = list(array.fields) if issubclass(type(array), ak.Array | ak.Record) else []
     if not isinstance(name, str) or not fields:
         return None
@@ -117,8 +117,8 @@ def _asked_by_name(frames: TracebackType | None) -> tuple[Any, Any]:
 
 
 def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
-    """Return the innermost line of a traceback that is in the wagon's file, or else the line at which the wagon's code
-    was entered.
+    """Return the innermost line of a traceback that is in the wagon's file. If there is none, return the outermost
+    line.
     """
     if frames is None:
         return ""
@@ -137,7 +137,7 @@ def _line_in(frames: TracebackType | None, wagon: Wagon) -> str:
 
 
 def wagon_step(wagon: str, path: str, entry_start: int, entry_stop: int) -> str:
-    """Return the name of the step, in a worker's heartbeat, in which a wagon runs on a chunk. ``Recovery`` parses the
+    """Return the name, in a worker's heartbeat, of the step in which a wagon runs on a chunk. ``Recovery`` parses the
     name if the worker dies.
     """
     return f"wagon {wagon} in {path}, entries {entry_start} to {entry_stop}"

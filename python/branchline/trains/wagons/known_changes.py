@@ -29,8 +29,8 @@ _TEXT_MAX = 500
 
 
 def keep_changes(changed: Mapping[str, Iterable[str]], wagons: Iterable[Wagon]) -> None:
-    """Record the wagons that change the results of other wagons. ``changed`` maps each of them to the names of the
-    other wagons. If the file cannot be written, nothing is recorded.
+    """Record the wagons that change the results of other wagons. ``changed`` maps the name of such a wagon to the names
+    of the wagons whose results it changes. If the file cannot be written, nothing is recorded.
     """
     for wagon in wagons:
         others = sorted(changed.get(wagon.name, ()))

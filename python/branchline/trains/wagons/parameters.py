@@ -40,7 +40,7 @@ class WagonParameter:
         wanted = SIMPLE_KINDS[self.kind]
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             value = float(value)
-        # In Python, a bool is also an int. As the value of an int parameter, however, a bool is a mistake.
+        # Reject a bool for an int parameter, although a bool is an int in Python: it is most likely a mistake.
         if not isinstance(value, wanted) or (wanted is not bool and isinstance(value, bool)):
             raise self._wrong(value)
         if isinstance(value, float) and not math.isfinite(value):

@@ -1,6 +1,6 @@
 """A single run of a wagon for several weights: each operation on the weights is applied to all of them.
 
-Selections and columns are computed once instead of once per weight. An operation that needs a single weight
+Selections and columns are thus computed only once, not once per weight. An operation that needs a single weight
 (``float(...)``, ``np.asarray(...)``, or reading a histogram filled with the weights) ends the shared run. The wagon
 then runs once per weight, with the same results.
 
@@ -26,12 +26,13 @@ import numpy as np
 
 # Attributes that `hist` reads before filling and that do not depend on the histogram's contents.
 _KNOWN_BEFORE_FILLING = ("_storage_type", "rank", "axis")
-# Key, in the memo of a deep copy, of the index of the weight for which the copy is made.
+# Key in the memo of a deep copy. Its value is the index of the weight for which the copy is made.
 _PLACE = "branchline: place of the weights"
-# Types of results that can be computed for each weight and then shared. A wagon could inspect results of other types,
-# such as None.
+# Types of results that become shared weights. Results of other types, such as None, end the shared run, because a wagon
+# could inspect them.
 _ARRAYS = (ak.Array, ak.Record, np.ndarray, np.generic)
-# Functions that write to one of their arguments, which exists only once and not once per weight.
+# Functions that write to one of their arguments. They end the shared run, because there is only one such argument for
+# all weights.
 _WRITING = (np.copyto, np.put, np.putmask, np.place, np.put_along_axis, np.fill_diagonal)
 
 
@@ -40,7 +41,9 @@ class NotSharedError(Exception):
 
 
 class SharedRun:
-    """A run of a wagon with several weights per event, called ``names``. Computes one result per weight."""
+    """A run of a wagon with several weights per event, which computes one result per weight. ``names`` are the names of
+    the weights.
+    """
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -75,7 +78,9 @@ class SharedRun:
         return results
 
     def of_each(self, make: Callable[..., Any], *arguments: object, **options: object) -> Any:
-        """Call a function once per weight, with each shared argument replaced by its values for that weight."""
+        """Call a function once per weight. Shared weights in the arguments are replaced by their values for this
+        weight.
+        """
         given = (*arguments, *options.values())
         # The function may exhaust an iterator, or call an argument with side effects. Neither may happen more than
         # once.
@@ -108,7 +113,9 @@ class SharedRun:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """End the shared run after an error, even if the wagon catches the error: it may be due to a single weight."""
+        """End the shared run after an error, even if the wagon catches the error, because it may occur for only one of
+        the weights.
+        """
         try:
             yield
         except Exception:
@@ -130,7 +137,7 @@ class SharedRun:
         """Join the results for all weights into shared weights."""
         kinds = {type(one) for one in made}
         kind = kinds.pop()
-        # If the function returned the same array for every weight, that array existed before and was written to.
+        # If the function returned the same array for every weight, it wrote to an array that existed before.
         if kinds or (issubclass(kind, np.ndarray) and made[0] is made[-1]):
             self.end()
         if kind in (tuple, list) and len({len(one) for one in made}) == 1 and made[0]:
@@ -153,7 +160,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        # Wagons may check for the type of an array.
+        # Wagons may check whether the weights are an array.
         return type(self._values[0])
 
     def at(self, place: int) -> Any:
@@ -192,7 +199,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         return copy.deepcopy(self._values[copied[1]], memo)
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Libraries look up such names to detect optional features.
+        # Libraries look up names with two underscores to detect optional features.
         if name.startswith("__") and not hasattr(type(self._values[0]), name):
             raise AttributeError(name)
         self._run.end()
@@ -201,7 +208,7 @@ class Weights(np.lib.mixins.NDArrayOperatorsMixin):
         self._run.end()
 
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __round__ = __hash__ = _end
-    # Without these, a loop would request single events.
+    # Intercept these: otherwise, Python would access events one at a time.
     __iter__ = __contains__ = __reversed__ = _end
     __setitem__ = __delitem__ = __setattr__ = __delattr__ = _end
     __copy__ = __repr__ = __str__ = __format__ = __dir__ = __reduce_ex__ = _end
@@ -220,7 +227,7 @@ class _Filled:
     @classmethod
     def of(cls, histogram: Any, count: int) -> _Filled | None:
         """Create the copies of a histogram. Returns None if another object, such as a view, refers to the contents,
-        since that object would not see the filled values.
+        because that object would not see the new contents.
         """
         copies = [histogram.copy() for _ in range(count)]
         if _holders(histogram) != _holders(copies[0]):
@@ -228,7 +235,9 @@ class _Filled:
         return cls(histogram, histogram._hist, copies, bool(histogram._has_growth), _description(histogram))
 
     def grown(self) -> bool:
-        """Give the histogram the grown axes of its copies. Returns False if the copies have different axes."""
+        """Copy the axes, which may have grown, from the copies to the histogram. Returns False if the copies have
+        different axes.
+        """
         if len({repr(_axes_described(one)) for one in self.copies}) > 1:
             return False
         self.histogram.axes = self.copies[0]._generate_axes_()
@@ -283,7 +292,9 @@ class _Guard:
 
 
 class _Fills:
-    """Intercepts histogram filling while wagons run for several weights. Fills without shared weights are unchanged."""
+    """Intercepts the filling of histograms while a wagon runs for several weights. Fills without shared weights work as
+    usual.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -303,7 +314,7 @@ class _Fills:
         finally:
             with self._lock:
                 self._runs -= 1
-                # Keep the current function if a wagon has replaced ours with a function that calls it.
+                # If a wagon has replaced this function, keep the wagon's function, which may call this one.
                 if not self._runs and boost_histogram.Histogram.fill is self._ours:
                     boost_histogram.Histogram.fill = self._fill  # type: ignore[method-assign]
 

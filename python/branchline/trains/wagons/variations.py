@@ -1,4 +1,4 @@
-"""Variations of a wagon, which runs on events with varied columns, and for several weights at a time."""
+"""Variations of a wagon. The wagon runs on events with varied columns, and for several weights at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from branchline.trains.wagons.wagons import OfUser, checked_function, is_coffea_
 
 #: Wagons of this process that could not share a run between weights. From the next chunk on, they run once per weight.
 _APART: weakref.WeakSet[VariedWagon] = weakref.WeakSet()
-#: The result of each wagon's shared run for the previous chunk: the original, not the copies per weight.
+#: The object that each wagon returned in its shared run for the previous chunk, before it was copied for each weight.
 _BEFORE: weakref.WeakKeyDictionary[VariedWagon, Any] = weakref.WeakKeyDictionary()
 Columns = Mapping[str, Callable[[Events], object]]
 
@@ -174,8 +174,8 @@ class VariedWagon(OfUser):
         return results
 
     def _together(self, events: Events, weights: Mapping[str, ak.Array]) -> Mapping[str, object] | None:
-        """Return the results of a shared run; None if the wagon must run once per weight. Errors are ignored in the
-        shared run, because the separate runs raise them again.
+        """Return the results of a shared run; None if the wagon must run once per weight. Errors in the shared run are
+        ignored, because separate runs raise them again if they are the wagon's.
         """
         run = SharedRun(list(weights))
         before = _BEFORE.get(self)

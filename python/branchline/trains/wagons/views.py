@@ -1,5 +1,5 @@
-"""Views of chunks and of other wagons' outputs, which keep a wagon's changes local. Also `Shared`, which marks outputs
-that are passed only to the wagons that require them.
+"""Views of chunks and of other wagons' outputs, so that changes by a wagon do not affect other wagons. Also `Shared`,
+which marks outputs that are passed only to wagons that require them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _of_mapping(output: Mapping[Any, object]) -> Mapping[object, object]:
 
 def array_view(array: ak.Array) -> ak.Array:
     """Return an array over the same buffers. Assigning a field to the new array leaves the original unchanged."""
-    # Shared weights only pretend to be an array.
+    # Check the real type: shared weights (`Weights`) pretend to be an array.
     if not issubclass(type(array), ak.Array):
         return array
     return ak.Array(array.layout, behavior=array.behavior, attrs=dict(array.attrs))

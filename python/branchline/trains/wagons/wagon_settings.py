@@ -109,7 +109,7 @@ def with_settings(wagons: Sequence[Wagon], settings: Settings) -> list[Wagon]:
         if wagon is None:
             raise OptionError(f"unknown wagon {one.wagon!r:.80}", hint=_near(one.wagon, by_name))
         chosen.setdefault(one.wagon, {})[one.name] = _checked(wagon, one)
-    # If a parameter is an argument of the wagon's class, __init__ is called again, since it may process the values.
+    # To set a parameter that is an argument of the wagon's class, call __init__ again, since it may process the values.
     changed = [
         Wagon(_with_values(one.thing, one.name, chosen[one.name]), one.name, frozenset(chosen[one.name]))
         if one.name in chosen
@@ -207,8 +207,8 @@ def _hints(declared: object) -> Mapping[str, object]:
 
 
 def _kind(hint: Any, value: Any) -> str:
-    """Return the type of a parameter as one of KINDS, according to its annotation or, without a usable one, its value.
-    For any other type, return the name of the type.
+    """Return the type of a parameter, one of KINDS, according to its annotation or, if that is missing or unusable, its
+    value. For any other type, return the name of the type.
     """
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         inner = [one for one in typing.get_args(hint) if one is not type(None)]

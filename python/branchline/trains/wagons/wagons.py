@@ -1,5 +1,5 @@
-"""Wagons: loaded from a Python file or passed as objects, checked, and sorted so that each runs after the wagons it
-requires.
+"""Loads wagons from a Python file or takes them as objects, checks them, and sorts them so that each runs after the
+wagons it requires.
 
 A function of events is also a wagon: ``def mass(events): return histogram``.
 """
@@ -112,8 +112,8 @@ class Wagon:
         return self.thing.process(events)
 
     def for_dataset(self, output: object, dataset: str) -> Any:
-        """Return the output in the form in which it is added to the sum: if the wagon keeps results by dataset, in a
-        dict under the name of the dataset.
+        """Return the form of an output that is added to the sum. If the wagon keeps results by dataset, this is a dict
+        with the output under the name of the dataset.
         """
         if not self.by_dataset or output is None:
             return output
@@ -193,8 +193,8 @@ def load_wagons(path: str) -> tuple[list[Wagon], list[ModuleFile]]:
 
 
 def load_wagon(path: str, name: str) -> tuple[Wagon, list[Wagon]]:
-    """Return the wagon or function of events with this name in a Python file, and all wagons of the file, including
-    those required by the named wagon. Raises WagonError.
+    """Return the wagon with this name in a Python file, which may be a function of events, and all wagons of the file,
+    sorted. Raises WagonError.
     """
     module, _ = _module_of(path)
     by_name = {one.name: one for one in _wagons_in(module, path)}
@@ -371,7 +371,7 @@ class FunctionWagon(OfUser):
         return self.function(events, **self.values)
 
     def __getattr__(self, name: str) -> Any:
-        # While it is unpickled, the object does not have a function yet.
+        # While the object is being unpickled, it does not have a function yet.
         if name.startswith("__") or "function" not in vars(self):
             raise AttributeError(name)
         if name == "name":

@@ -52,8 +52,8 @@ class UnreadableColumnError(Exception):
 
 
 class Coupling:
-    """The wagons of a worker. After each chunk, the outputs of all wagons are added or, if the worker is interrupted,
-    none of them.
+    """The wagons of a worker, and the sums of their outputs. After each chunk, the outputs of all wagons are added; if
+    the worker is interrupted, none of them is added.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class Coupling:
         self._forked = ForkedChildren([one.name for one in wagons])
         #: Names of the branches that each wagon has used, by wagon.
         self.touched: dict[str, set[str]] = {}
-        # Maximum over all chunks used for learning.
+        # Maximum number of bytes read from companions per event, over all chunks used for learning.
         self.companion_bytes_per_event = 0.0
 
     def begin(self, stopped: frozenset[str], index: int = 0, *, counts_only: bool = False) -> dict[str, WagonShare]:
-        """Start sub-job ``index`` without the wagons in ``stopped``, which failed earlier. With ``counts_only``, tables
-        are not written.
+        """Start sub-job ``index`` without the wagons in ``stopped``, and return the new, empty results of all wagons.
+        With ``counts_only``, rows of tables are counted but not written.
         """
         self._tables.begin(index, counts_only=counts_only)
         self._stopped = stopped
@@ -141,7 +141,7 @@ class Coupling:
             self._at("handing over a result")
 
     def all_stopped(self, shares: dict[str, WagonShare]) -> bool:
-        """Return whether all wagons have stopped, so that the rest of a sub-job need not be read."""
+        """Return whether all wagons have stopped. In this case, the remaining chunks of a sub-job need not be read."""
         return all(name in self._stopped or share.error is not None for name, share in shares.items())
 
     def use(self, clock: PhaseClock) -> PhaseClock:

@@ -19,8 +19,8 @@ _WHOLE_MAX = 2.0**53
 
 
 def is_exact(total: object) -> bool:
-    """Return whether all numbers in a sum are integers. False for unknown types, such as objects with their own
-    addition.
+    """Return whether all numbers in a sum are integers that add without rounding. False for unknown types, such as
+    objects with their own addition.
 
     >>> is_exact({"events": 12, "mass": np.array([1.0, 2.0])}), is_exact(0.5)
     (True, False)

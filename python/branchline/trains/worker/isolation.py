@@ -34,11 +34,9 @@ import numpy.random
 
 from branchline.errors import WagonError
 
-#: Signals whose handlers are restored, because both Branchline and user programs set handlers for them. SIGALRM is sent
-#: by timers.
+#: Signals whose handlers are restored, because Branchline or user programs set handlers for them. Timers send SIGALRM.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
-# Maximum difference between the expected and the actual end of a timer. If the difference is larger, the timer was
-# changed.
+# If the end of a timer differs from its expected end by more than this, a wagon has changed the timer.
 _TIMERS_DIFFER_S = 0.1
 #: Message of the error of a wagon whose forked child process returned.
 MESSAGE = "a forked child process returned from the wagon; end child processes with os._exit()"
@@ -76,8 +74,8 @@ _OPERATORS = frozenset({"__getitem__", "__getattr__", "__array_ufunc__", "__arra
 
 
 class ProcessState:
-    """The state of this process when the object was created. ``files`` are the standard files from before the first
-    wagon ran.
+    """The state of this process at the creation of the object, which can be restored later. ``files`` are the standard
+    files from before the first wagon ran.
     """
 
     def __init__(self, files: StandardFiles) -> None:
@@ -89,7 +87,7 @@ class ProcessState:
         self._streams = sys.stdin, sys.stdout, sys.stderr
         self._path = list(sys.path)
         self._settings = _settings()
-        # Read the clock before getitimer(), so that an expired timer does not seem to have time left.
+        # Read the clock before getitimer(), so that a timer never seems to end later than it does.
         now_s = time.monotonic()
         left_s, self._timer_interval_s = signal.getitimer(signal.ITIMER_REAL)
         self._timer_ends_s = now_s + left_s if left_s else None
@@ -105,8 +103,8 @@ class ProcessState:
             self.restore()
 
     def _take_what_modules_change(self) -> None:
-        """Record state that modules change when they are imported. Such changes are kept, since modules make them only
-        once.
+        """Record the part of the state that modules change when they are imported. Such changes are not undone, because
+        a module makes them only once.
         """
         self._modules_count = len(sys.modules)
         self._environment = _environment().copy()
@@ -132,8 +130,8 @@ class ProcessState:
             sys.path[:] = [*self._path, *(one for one in sys.path if one not in self._path)]
         if _settings() != self._settings:
             self._restore_settings()
-        # The wagon's timer must not call the caller's handler, and the caller's timer must not call the wagon's
-        # handler.
+        # Stop a changed timer while handlers are restored: the wagon's timer must not call the caller's handler, and
+        # the caller's timer must not call the wagon's handler.
         timer = self._changed_timer() if self._is_main else None
         if timer is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -223,8 +221,8 @@ def _settings() -> tuple[Any, ...]:
 
 
 def _environment() -> dict[Any, Any]:
-    """Return the environment as Python stores it internally. A copy through ``os.environ`` takes 60 us, because it
-    decodes each entry.
+    """Return the environment as Python stores it internally. Copying ``os.environ`` itself takes 60 us, because each
+    entry is decoded.
     """
     return os.environ._data  # type: ignore[attr-defined,no-any-return]
 
@@ -284,8 +282,8 @@ def seeded(seed: int, wagon: str, path: str, tree: str, entry_start: int) -> Ite
 
 
 class ForkedChildren:
-    """The child processes that wagons of this process fork. Before such a child process is ended, it marks its wagon in
-    shared memory.
+    """Ends child processes that wagons of this process fork. Before it is ended, such a child process marks its wagon
+    in shared memory.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -317,7 +315,7 @@ class ForkedChildren:
 
 
 class SharedFunctions:
-    """The functions of shared modules and classes, as they were when first seen."""
+    """The functions of shared modules and classes, as they were when their module was first seen."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, ModuleType] = {}
@@ -364,7 +362,7 @@ class SharedFunctions:
 
 def _is_same(now: MutableMapping[Any, Any], known: dict[Any, Any]) -> bool:
     try:
-        # Dict comparison checks identity first, and takes a tenth of the time of a loop.
+        # Comparing dicts, which checks for identical values first, takes a tenth of the time of a loop.
         return now == known
     except Exception:  # noqa: BLE001 - comparing user objects may raise anything
         return False

@@ -1,7 +1,7 @@
 """Trees and streams that stay open between sub-jobs of a worker.
 
-A worker often receives several parts of a file in a row; `KeptTree` keeps the file's tree open. `StreamPart` is the
-part of a stream that belongs to one sub-job; sub-jobs share a stream so that remote files are requested early.
+A worker often runs several parts of a file in a row, so `KeptTree` keeps the file's tree open. Several sub-jobs share a
+stream, so that remote files are requested early; `StreamPart` is the part of the stream that belongs to one of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class StreamPart:
         return [one for one in self._shared.stream.skipped if self._holds(one.source_index)]
 
     def records(self) -> StreamRecords:
-        """Return the read records of this part's files, and the costs since the previous part was closed."""
+        """Return the read records of this part's files. Costs that belong to no file are counted from the end of the
+        previous part.
+        """
         return self._since_the_last_part(self._shared.stream.records()) if self._read is None else self._read
 
     def close(self) -> None:

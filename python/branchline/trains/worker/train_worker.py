@@ -1,4 +1,4 @@
-"""A train's worker: draws sub-jobs, opens the next sub-jobs early, and runs all wagons on each chunk."""
+"""A train's worker, which draws sub-jobs, opens the next sub-jobs in advance, and runs all wagons on each chunk."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class TrainWork:
     tables: TableFolder = field(default_factory=TableFolder)
     #: Wagons that failed before the start, with the reasons.
     faults: dict[str, WagonFault] = field(default_factory=dict)
-    #: The code that the train was planned with, for comparison with the code that a worker runs. None for a process of
-    #: the job if results are not cached.
+    #: The code with which the train was planned, for comparison with the code that a worker runs. None for local
+    #: workers if results are not cached.
     planned_code: PlannedCode | None = None
     seed: int = 0
     #: Pickled wagons, which a worker unpickles once it has a sub-job. If this field is set, ``wagons`` contain no user
@@ -119,7 +119,7 @@ class OpenSubJob:
     leader: int = -1
     #: Indices of the file's parts without entries. Empty if the file was already open.
     empty_parts: Sequence[int] = ()
-    #: How this sub-job applies the measures of a control room.
+    #: How this sub-job follows the measures of a control room.
     obeys: Obedience = field(default_factory=lambda: Obedience(PLANNED))
     #: Identities of the sub-job's local files, determined before the files were opened.
     inputs: dict[str, str] = field(default_factory=dict)
@@ -164,7 +164,8 @@ class Worker:
         """Run sub-jobs until none are left, a sub-job cannot be read, or the worker is asked to stop. Yields the
         messages for the job.
         """
-        # Other threads open files while a wagon runs, and the wagon may change the working directory.
+        # Relative paths must not depend on the working directory, which a wagon may change while other threads open
+        # files.
         set_base_directory(os.getcwd())
         try:
             opened = self._next()
@@ -267,7 +268,9 @@ class Worker:
         return {} if self._code_check is None else identities_of(share.files)
 
     def _is_far(self, share: Share) -> bool:
-        """Return whether files should be requested early. False for the last sub-jobs, which other workers may need."""
+        """Return whether the next files should be requested in advance. False if the share must be read alone
+        (``together`` is 1), as near the end of the job.
+        """
         if share.together == 1:
             return False
         are_local = {"://" not in one.opens or one.opens.startswith("file:") for one in share.files}
@@ -301,7 +304,7 @@ class Worker:
             sources = [replace(opened.tree.source(start, stop), counts_apart=True)]
         else:
             self._kept_tree.forget()
-        # Learning opens a separate stream for each file, until a file has events.
+        # If branches have to be learned, `_learn` opens a separate stream for each file, until a file has events.
         if not share.learn:
             opened.stream = self._stream(sources, share.branches, length or share.step, obeys.access, share, length)
         return opened
@@ -316,7 +319,7 @@ class Worker:
         length: int | None = None,
     ) -> ChunkStream:
         """Open a stream. Chunks of a file have equal lengths of about ``step`` entries, or exactly ``length`` if given.
-        ``share`` determines how much memory to use; None for a stream of several sub-jobs.
+        ``share`` determines how much memory the stream may use; None for a stream of several sub-jobs.
         """
         is_lean = share is not None and share.is_lean
         limit_bytes = self._work.memory_limit_bytes
@@ -324,7 +327,7 @@ class Worker:
             step = max(1, step // share.chunk_divisor)
         with self._clock.during("plan"):
             # Branches learned from the first file may be missing in other files. A wagon that uses a missing branch
-            # gets an error, unless such files are skipped.
+            # then gets an error. If bad files are skipped, such a file is skipped instead.
             learned = [name for name in branches if name not in self._work.named_branches]
             return ChunkStream(
                 sources,
@@ -405,8 +408,8 @@ class Worker:
         *,
         learning: bool,
     ) -> None:
-        """Run the wagons on a chunk, and count it. ``begin_s`` is the time at which the wait for the chunk started,
-        minus the warm-up time until then.
+        """Run the wagons on a chunk, and record it. ``begin_s`` is the time at which the wait for the chunk started,
+        minus the warm-up time before it.
         """
         try:
             self._coupling.run(chunk, file, result.wagons, learning=learning)
@@ -434,11 +437,11 @@ class Worker:
             return next(chunks, None)
 
     def _learn(self, opened: OpenSubJob, result: ShareResult, records: ShareRecords) -> Iterator[Message]:
-        """Run the wagons on the first entries while reading only the named branches. Afterwards, all branches that the
-        wagons used are read.
+        """Learn which branches to read: run the wagons on the first entries, with only the named branches read in
+        advance.
 
-        Stores a stream over the following entries in ``opened``. If a file is skipped, learning continues with the next
-        file.
+        Stores a stream over the following entries, with all branches that the wagons used, in ``opened``. If a file is
+        skipped, learning continues with the next file.
         """
         for position, file in enumerate(opened.files):
             try:

@@ -1,4 +1,4 @@
-"""The one-time costs of a worker's first chunks: imports, and compilation by numba.
+"""Measures and reduces the one-time costs of a worker's first chunks: imports, and compilation by numba.
 
 On each machine, only one worker compiles a function; the other workers load the machine code. Functions with
 ``cache=True`` keep their own cache. All other functions use a cache folder that belongs to the job. A cache from an
@@ -177,7 +177,7 @@ class WarmUp:
             self._compiled.install()
         events: Any = sys.modules.get(_NUMBA_EVENTS)
         if self._listener is None and hasattr(events, "unregister"):
-            # Numba calls the listener for each compiled function, but not for functions loaded from a cache.
+            # Numba calls the listener for functions that it compiles, but not for functions that it loads from a cache.
             methods = {
                 "on_start": lambda _self, _event: self._compiles(True),
                 "on_end": lambda _self, _event: self._compiles(False),

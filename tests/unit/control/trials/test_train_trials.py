@@ -98,7 +98,7 @@ def test_a_wagon_that_changes_what_others_use_fails_by_name_and_the_others_ride(
     spoiler = room.ended("spoiler")
     assert spoiler.outcome is not None
     assert spoiler.state == FAILED
-    assert "wagon victim gives another result in the train than alone: spoiler changes" in reasons(spoiler.outcome)[0]
+    assert "wagon victim has a different result in the train than alone: spoiler changes" in reasons(spoiler.outcome)[0]
     assert (room.ended("victim").state, room.ended("total").state) == (DONE, DONE)
     [_, first] = room.trials.history(TRAIN, DATASET)
     assert (first.state, names(first)) == (FAILED, ["spoiler", "total", "victim"])
@@ -121,7 +121,7 @@ def test_nobody_s_wagon_fails_by_what_the_code_of_others_says(tmp_path: Path, mo
     # It rides on, and its trains say what was found of it as it is now.
     known = room.trials.changers(keys, DATASET)
     assert set(known) == {"ada/spoiler"}
-    assert "of a train found: wagon victim gives another result in the train than alone" in known["ada/spoiler"]
+    assert "of a train found: wagon victim has a different result in the train than alone" in known["ada/spoiler"]
     assert room.trials.changers(dict.fromkeys(keys, "of other code"), DATASET) == {}
     whole = room.registry.with_required(list(keys))
     texts = [room.sources.text(one.source_sha256) for one in whole]

@@ -47,7 +47,7 @@ def test_records_are_branches_of_a_tree_and_stay_records_elsewhere() -> None:
         ({"a": [1, 2], "b": [1]}, {}, "different lengths: a 2, b 1"),
         ({"a": 3.5}, {}, "column 'a'"),
         ({}, {}, "at least one column"),
-        ([1, 2], {}, "arrays by name, not of list"),
+        ([1, 2], {}, "arrays by name, got list"),
         (ak.Array([1, 2]), {}, "an array without fields"),
         ({"a.b": [1]}, {}, "invalid column name 'a.b'"),
         ({"a": ak.Array([1, None])}, {}, "missing values, which a TTree cannot store"),

@@ -100,7 +100,7 @@ def test_nothing_that_somebody_holds_is_changed() -> None:
     ("first", "second", "message"),
     [
         ({"a": {"b": 1}}, {"a": {"b": [1]}}, r"at \['a'\]\['b'\]: int and list do not add"),
-        ((1, "x"), (1, "y"), r"at \[1\]: texts do not add unless they are equal"),
+        ((1, "x"), (1, "y"), r"at \[1\]: strings cannot be added unless they are equal"),
         ((1,), (1, 2), "tuples of 1 and of 2"),
         (np.ones(3), np.ones(1), r"shapes \(3,\) and \(1,\)"),
         (np.ones(3), 1.0, "shapes"),

@@ -107,7 +107,7 @@ def test_entries_of_a_part_of_a_chunk_are_not_known() -> None:
     whole = EventRandom((1, 2), np.arange(4, dtype=np.uint64))
     part = EventRandom((1, 2), np.arange(2, 4, dtype=np.uint64))
     assert whole.normal()[2:].tolist() == part.normal().tolist()
-    with pytest.raises(OptionError, match="4 events, and 3 counts"):
+    with pytest.raises(OptionError, match="4 events, but 3 counts"):
         whole.random([1, 2, 3])
 
 

@@ -48,7 +48,7 @@ def run(wagons: Path, folder: Path, out: Path | None = None) -> list[str]:
 def test_a_finding_of_a_trial_is_told_by_later_trains(wagons: Path, folder: Path, tmp_path: Path) -> None:
     assert run(wagons, folder) == []
     tried = run_command(["test", wagons, folder / "f0.root"])
-    assert "Changes changes what it uses" in tried.output.replace("\n", " ")
+    assert "Changes changes data that it uses" in tried.output.replace("\n", " ")
     [said] = run(wagons, folder, tmp_path / "out")
     assert "wagon Innocent: its result may have been changed by Changes" in said
     assert "found that it changes the results of Innocent" in said
