@@ -42,7 +42,8 @@ pub struct BasketRecord<'a> {
 }
 
 impl<'a> BasketRecord<'a> {
-    /// Parse a whole record. Fails unless the basket has `entries_count` entries, the number that its branch declares.
+    /// Parse a whole record. Fails if the basket does not have `entries_count` entries, the number that its branch
+    /// declares.
     pub fn parse(bytes: &'a [u8], entries_count: u64) -> Result<Self> {
         let basket = Self::of(bytes)?;
         if basket.head.entries_count as u64 != entries_count {
@@ -287,8 +288,8 @@ impl<'a> Plain<'a> {
     pub fn fixed_range(&self, entry_size: usize, entries: std::ops::Range<usize>) -> Result<&'a [u8]> {
         if entry_size.checked_mul(self.entries_count) != Some(self.data.len()) {
             if self.data.is_empty() {
-                // Probably a fixed-size array of an enumeration, which ROOT does not store. The file does not always
-                // reveal such arrays.
+                // The branch is probably a fixed-size array of an enumeration, which ROOT does not store. Files do not
+                // always show that a branch is such an array.
                 let what = "its entries are empty; ROOT does not store fixed arrays of this enumeration";
                 return Err(FormatError::unsupported(what));
             }

@@ -1,4 +1,4 @@
-//! All basket readers report impossible basket keys as damage.
+//! All basket readers report keys with an invalid size as damage.
 
 use branchline_format::basket::BasketRecord;
 use branchline_format::compress::Setting;

@@ -1,5 +1,5 @@
-//! Reading trees with a template yields the same result as reading them without it, or is refused if the records differ
-//! too much.
+//! Reading a tree with a template either yields the same result as without it, or is refused because the tree's record
+//! differs too much.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

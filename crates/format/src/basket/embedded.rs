@@ -34,7 +34,7 @@ pub struct BasketHead {
     pub entry_size: i32,
     /// Bit mask of the basket's I/O features (TBasket::fIOBits).
     pub io_bits: u8,
-    /// Code that says what an embedded basket stores; 80 is added if entry offsets are generated from counts.
+    /// Code for the parts that an embedded basket stores; 80 is added if entry offsets are generated from counts.
     pub flag: u8,
 }
 
@@ -84,8 +84,8 @@ pub struct EmbeddedBasket {
     /// Start of each entry in the data, followed by the end of the last entry. None if all entries have the same size
     /// or the offsets are generated from counts.
     pub offsets: Option<Vec<u32>>,
-    /// Compression for writing the basket, if Branchline created it for entries that are not stored in any file. None
-    /// if the basket was read from its tree.
+    /// Compression setting for writing a basket that Branchline created for entries that no file stores. None if the
+    /// basket was read from a file.
     pub made_with: Option<Setting>,
 }
 

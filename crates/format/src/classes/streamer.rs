@@ -166,8 +166,8 @@ impl ClassInfos {
         infos().find_map(|info| info.elements.iter().find_map(|element| of_element(info, element)))
     }
 
-    /// Whether ROOT never writes this member although the file describes it. This is the case for a fixed-size array of
-    /// an enumeration whose underlying type is not int (TStreamerInfo::WriteBuffer: "not supported yet").
+    /// Whether the file describes this member but ROOT never writes it: a fixed-size array of an enumeration whose
+    /// underlying type is not int (TStreamerInfo::WriteBuffer: "not supported yet").
     pub(crate) fn is_left_out(&self, element: &Element) -> bool {
         is_array_of_enumeration(element)
             && self.enumeration(&element.type_name).is_some_and(|scalar| scalar != Scalar::from(Number::I32))
@@ -193,7 +193,7 @@ impl ClassInfos {
         self.by_name.get(name).or_else(other_spelling).or_else(in_namespace).map_or(&[], Vec::as_slice)
     }
 
-    /// All members, of any class in the file, that are arrays whose length is stored in another member.
+    /// All array members, of any class in the file, whose length is stored in another member.
     pub fn counted_arrays(&self) -> impl Iterator<Item = &Element> {
         let elements = self.by_name.values().flatten().flat_map(|info| &info.elements);
         elements.filter(|element| !element.count_name.is_empty())

@@ -301,7 +301,7 @@ impl Directories {
     }
 }
 
-/// Add a reader for the directory of a key, unless the directory is known or already being read.
+/// Add a reader for the directory that `key` refers to, unless the directory is known or already being read.
 fn begin_reading(known: &HashMap<u64, Directory>, reading: &mut HashMap<u64, DirectoryReader>, key: &TKey, path: &str) {
     if !known.contains_key(&key.seek) {
         reading.entry(key.seek).or_insert_with(|| DirectoryReader::of_key(key, path));
@@ -324,7 +324,7 @@ impl Walk<'_> {
         for key in self.directories.known.get(&seek).map_or(&[][..], Directory::keys) {
             let path = if prefix.is_empty() { key.name.clone() } else { [prefix, "/", &key.name].concat() };
             self.room = self.room.checked_sub(KEY_SIZE_MIN + path.len() as u64).ok_or_else(|| {
-                FormatError::damaged(key.seek, "the directories list more keys than the file can have room for")
+                FormatError::damaged(key.seek, "the directories list more keys than fit into the file")
             })?;
             let inside = is_directory(key).then(|| path.clone());
             self.entries.push(Entry { path, key: key.clone() });

@@ -92,7 +92,7 @@ impl Recovery {
     }
 }
 
-/// Parse a key and its directory's offset (TKey::fSeekPdir, after fSeekKey).
+/// Parse a key and the offset of the directory that contains it (TKey::fSeekPdir, after fSeekKey).
 fn key_and_directory(bytes: &[u8]) -> Result<(TKey, u64)> {
     let big = Cursor::at(bytes, 4).i16()? > BIG_VERSION;
     let directory = seek(&mut Cursor::at(bytes, if big { 26 } else { 22 }), big)?;

@@ -21,7 +21,7 @@ pub(crate) enum TextLength {
 /// member of all objects before the next member, so each step reads that member for all objects.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Fixed-size numbers and headers.
+    /// Numbers and headers with a fixed total size.
     Block(Block),
     /// A string.
     Text { slot: usize, length: TextLength },
@@ -72,7 +72,8 @@ pub(crate) struct Enumerated {
     pub(crate) scalar: Scalar,
     /// Whether the file declares the integer type of the enumeration.
     pub(crate) is_known: bool,
-    /// Whether numbers that are stored as ints are packed: in some places, ROOT reinterprets the memory of a container.
+    /// Whether ROOT packs several numbers into one int: in some places, it reinterprets the memory of a container as
+    /// ints.
     pub(crate) is_packed: bool,
 }
 
@@ -240,7 +241,7 @@ pub(crate) struct Counted {
     /// Whether the counter is the number of rows of a symmetric matrix (TMatrixTSym), of which only the upper triangle
     /// is stored.
     pub(crate) is_triangle: bool,
-    /// Whether a flag byte before the array shows if the array is present.
+    /// Whether a flag byte precedes the array and tells if the array is stored.
     pub(crate) has_flag: bool,
     /// Number of arrays after the flag byte. All arrays have the same length.
     pub(crate) arrays: usize,
@@ -289,7 +290,7 @@ pub(crate) struct Move {
     pub(crate) slot: usize,
 }
 
-/// A condition on a block's bytes. If the condition does not hold, the block does not have the assumed size.
+/// A condition on a block's bytes. If it does not hold, the assumed size of the block is wrong.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard {
     pub(crate) offset: usize,

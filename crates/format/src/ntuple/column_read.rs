@@ -21,7 +21,7 @@ const PAGE_SIZE_MAX: u64 = 1 << 30;
 /// Maximum memory for a deferred column's leading zeros, as a multiple of the file size. These zeros stand for the
 /// elements before the column was added.
 const ZEROS_FACTOR_MAX: u64 = 1024;
-/// Maximum number of elements to reserve memory for before they are decoded.
+/// Maximum number of elements for which memory is reserved before the pages are checked.
 const TRUSTED_COUNT: u64 = 1 << 16;
 
 /// The loaded parts of a file, with pages of a cluster.
@@ -259,8 +259,6 @@ impl ColumnReader<'_> {
     }
 
     /// The stored bytes of a page. The caller must have loaded the ranges that [`FieldReader::missing`] returned.
-    ///
-    /// [`FieldReader::missing`]: super::cluster::FieldReader::missing
     ///
     /// [`FieldReader::missing`]: super::cluster::FieldReader::missing
     fn fetched(&self, page: &Page) -> Result<Cow<'_, [u8]>> {

@@ -4,8 +4,8 @@
 use crate::error::{FormatError, Result};
 use crate::numbers::number::{half_to_float, Number};
 
-/// Whether stored numbers of type `from` can be read as type `to`. Integers can be read as integers and floats as
-/// floats, except that only half precision can be read as half precision.
+/// Whether stored numbers of type `from` can be read as type `to`. Integers can be read as any integer type, and floats
+/// as any float type except half precision. Only half precision can be read as half precision.
 pub fn becomes(from: Number, to: Number) -> bool {
     from == to || (from.is_real() == to.is_real() && to != Number::F16)
 }

@@ -60,7 +60,7 @@ pub struct Switch {
 }
 
 impl Kind {
-    /// Convert a kind for unsigned bytes to the kind for signed bytes; returns other kinds unchanged.
+    /// Return the kind with unsigned bytes replaced by signed bytes. Other kinds are unchanged.
     pub(super) fn signed(self) -> Self {
         if self == Self::Plain(Number::U8) {
             Self::Plain(Number::I8)
@@ -79,8 +79,8 @@ pub struct Encoding {
     pub bits: usize,
 }
 
-/// Kind and number of bits per element of an on-disk column type. The number of bits is None for packed types, whose
-/// bit width is in the schema.
+/// Encoding kind of an on-disk column type, and its number of bits per element. The number is None for bit-packed
+/// types, whose width is in the schema.
 fn kind_of(column: u16, range: Option<ValueRange>) -> Option<(Kind, Option<usize>)> {
     let of = |kind: fn(Number) -> Kind, number: Number| (kind(number), Some(8 * number.size()));
     Some(match column {

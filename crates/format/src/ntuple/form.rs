@@ -53,7 +53,8 @@ const ALTERNATIVES_MAX: usize = 125;
 /// Maximum number of elements of a fixed-size array.
 const ARRAY_SIZE_MAX: u64 = 1 << 40;
 
-/// The structure of a field's elements. `columns` has one item per representation of the field.
+/// The structure of a field's entries or of a collection's elements. `columns` has one item per representation of the
+/// field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// A number.
@@ -440,7 +441,7 @@ mod tests {
 
     #[test]
     fn arrays_of_no_elements_are_refused_by_name() {
-        // A record without members does not tell Awkward Array the number of arrays.
+        // Awkward Array could not derive the number of arrays from a record without members.
         let fields = vec![field("empty", None, Some(0)), field("_0", Some(0), None)];
         let mut schema = Schema { fields, ..Schema::default() };
         schema.fields[0].children = vec![1];

@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 64;
 /// Maximum total length of paths, as a multiple of the total length of all names. Without a limit, long names that are
 /// repeated in many paths would exhaust the memory.
 const PATHS_FACTOR_MAX: usize = 64;
-/// Members are qualified with their base classes only if fewer than this number of members have the same name.
+/// A name is not qualified with base classes if at least this number of members share it.
 const SAME_NAMES_MAX: usize = 100;
 
 /// A field that can be read by name.

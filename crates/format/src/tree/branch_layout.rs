@@ -312,7 +312,7 @@ fn kind_of_member(
     }
 }
 
-/// Whether a member is an array, including arrays with a single element.
+/// Whether a member is an array. An array may have a single element.
 fn is_array(member: &Element) -> bool {
     !dimensions(member.array_length, &member.dimensions).is_empty()
 }

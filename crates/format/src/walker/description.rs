@@ -57,7 +57,8 @@ pub(super) fn find<'i>(
     Ok(described.map(whole).or_else(|| alike_in_all_versions(name).filter(|_| header.end.is_some())))
 }
 
-/// The newest built-in description of a leaf or named class, whose first members are the same in all versions.
+/// The newest built-in description of TNamed, TNtuple, TNtupleD or a leaf class, for any version of the class. The
+/// versions of a leaf class have only their first members in common.
 fn alike_in_all_versions(name: &str) -> Option<Description<'static>> {
     match name {
         "TNamed" | "TNtuple" | "TNtupleD" => root_classes::newest(name).map(whole),

@@ -168,7 +168,7 @@ impl<'b, 'i, V: Visitor<'b>> Walker<'b, 'i, V> {
         FormatError::damaged(self.position() as u64, message)
     }
 
-    /// Walk through an object in its own scope, so that its numbers are not array lengths of enclosing objects.
+    /// Walk through an object in its own scope: its numbers cannot be array lengths of enclosing objects.
     pub(crate) fn alone(&mut self, class: ClassId) -> Result<Value<'b>> {
         let (own_counts, known) = (self.own_counts, self.counts.len());
         self.own_counts = known;

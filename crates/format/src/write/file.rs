@@ -31,7 +31,7 @@ pub const BEGIN: u64 = 100;
 pub const DIRECTORY_SIZE: u64 = 60;
 /// Class version of TDirectoryFile. 1000 is added if the directory has 64-bit offsets.
 const DIRECTORY_VERSION: i16 = 5;
-/// Rounding step for the end of the free space in large files. Like in ROOT, the end is the next multiple of this step.
+/// In large files, the free space ends at the next multiple of this number, like in ROOT.
 const FREE_STEP: u64 = 1_000_000_000;
 
 /// Properties that all structural records of a file share.

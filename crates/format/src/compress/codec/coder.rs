@@ -2,7 +2,7 @@
 
 use crate::compress::fault::CompressFault;
 
-/// Maximum of the codecs' `factor_max`. LZMA and zstd almost reach this ratio for constant bytes.
+/// Upper bound of the compression factor of every codec. LZMA and zstd almost reach this factor for constant bytes.
 pub(crate) const COMPRESSION_FACTOR_MAX: u64 = 40_000;
 
 /// Definition of a codec: its name, IDs and functions.

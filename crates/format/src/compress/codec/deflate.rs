@@ -33,7 +33,7 @@ pub(super) const OLD_CS: CodecFacts = CodecFacts {
     payload: tests::old_cs,
 };
 
-/// Maximum compression factor of deflate: at best, two bits encode a match of 258 bytes.
+/// Maximum compression factor of deflate: in the best case, a match of 258 bytes takes two bits.
 const FACTOR_MAX: usize = 1032;
 
 #[derive(Default)]

@@ -9,7 +9,7 @@ pub(super) const LZMA: CodecFacts = CodecFacts {
     name: "lzma",
     magic: Some(*b"XZ"),
     method: 0,
-    // At best, a tenth of a bit encodes a match of 273 bytes.
+    // In the best case, a match of 273 bytes takes a tenth of a bit.
     factor_max: COMPRESSION_FACTOR_MAX as usize,
     root_number: 2,
     default_level: Some(7),

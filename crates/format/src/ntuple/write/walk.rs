@@ -117,7 +117,7 @@ fn walk(
             all.into_iter().map(|alternative| alternative.elements).collect()
         }
         (Role::Plain | Role::Record, [] | [_]) => vec![range; field.children.len()],
-        // Without columns, the field was added after this cluster had been written.
+        // The field has no columns here because it was added after this cluster was written.
         (Role::Collection | Role::Variant | Role::Streamer, []) => vec![0..0; field.children.len()],
         (Role::Plain | Role::Streamer | Role::Record | Role::Collection | Role::Variant | Role::Unknown(_), _) => {
             let message = format!("{} has a structure that is not supported", schema.path_of(number));

@@ -18,7 +18,7 @@ use super::piece::Piece;
 const PAIR_MEMBERS: [&str; 2] = ["first", "second"];
 
 impl Compiler<'_> {
-    /// Compile an object of any class, or a container, in the format that its own streamer writes.
+    /// Compile a separately streamed object of any class, or a separately streamed container.
     pub(crate) fn streamed(&mut self, name: &str) -> Result<Piece> {
         match CppType::parse(name).map(|of_type| self.resolved(of_type)) {
             Some(CppType::Class(name)) => self.class(&name, None),

@@ -34,7 +34,7 @@ impl Block {
         block
     }
 
-    /// Insert `size` bytes before the block.
+    /// Insert `size` ignored bytes at the start of the block.
     fn behind(&mut self, size: usize) {
         self.size += size;
         self.moves.iter_mut().for_each(|one| one.offset += size);
@@ -131,7 +131,7 @@ fn finished((mut block, sources): (Block, Vec<Step>)) -> Step {
     Step::Block(block)
 }
 
-/// Convert a step to a block without fallback; None if the step has no fixed size or has a fallback of its own.
+/// Convert a step to a block, to be fused with others. None if the step has no fixed size or already has a fallback.
 fn as_block(step: &Step) -> Option<Block> {
     match step {
         Step::Block(block) if block.guards.is_empty() => Some(block.clone()),

@@ -242,9 +242,9 @@ impl Compiler<'_> {
         Ok(Piece { steps: vec![Step::Loop(Box::new(Loop { counter, arrays, list, steps: content.steps }))], form })
     }
 
-    /// Compile another version of a class, so that its steps fill the columns of the most common version. Members of
-    /// the same name and type fill the same slots. Numbers of other types are converted. Missing members become empty
-    /// or 0.
+    /// Compile another version of a class to steps that fill the columns of the most common version. A member with the
+    /// same name and type fills the same slot. A number of another type is converted. A missing member becomes empty or
+    /// 0.
     pub(super) fn other_version(
         &mut self,
         info: &ClassInfo,
@@ -361,8 +361,8 @@ pub(crate) fn is_behind_pointer(element: &Element) -> bool {
     element.type_name.trim_end().ends_with('*')
 }
 
-/// Record that the containers of these members are not written one by one from objects: they are behind a pointer, in
-/// an array, or in a memberwise or split collection. There ROOT packs small enumerations.
+/// Mark small enumerations in the containers of these members as packed. ROOT packs them unless it writes each
+/// container on its own: in containers behind a pointer, in an array, or in a memberwise or split collection.
 pub(crate) fn pack_enumerations(members: &mut [Step]) {
     for member in members {
         if let Step::Headed { steps, .. } = member

@@ -63,7 +63,8 @@ impl Program {
         Self::of_parts(Parts { class, classes, elements: None, count: None, type_name })
     }
 
-    /// Create a program for a split collection's branch: an entry has one member of any number of objects.
+    /// Create a program for a member's branch of a split collection. An entry has the member's value for each element
+    /// of the collection.
     pub(crate) fn elements(
         classes: &Arc<Classes>,
         mut compiler: Compiler<'_>,

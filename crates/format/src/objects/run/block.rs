@@ -25,7 +25,7 @@ impl Guard {
 }
 
 impl Block {
-    /// Whether the guards hold for `count` consecutive blocks.
+    /// Whether all guards hold in each of `count` consecutive blocks.
     #[inline]
     pub(crate) fn agrees(&self, data: &[u8], count: usize) -> bool {
         self.guards.is_empty() || (0..count).all(|index| self.agrees_one(&data[index * self.size..]))
@@ -36,7 +36,7 @@ impl Block {
         self.guards.iter().all(|guard| guard.agrees(block))
     }
 
-    /// Copy the numbers of `count` consecutive blocks. The blocks must make up all of `data`.
+    /// Copy the numbers of `count` consecutive blocks into the slots. `data` must consist of exactly these blocks.
     #[inline]
     pub(crate) fn take(&self, data: &[u8], count: usize, slots: &mut [Slot]) {
         for one in &self.moves {

@@ -7,7 +7,7 @@ use crate::layout::program::Classes;
 
 use super::slot::{add_slots, Slot, NULL_TAG};
 
-/// Maximum number of pointers to follow through declared classes when no object was read.
+/// Maximum number of pointers to follow from one declared class to the next when no object was read.
 const DECLARED_DEPTH_MAX: usize = 6;
 /// Maximum number of columns to create for classes without any object.
 const DECLARED_COLUMNS_MAX: usize = 2000;

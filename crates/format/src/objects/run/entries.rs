@@ -17,11 +17,12 @@ use super::machine::{Machine, REST};
 use super::many::HeadedLists;
 use super::slot::{add_slots, Mark, Slot};
 
-/// Maximum number of classes per object whose objects are skipped because they cannot be read.
+/// Maximum number of unreadable classes in a decoded object. Objects of these classes are skipped.
 const LEFT_OUT_MAX: usize = 16;
-/// Maximum number of restarts after it turned out that a class's objects have no headers.
+/// Maximum number of times that reading restarts because the objects of a class turn out to have no headers.
 const STARTS_OVER_MAX: usize = 16;
-/// Maximum number of times per basket that programs are fused again because a header differs from the assumption.
+/// Maximum number of times that steps are fused again while a basket is read, because a header differs from its assumed
+/// kind.
 const FUSED_AGAIN_MAX: usize = 4;
 
 impl Program {
@@ -62,8 +63,8 @@ impl Program {
             let may_go_on = self.parts().classes.are_whole && left_out.len() < LEFT_OUT_MAX;
             match machine.failed.take().filter(|class| may_go_on && left_out.iter().all(|(name, _)| name != class)) {
                 Some(class_name) => left_out.push((class_name, error)),
-                // A skipped object may have named a class that later pointers refer to. The reason for skipping that
-                // object is then the cause of this error.
+                // Later pointers may refer to a class whose name was in the skipped object. In that case, the reason
+                // for skipping the object is also the cause of this error.
                 None => match machine.stepped_over.take() {
                     Some(why) => return Err(because(&why, &error)),
                     None => attempts.next(machine, error)?,
@@ -72,9 +73,9 @@ impl Program {
         }
     }
 
-    /// Execute a walk over entries and return the filled slots. Assumes that the objects of a class have headers. If
-    /// they turn out to have no headers, all entries are read again, because either all objects of a class have headers
-    /// or none.
+    /// Read entries with `walk` and return the filled slots. At first, assumes that the objects of every class have
+    /// headers. If the objects of a class turn out to have none, all entries are read again without headers for that
+    /// class.
     fn filled<'p>(
         &'p self,
         data: &'p [u8],
@@ -270,7 +271,8 @@ impl<'a> Reader<'a> {
         self.machine.slots.iter_mut().zip(&self.marks).for_each(|(slot, mark)| slot.go_back(mark));
     }
 
-    /// The block that reads one entry; None unless the sizes and bytes of all entries in `bounds` match this block.
+    /// The block that reads one entry. None unless every entry in `bounds` has the size of the block and satisfies its
+    /// guards.
     fn as_blocks<T: Copy + Into<i64>>(&self, bounds: &[T]) -> Option<Block> {
         let [Step::Block(block)] = self.steps.as_slice() else { return None };
         let (first, last) = ((*bounds.first()?).into() as usize, (*bounds.last()?).into() as usize);
@@ -351,7 +353,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The bytes of a range of entries; None unless every entry of the basket is a block of the same size.
+    /// The bytes of a range of entries. None unless the program reads every entry as a block of the same size.
     fn even_entries<'p>(&self, plain: &Plain<'p>, entries: &Range<usize>) -> Result<Option<&'p [u8]>> {
         match self.steps.as_slice() {
             _ if self.parts.elements.is_some() => Ok(None),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::layout::program::ClassProgram;
 use crate::layout::steps::Step;
 
-/// Maximum number of bytes to reread, as a multiple of the entry size. Bytes are reread because an object is read once
-/// for each pointer to it.
+/// Maximum number of bytes to read again, as a multiple of the entry size. An object is read once for each pointer to
+/// it.
 const READ_AGAIN_FACTOR_MAX: usize = 256;
 
-/// A class whose objects pointers refer to.
+/// A class of objects that pointers refer to.
 #[derive(Debug, Clone)]
 pub(super) struct KnownClass {
     pub(super) class: Arc<ClassProgram>,
@@ -19,11 +19,11 @@ pub(super) struct KnownClass {
 /// Possible targets of the pointers in an entry.
 #[derive(Debug, Default)]
 pub(super) struct EntryPointers {
-    /// Classes with the reference that later tags use.
+    /// Classes named so far, each with the reference by which later tags refer to it.
     pub(super) classes: Vec<(u64, KnownClass)>,
     /// Start positions of the objects that are currently being read.
     pub(super) open: Vec<usize>,
-    /// Number of bytes that may still be reread.
+    /// Number of bytes that may still be read again.
     pub(super) read_again_max: usize,
     /// Positions of references to classes and objects in all entries read so far; None unless requested.
     pub(super) references: Option<Vec<u32>>,

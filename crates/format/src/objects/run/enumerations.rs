@@ -32,7 +32,8 @@ impl Machine<'_> {
             return Err(FormatError::internal("expected a collection of enumerations"));
         };
         let count = self.count(size_of::<i32>())?;
-        // Containers that a member holds have one int per number. Containers behind pointers and in maps have two.
+        // The encoding of 64-bit enumerations is ambiguous: ROOT writes one int per number for a container that is a
+        // member, and two ints per number for a container behind a pointer or in a map.
         if count > 0 && one.scalar.stored_size() > size_of::<i32>() {
             let what = format!("ROOT stored the 64-bit numbers of enumeration {class_name} as ints");
             return Err(FormatError::unsupported(what));
@@ -96,16 +97,16 @@ impl Machine<'_> {
 #[derive(Default)]
 pub(super) struct Attempts {
     pub(super) arrays: UnsureArrays,
-    /// Error of the first attempt that failed with an unsupported feature. Errors of later attempts are less reliable,
-    /// because these may have read bytes of other members.
+    /// Error of the first attempt that failed with an unsupported feature. Later attempts may have read the bytes of
+    /// other members, so their errors are less reliable.
     unsupported: Option<FormatError>,
     /// Error and number of enumerations of the attempt that assumed that all arrays are stored.
     stored: Option<(FormatError, usize)>,
 }
 
 impl Attempts {
-    /// Decide about a successful walk. Fails if ROOT omitted an array, or if an earlier attempt got as far as an
-    /// unsupported feature: that attempt may have read the right bytes.
+    /// Accept or reject a successful attempt. Fails if ROOT omitted an array. Also fails if an earlier attempt failed
+    /// at an unsupported feature, because the assumption of that attempt may be the right one.
     pub(super) fn accept(&mut self, machine: &Machine<'_>) -> Result<()> {
         match self.unsupported.take() {
             Some(error) => Err(error),
@@ -113,7 +114,8 @@ impl Attempts {
         }
     }
 
-    /// Select the next assumption after a failed walk. Fails if no array may be omitted, or if no assumption is left.
+    /// Select the next assumption after a failed attempt. Fails if ROOT cannot have omitted an array, or if no
+    /// assumption is left.
     pub(super) fn next(&mut self, machine: &Machine<'_>, error: FormatError) -> Result<()> {
         if machine.unsure_array_names.is_empty() {
             return Err(error);

@@ -1,5 +1,5 @@
-//! Limit for memory that is filled without bytes from the file: defaults of missing members, loop iterations that read
-//! nothing, and columns for further classes of objects.
+//! Limit of the memory that decoding fills without reading bytes of the file: defaults of missing members, loop
+//! iterations that read nothing, and columns for further classes of objects.
 
 use crate::error::{FormatError, Result};
 use crate::layout::form::Form;
@@ -15,7 +15,7 @@ pub(super) const ROUND_BYTES: usize = 16;
 /// Number of bytes charged for a new slot.
 pub(super) const SLOT_BYTES: usize = 256;
 
-/// Number of bytes that may still be filled without bytes from the file.
+/// Number of bytes of memory that may still be filled without reading bytes of the file.
 #[derive(Debug)]
 pub(super) struct ExpansionLimit(usize);
 

@@ -17,7 +17,7 @@ use super::entry_pointers::{EntryPointers, KnownClass};
 use super::expansion::{add_defaults, default_bytes, ExpansionLimit, ROUND_BYTES};
 use super::slot::Slot;
 
-/// Special object count that stands for all objects up to the end of the entry.
+/// Special object count: read objects until the end of the entry.
 pub(crate) const REST: usize = usize::MAX;
 /// Maximum nesting depth of steps, including objects that pointers refer to. Deeper nesting is assumed to be a cycle.
 const DEPTH_MAX: usize = 200;
@@ -73,7 +73,8 @@ pub(crate) enum UnsureArrays {
     LeftOut,
     /// The arrays are stored, and objects after them may have no headers.
     Stored,
-    /// Arrays of some enumerations are omitted: bit i stands for the i-th one. Only used like `LeftOut`.
+    /// The arrays of some enumerations are omitted: those of the i-th enumeration if bit i of `omitted` is set. Only
+    /// used to explain why the first assumption failed.
     Mixed { omitted: u8 },
 }
 
@@ -112,7 +113,7 @@ impl<'a> Machine<'a> {
         self.cursor = Cursor::at(self.data, position);
     }
 
-    /// Fuse the steps again, for all classes whose objects pointers have referred to.
+    /// Fuse the steps again for every class that a pointer has led to.
     pub(crate) fn fuse_known_again(&mut self) {
         for known in self.known.values_mut() {
             known.class.fuse_again();
@@ -157,7 +158,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Run `work` for each of `count` objects. Returns the number of objects.
+    /// Run `work` for `count` objects, or until the end of the entry if `count` is [`REST`]. Returns the number of
+    /// objects.
     pub(super) fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
             self.times(count, work)?;
@@ -332,7 +334,7 @@ impl<'a> Machine<'a> {
                 self.has_learned |= object.header.learn(kind);
                 Ok((header, version))
             }
-            // Without a byte count and a known version, these bytes are already part of the members.
+            // Bytes that are neither a byte count nor a known version already belong to the members.
             (None, Some(usual)) if header.end.is_none() && self.may_lack_headers() => {
                 self.go_to(start);
                 let is_new = object.header.learn(Header::None);
@@ -382,7 +384,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Read one header, followed by `each` values per object.
+    /// Read one header, followed by `each` values for each of `count` objects.
     fn headed(&mut self, steps: &[Step], base: usize, count: usize, each: usize) -> Result<usize> {
         let header = self.version_header()?;
         let done = self.behind(&header, steps, base, count, each).and_then(|done| {

@@ -72,7 +72,7 @@ impl Machine<'_> {
         self.cursor.skip_to(end)
     }
 
-    /// Skip all further objects of a class that have a byte count.
+    /// Skip objects of this class from now on. Only objects with a byte count can be skipped.
     pub(super) fn leave_out(&mut self, class_name: &str, error: FormatError) {
         let class = Arc::new(ClassProgram::unread(class_name, error));
         let steps = class.steps();
@@ -176,8 +176,8 @@ impl Machine<'_> {
         Ok(place.instances[index].base)
     }
 
-    /// Read an earlier object again. A pointer to an object that is still being read becomes null, because its columns
-    /// would be nested without end.
+    /// Read an earlier object again. A pointer to an object that is still being read becomes null, because following it
+    /// would nest columns without end.
     fn seen(&mut self, number: u32, slot: usize) -> Result<()> {
         let place = u64::from(number).checked_sub(self.key_size + MAP_OFFSET).map(|place| place as usize);
         let is_open = place.is_some_and(|place| self.entry.open.contains(&place));

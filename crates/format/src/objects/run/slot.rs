@@ -23,7 +23,7 @@ pub(crate) struct Instance {
     pub(crate) count: usize,
 }
 
-/// Recorded size of a slot, for rolling back.
+/// Size of a slot at an earlier time, to roll back to.
 #[derive(Debug, Default)]
 pub(crate) struct Mark {
     bytes: usize,

@@ -39,7 +39,8 @@ pub(crate) enum Labels {
     Other(Vec<u8>),
 }
 
-/// The axis of a sum, and the target bin for each bin of both axes. None marks bins that must be empty.
+/// The axis of a sum, and for each bin of the two added axes its target bin. The target None means that the bin must be
+/// empty.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) axis: Axis,
@@ -266,8 +267,8 @@ impl Axis {
         Ok(Joined { axis, one: maps.0, two: maps.1 })
     }
 
-    /// For each bin of another axis, the target bin on this axis. None for underflow and overflow bins of the other
-    /// axis that overlap this axis or could extend it, because their entries may belong to any bin
+    /// For each bin of another axis, the target bin on this axis. None for an underflow or overflow bin whose range
+    /// overlaps this axis or could extend it, because its entries may belong to any bin
     /// (TH1Merger::DifferentAxesMerge).
     fn bins_of(&self, other: &Self, can_extend: bool) -> Vec<Option<usize>> {
         let middle = |bin: usize| other.low + (bin as f64 - 0.5) * other.width();

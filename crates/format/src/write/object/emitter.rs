@@ -66,8 +66,7 @@ impl Emitter {
         Ok(())
     }
 
-    /// Forget the references to earlier objects, because later tokens belong to another list. Class references are
-    /// kept.
+    /// Forget references to objects, but not to classes. Called between the tokens of two streamer info lists.
     pub(crate) fn forget_objects(&mut self) {
         self.references.clear();
     }

@@ -141,8 +141,7 @@ impl Graft<'_, '_> {
         let mut next = first;
         while let Some(token) = from.tokens.get(next).filter(|_| next < tokens.end) {
             match token {
-                // Emit a reference: this object is first stored inside another object here, but the other record
-                // already has it.
+                // Emit only a reference, because the record to extend already has this object.
                 Token::Object { id, is_counted, .. } if emitter.knows(*id) => {
                     emitter.seen(*id, *is_counted)?;
                     next = from.end_of(next);

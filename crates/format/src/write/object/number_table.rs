@@ -77,7 +77,7 @@ impl NumberTable {
     pub(crate) fn insert_read(&mut self, (owner, name): MemberName, numbers: Numbers, stored: Option<StoredAt>) {
         let members = self.0.get_mut(owner);
         match members.and_then(|members| members.iter_mut().find(|member| member.name == name)) {
-            // The numbers must be written to the positions of both members, so they cannot be overwritten in place.
+            // Overwriting in place would need the positions of both members, but the table stores only one position.
             Some(known) => *known = Member { name, numbers, stored: None },
             None => self.add(owner, Member { name, numbers, stored }),
         }

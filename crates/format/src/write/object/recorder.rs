@@ -92,7 +92,7 @@ impl ObjectPrograms {
     }
 }
 
-/// The context of an object that may be added.
+/// The kind of object that encloses an object. It decides whether the object can be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Elsewhere,
@@ -126,9 +126,9 @@ pub(crate) struct Recorder<'a> {
     owner: Option<usize>,
     /// End of the bytes that tokens cover so far.
     copied: usize,
-    /// Whether the objects that the next pointers refer to can be added.
+    /// Whether objects reached through the next pointers can be added.
     adds_up: bool,
-    /// The context of the objects that the next pointers refer to.
+    /// The context of objects reached through the next pointers.
     inside: Inside,
     others: Vec<Range<usize>>,
     kinds: SumKinds,
@@ -273,7 +273,7 @@ impl<'a> Visitor<'a> for Recorder<'a> {
         }
     }
 
-    /// Keep a container at its current position if its elements may contain pointers.
+    /// Keep a container's bytes at their current position if its elements may contain pointers.
     fn container(walker: &mut Walker<'a, '_, Self>, element: &Element, end: usize) -> Result<()> {
         let start = walker.position();
         let is_empty = end.checked_sub(start) == Some(4) && walker.buffer.cursor.clone().i32() == Ok(0);

@@ -59,8 +59,7 @@ impl Emission<'_, '_> {
                     next = ends.last().copied().unwrap_or(next);
                 }
                 Token::Seen { id, .. } if !self.changes.dropped.is_empty() && !emitter.knows(*id) => {
-                    // The object may have been stored inside a dropped object. In that case, emit the object at this
-                    // pointer.
+                    // If the object was stored inside a dropped object, emit the object itself at this pointer.
                     match recording.tokens_of(*id).filter(|_| !self.changes.dropped.contains(id)) {
                         Some(tokens) => self.range(tokens, emitter)?,
                         None => emitter.out.extend([0; 4]),

@@ -73,7 +73,8 @@ impl Addend {
         (owner + 1..=owner + dimensions).filter_map(|number| self.axes.get(&number))
     }
 
-    /// Merge the buffered entries of two histograms. Call this before adding the cells.
+    /// Merge the buffered entries of two histograms. If only one of them has buffered entries, fill these into cells
+    /// with the axes of the other histogram. Call this before adding the cells.
     pub(crate) fn join_waiting(&mut self, owner: usize, other: &mut Self) {
         match (self.waiting.remove(&owner), other.waiting.remove(&owner)) {
             (Some(mut ours), Some(theirs)) => {
@@ -113,7 +114,8 @@ impl Addend {
         }
     }
 
-    /// Choose limits based on as many buffered entries as the buffer holds, and fill all entries into the cells.
+    /// Choose axis limits that include the first entries, as many as fit into the buffer, and fill all entries into the
+    /// cells.
     fn find_limits(&mut self, owner: usize) {
         let Some(fills) = self.waiting.remove(&owner) else { return };
         let held = fills.len().min(fills.held_max());

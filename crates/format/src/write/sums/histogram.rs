@@ -6,15 +6,15 @@ use crate::write::object::numbers::Numbers;
 
 /// Array members with one number per cell, apart from the cell contents.
 const PER_CELL: [&str; 3] = ["fSumw2", "fBinEntries", "fBinSumw2"];
-/// Array members that may be missing, each with the array to derive it from. In a profile, fBinSumw2 is derived from
-/// the sums of weights (TProfileHelper::BuildArray). An empty name stands for the absolute contents (TH1::Sumw2).
+/// Array members that may be missing, each with the array from which it is derived. In a profile, fBinSumw2 is derived
+/// from the sums of weights (TProfileHelper::BuildArray). The empty name means the absolute values of the cell contents
+/// (TH1::Sumw2).
 const STANDS_FOR: [(&str, &str); 2] = [("fBinSumw2", "fBinEntries"), ("fSumw2", "")];
 
 /// Members that are not added in a histogram.
 const STAY: [&str; 10] =
     ["fBuffer", "fBufferSize", "fNcells", "fStatOverflows", "fYmin", "fYmax", "fZmin", "fZmax", "fTmin", "fTmax"];
-/// Maximum number of cells of a sum, as a multiple of the cells of both histograms. [`FEW_CELLS`] is added to this
-/// product.
+/// Maximum number of cells of a sum, as a multiple of the cells of both histograms, plus [`FEW_CELLS`].
 const GROWTH_MAX: usize = 64;
 /// Number of cells by which a sum may exceed the multiple [`GROWTH_MAX`].
 const FEW_CELLS: usize = 4096;
@@ -26,7 +26,7 @@ pub(crate) struct HistogramPlan {
     axes: Vec<Joined>,
     cells: [Vec<Option<usize>>; 2],
     cells_count: usize,
-    /// Whether bins are added although their labels differ.
+    /// Whether bins are added by number although their labels differ.
     pub(crate) ignores_labels: bool,
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct HistogramPlan {
 #[derive(Debug, Default)]
 pub struct SumPlan {
     pub(crate) histograms: Vec<HistogramPlan>,
-    /// Whether cells are added although their labels differ.
+    /// Whether cells are added by number although their labels differ.
     pub(crate) ignores_labels: bool,
-    /// Whether the object's list elements that cannot be added differ from those of the sum.
+    /// Whether the object has list elements that cannot be added and differ from the elements in the sum.
     pub(crate) leaves_out: bool,
 }
 
@@ -215,7 +215,7 @@ impl Addend {
     }
 }
 
-/// Indexes along one axis of the bins with a used cell, in cell order.
+/// Indexes of the bins of one axis that contain a used cell, in the order of their first used cells.
 fn bins_in_order(used: &[usize], axes: &[&Axis], number: usize) -> Vec<usize> {
     let before: usize = axes[..number].iter().map(|axis| axis.bins + 2).product();
     let mut is_there = vec![false; axes[number].bins + 2];
@@ -247,7 +247,7 @@ fn targets(
     }
 }
 
-/// Create the array `name` in histogram `one` if only the other histogram has it.
+/// Create the array `name` in histogram `one`, derived from the array `instead`, if only the other histogram has it.
 fn stand_in(one: &mut Addend, other: &Addend, owner: usize, name: &'static str, instead: &'static str) {
     let is_empty = |of: &Addend| of.numbers.get((owner, name)).is_none_or(|numbers| numbers.len() == 0);
     if !is_empty(one) || is_empty(other) {

@@ -69,7 +69,8 @@ pub struct Sum {
     count: u64,
     /// Whether bins were added although their labels differ.
     ignores_labels: bool,
-    /// Whether list elements that cannot be added were dropped because they differ from those of the first object.
+    /// Whether list elements that cannot be added were dropped because they differ from the elements of the first
+    /// object.
     leaves_out: bool,
 }
 
