@@ -30,7 +30,7 @@ impl Cached {
         true
     }
 
-    /// Adds a block that was read, and evicts the least recently used ones if the cache is full.
+    /// Adds a block that was read. Evicts the least recently used blocks if the cache is full.
     pub(crate) fn take(&mut self, content: Content, bytes: f64) {
         if bytes > self.size_bytes || self.has(content) {
             return;

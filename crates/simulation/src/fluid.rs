@@ -2,13 +2,14 @@
 //! faster.
 //!
 //! Each flow has one *bottleneck*: a saturated resource, or the flow's own bound. All flows with the same bottleneck
-//! resource have the same rate, the *level* of that resource. Therefore the resource tracks the volume that each of
-//! them has moved with a single number (`progress`), and a change of its level costs the same for three flows as for
-//! ten thousand. The usage of another resource by these flows is also a single number, a *crossing* (`accounts.rs`). A
-//! flow that starts or ends changes the level of its bottleneck and of the resources that its flows cross, and moves a
-//! few flows to other bottlenecks (`levels.rs`). Unsaturated resources book capacity for growing levels, so that not
-//! every change of a level has to be checked against every resource. If all that takes too many steps, the rates of all
-//! flows that are connected through resources are recomputed (`filling.rs`).
+//! resource have the same rate, the *level* of that resource. The resource therefore needs only one number (`progress`)
+//! for the volume that each of these flows has moved, and a change of its level costs the same for three flows as for
+//! ten thousand. A *crossing* is the usage of another resource by all flows with the same bottleneck, also a single
+//! number (`accounts.rs`). A flow that starts or ends changes the level of its bottleneck and the levels of the
+//! resources that the bottleneck's flows cross, and moves a few flows to other bottlenecks (`levels.rs`). Unsaturated
+//! resources reserve capacity for growing levels, so that not every change of a level has to be checked against every
+//! resource. If these updates take too many steps, the rates of all flows that are connected through resources are
+//! recomputed (`filling.rs`).
 //!
 //! ```
 //! use branchline_simulation::fluid::Fluid;
@@ -57,16 +58,17 @@ pub struct Fluid {
     fillings: u64,
     levels: u64,
     moves: u64,
-    /// Whether every change recomputes all connected rates: for comparison in tests.
+    /// Whether every change recomputes the rates of all connected flows. For comparison in tests.
     always_fills: bool,
-    /// Maximum number of steps before all connected rates are recomputed; None to derive it from the cost of that.
+    /// Maximum number of steps before the rates of all connected flows are recomputed. None to use the number of steps
+    /// that cost as much as the recomputation.
     steps_max: Option<usize>,
 }
 
 /// Counts of the work spent on computing rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Effort {
-    /// Number of level computations, including those that only check that a resource is unsaturated.
+    /// Number of level computations. Includes checks that find a resource unsaturated.
     pub levels_count: u64,
     /// Number of flows that moved to another bottleneck.
     pub moves_count: u64,
@@ -85,7 +87,7 @@ impl Fluid {
         Self { always_fills: true, ..Self::default() }
     }
 
-    /// Like [`Fluid::new`], but recomputes the rates of all connected flows after this number of steps: for tests.
+    /// Like [`Fluid::new`], but recomputes the rates of all connected flows after this number of steps. For tests.
     pub fn filling_after(steps: usize) -> Self {
         Self { steps_max: Some(steps), ..Self::default() }
     }
@@ -106,14 +108,15 @@ impl Fluid {
         self.resources[resource].moved
     }
 
-    /// Returns the time in seconds during which flows had this resource as bottleneck, summed over flows.
+    /// Returns the sum over all flows of the seconds during which this resource was their bottleneck.
     pub fn limited_flow_s(&self, resource: ResourceId) -> f64 {
         let one = &self.resources[resource];
         one.limited_flow_s + one.own_count as f64 * (self.now_s - one.since_s)
     }
 
-    /// Starts a flow of `amount` units with a rate of at most `bound` per second. For each of its units it uses
-    /// `weight` units of each resource in the route. The resources must be distinct, and the weights positive.
+    /// Starts a flow of `amount` units with a rate of at most `bound` units per second. `route` has pairs of a resource
+    /// and a weight: each unit of the flow uses that number of units of the resource. The resources must be distinct,
+    /// and the weights positive.
     pub fn start(&mut self, now_s: f64, amount: f64, route: &[(ResourceId, f64)], bound: f64) -> FlowId {
         self.goes_on(now_s);
         let id = self.free.pop().unwrap_or_else(|| {
@@ -143,7 +146,7 @@ impl Fluid {
         id
     }
 
-    /// Stops a flow; returns its remaining amount.
+    /// Stops a flow and returns its remaining amount.
     pub fn stop(&mut self, now_s: f64, id: FlowId) -> f64 {
         self.goes_on(now_s);
         let left = self.left(id);
@@ -167,7 +170,8 @@ impl Fluid {
         left
     }
 
-    /// Returns the end of the next flow, unless another flow starts or is stopped before, and its ID.
+    /// Returns the time at which the next flow ends, and the ID of that flow. The time is valid until another flow
+    /// starts or is stopped.
     pub fn next_end(&mut self) -> Option<(f64, FlowId)> {
         self.settle();
         while let Some(Later(key)) = self.bound_keys.peek() {
@@ -224,7 +228,7 @@ impl Fluid {
         if let Some((level, resource)) = lowest {
             return if bound <= level.0 { Attached::Bound } else { Attached::Resource(resource) };
         }
-        // The guaranteed share of each resource.
+        // Minimum and maximum rate that a resource can give the flow.
         let spare = |one: &Use| {
             let resource = &self.resources[one.resource];
             let least = (resource.units_per_s - resource.booked_use) / one.weight;

@@ -1,4 +1,4 @@
-//! State of a running job: which blocks are requested, read and computed.
+//! State of a running job: the blocks that were requested, read and computed.
 
 use crate::fluid::FlowId;
 use crate::plan::{Job, Plan};
@@ -13,9 +13,9 @@ pub(crate) struct JobRun {
     pub(crate) is_running: bool,
     /// Index of the next block to request.
     next_read: usize,
-    /// Index of the block that is being computed, or of the next one to compute.
+    /// Index of the block that is being computed, or of the next block to compute.
     next_computed: usize,
-    /// Which of the blocks from `next_computed` on have been read.
+    /// For each block from `next_computed` on, whether it has been read.
     is_read: std::collections::VecDeque<bool>,
     is_computing: bool,
     requests: usize,
@@ -74,7 +74,8 @@ impl JobRun {
         self.is_read[block - self.next_computed] = true;
     }
 
-    /// Returns the next block if it can be computed now, and marks it as being computed.
+    /// Returns the next block to compute, if it has been read and no block is being computed, and marks it as being
+    /// computed.
     pub(crate) fn compute(&mut self) -> Option<usize> {
         if self.is_computing || self.is_read.front() != Some(&true) {
             return None;

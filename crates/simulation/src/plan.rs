@@ -2,7 +2,7 @@
 
 use crate::error::{not_negative, positive, Error, Result};
 
-/// The bytes read by one request and computed together.
+/// Bytes that a job reads with one request and then computes at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Index of the storage that contains the block.
@@ -13,7 +13,7 @@ pub struct Block {
     pub operations: f64,
     /// Round trips until the first byte arrives.
     pub round_trips: f64,
-    /// Seconds of one core needed to compute it.
+    /// Seconds that one core needs to compute the block.
     pub cpu_s: f64,
 }
 

@@ -65,7 +65,7 @@ pub struct Nodes {
     pub slots: usize,
     /// Bytes per second of each node's network interface.
     pub bytes_per_s: f64,
-    /// Speed of the cores relative to those assumed by the plans.
+    /// Speed of the cores, relative to the cores for which the plans give computing times.
     pub speed: f64,
 }
 
@@ -97,9 +97,9 @@ pub enum Kind {
     Server,
     /// Bytes of a link.
     Link,
-    /// Core seconds of a node; the resource has the index of the node type.
+    /// Core seconds of a node. The index of the resource is the index of the node type.
     Cores,
-    /// Bytes through a node's network interface; the resource has the index of the node type.
+    /// Bytes through a node's network interface. The index of the resource is the index of the node type.
     Network,
 }
 

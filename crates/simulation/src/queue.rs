@@ -42,7 +42,7 @@ impl<T: Ord> Ord for Later<T> {
     }
 }
 
-/// An indexed heap: at most one time per item, which can be changed. Items are identified by number.
+/// An indexed heap with at most one time per item. The time of an item can be changed. Items are identified by number.
 #[derive(Debug, Default)]
 pub(crate) struct Timetable {
     heap: Vec<(Time, usize)>,

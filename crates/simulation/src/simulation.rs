@@ -45,7 +45,7 @@ pub struct JobDone {
     pub node: usize,
     /// Submission time.
     pub start_s: f64,
-    /// Time when it got a slot.
+    /// Time when the job got a slot.
     pub begin_s: f64,
     /// End time.
     pub end_s: f64,
@@ -55,7 +55,7 @@ pub struct JobDone {
     pub cached_bytes: f64,
     /// Core seconds used.
     pub cpu_s: f64,
-    /// Seconds spent computing; for the rest of its time it waited for bytes.
+    /// Seconds spent computing. The job spent the rest of its time waiting for bytes.
     pub computing_s: f64,
 }
 
@@ -70,7 +70,7 @@ pub struct ResourceUse {
     pub units_per_s: f64,
     /// Units used: bytes, operations or core seconds.
     pub moved: f64,
-    /// Seconds during which requests or computations had this resource as bottleneck, summed over them.
+    /// Sum over all requests and computations of the seconds during which this resource was their bottleneck.
     pub limited_s: f64,
 }
 
@@ -117,7 +117,8 @@ impl Simulation {
         Self::on(platform, Fluid::new())
     }
 
-    /// Like [`Simulation::new`], but recomputes all connected rates at every change: for comparison in tests.
+    /// Like [`Simulation::new`], but recomputes the rates of all connected flows at every change. For comparison in
+    /// tests.
     pub fn filling_always(platform: Platform) -> Result<Self> {
         Self::on(platform, Fluid::filling_always())
     }
@@ -150,14 +151,14 @@ impl Simulation {
         self.now_s
     }
 
-    /// Adds a plan for jobs; returns its index.
+    /// Adds a plan for jobs and returns the index of the plan.
     pub fn add_plan(&mut self, plan: Plan) -> Result<usize> {
         plan.check(self.platform.storages.len())?;
         self.plans.push(plan);
         Ok(self.plans.len() - 1)
     }
 
-    /// Submits a job at its start time, or now if that has passed; returns its number.
+    /// Submits a job at its start time, or now if the start time has passed. Returns the number of the job.
     pub fn submit(&mut self, job: Job) -> Result<usize> {
         job.check(self.plans.len(), self.layout.nodes.len())?;
         let (number, at_s) = (self.jobs.len(), job.start_s.max(self.now_s));
@@ -181,8 +182,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Advances to the next finished job and returns it. If none finishes until `until_s`, returns None and advances to
-    /// that time, unless it is infinite.
+    /// Advances to the end of the next job and returns the finished job. If no job ends by `until_s`, advances to that
+    /// time, unless it is infinite, and returns None.
     pub fn next_done(&mut self, until_s: f64) -> Option<JobDone> {
         while self.done.is_empty() {
             let timed_s = self.events.peek().map_or(f64::INFINITY, |Later((Time(at_s), _, _))| *at_s);
@@ -242,7 +243,8 @@ impl Simulation {
         }
     }
 
-    /// Assigns free slots to jobs in submission order; a job that waits for its node does not block others.
+    /// Assigns free slots to jobs in submission order. A job that waits for a particular node does not block other
+    /// jobs.
     fn give_slots(&mut self) {
         let mut place = 0;
         while place < self.waiting.len() && !self.free.is_empty() {
@@ -279,7 +281,7 @@ impl Simulation {
         self.give_slots();
     }
 
-    /// Starts all requests and computations that are possible now.
+    /// Starts all requests and computations of a job that are possible now.
     fn goes_on(&mut self, job: usize) {
         if !self.jobs[job].is_running {
             return;

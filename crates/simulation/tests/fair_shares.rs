@@ -1,4 +1,4 @@
-//! Max-min fair rates of flows: small cases computed by hand, and random ones compared with a simple solver.
+//! Max-min fair rates of flows: small cases computed by hand, and random cases compared with a simple solver.
 
 mod shared;
 
@@ -155,7 +155,8 @@ fn no_resource_that_somebody_waits_for_is_idle() {
     }
 }
 
-/// Flows that start and end on a farm of many nodes, with rates from incremental levels and from progressive filling.
+/// Flows that start and end on a farm of many nodes, simulated twice: with incremental levels and with progressive
+/// filling.
 struct Compared {
     fluid: Fluid,
     filled: Fluid,
@@ -180,7 +181,7 @@ impl Compared {
         self.live.push(id);
     }
 
-    /// Ends the flow that finishes next, or stops another one.
+    /// Ends the flow that finishes next, or stops a random flow.
     fn ends(&mut self, chance: &mut Chance, case: &str) {
         let Some((at_s, mut id)) = self.fluid.next_end() else { return };
         let expected_s = self.filled.next_end().map_or(f64::NAN, |(at_s, _)| at_s);
@@ -228,7 +229,7 @@ fn rates_on_farms_are_those_of_filling_from_nothing() {
 
 #[test]
 fn rates_are_right_after_those_that_were_computed_from_nothing() {
-    // All connected rates are recomputed after a few steps; incremental updates continue from there.
+    // After a few steps, all connected rates are recomputed, and incremental updates continue with these rates.
     let mut chance = Chance(seed(2028));
     let (mut fillings, mut levels) = (0, 0);
     for number in 0..60 {

@@ -1,4 +1,5 @@
-//! Jobs on platforms: cases with a formula, invariants, and equal results of both ways to compute rates.
+//! Jobs on platforms: results follow known formulas, invariants hold, and both ways to compute rates give equal
+//! results.
 #![allow(clippy::unwrap_used)]
 
 mod shared;
@@ -117,7 +118,8 @@ fn what_cannot_be_is_refused_in_words() {
 }
 
 /// A platform with several resources of each kind, and jobs that read from all its storages. Each job has its own node,
-/// and caches hold everything or nothing, because ties between jobs that end at the same time depend on rounding.
+/// and caches hold everything or nothing: otherwise the order of jobs that end at the same time, which depends on
+/// rounding, would change the results.
 fn random_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
     let mut way = platform(chance.between(5e7, 5e8), chance.between(5e7, 1e9), chance.between(0.0, 0.05), 3, 4);
     way.disks.push(Disk { bytes_per_s: chance.between(5e7, 5e8), operations_per_s: Some(chance.between(20.0, 500.0)) });
@@ -207,7 +209,7 @@ fn another_job_at_one_shared_resource_makes_nothing_end_sooner() {
     }
 }
 
-/// Like `random_case`, with slow network interfaces, a link with about their total rate, and disks.
+/// Like `random_case`, but with slow network interfaces, disks, and a link with about the total rate of the interfaces.
 fn narrow_case(chance: &mut Chance) -> (Platform, Vec<Plan>, Vec<Job>) {
     let (_, mut plans, mut jobs) = random_case(chance);
     let (nodes, card) = (1 + chance.below(8), chance.between(5e6, 5e7));
@@ -264,8 +266,9 @@ fn a_thousand(card: f64, link: f64, disks: usize, disk: f64) -> Simulation {
 
 #[test]
 fn a_thousand_jobs_cost_few_steps_whatever_holds_them_back() {
-    // A flow that starts or ends changes some levels, and moves flows of some nodes between the bottlenecks link and
-    // network interface. If disks are bottlenecks too, each of their levels changes those of the interfaces.
+    // A flow that starts or ends changes some levels, and moves flows of some nodes between two bottlenecks, the link
+    // and the network interface. If disks are bottlenecks too, a change of a disk's level changes the levels of the
+    // interfaces.
     let cards = 63.0 * 12e6;
     for (name, card, link, disks, disk, levels_max, moves_max) in [
         ("wide cards", 1.25e9, 5e9, 1, 1e12, 1, 1),

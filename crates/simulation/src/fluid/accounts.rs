@@ -4,9 +4,9 @@ use super::parts::{Attached, Crossing, CrossingId, Key};
 use super::{FlowId, Fluid, ResourceId, ROUNDING};
 use crate::queue::{Later, Time};
 
-/// Growth factor that a new crossing books without checking the remaining capacity.
+/// Growth of the level for which a new crossing reserves capacity without checking the remaining capacity.
 const FIRST_GROWTH: f64 = 2.0;
-/// Fraction of the free capacity reserved for rising levels; the rest is left for new flows.
+/// Fraction of the free capacity to reserve for rising levels. The rest is left for new flows.
 const BOOKED_PART: f64 = 0.5;
 /// Maximum ratio of keys to flows before stale keys are purged.
 const STALE_KEYS_MAX: usize = 4;
@@ -119,9 +119,8 @@ impl Fluid {
         }
     }
 
-    /// Changes the usage of a resource by flows with another bottleneck: `now` is the change of the current usage,
-    /// `booked` the change of the reserved usage, and `rate` the highest rate of these flows. Negative values reduce
-    /// the usage.
+    /// Changes the usage of a resource by flows with another bottleneck. `now` is the change of the current usage,
+    /// `booked` the change of the reserved usage (both may be negative), and `rate` the highest rate of these flows.
     pub(super) fn takes_more(&mut self, resource: ResourceId, now: f64, booked: f64, rate: f64) {
         let one = &mut self.resources[resource];
         if one.is_full {
@@ -180,7 +179,8 @@ impl Fluid {
         self.free_crossings.push(id);
     }
 
-    /// Keeps crossings at saturated resources at the front of the list.
+    /// Moves a crossing within the list `crosses` of its bottleneck, where crossings at saturated resources come first.
+    /// `is_full` is the new state of the crossed resource.
     fn is_at_full(&mut self, id: CrossingId, is_full: bool) {
         let Crossing { by, in_crosses, .. } = self.crossings[id];
         let one = &mut self.resources[by];

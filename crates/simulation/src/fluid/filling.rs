@@ -1,6 +1,6 @@
 //! Recomputes the rates of connected flows by progressive filling: all rates grow together until a resource is
-//! saturated or a flow reaches its bound; these flows keep their rates, and the others continue to grow (Bertsekas and
-//! Gallager, Data Networks, 6.5.2).
+//! saturated or a flow reaches its bound. The flows through that resource, or the flow at its bound, keep their rates,
+//! and all other rates continue to grow (Bertsekas and Gallager, Data Networks, 6.5.2).
 
 use std::collections::BinaryHeap;
 

@@ -1,10 +1,11 @@
-//! Updates the levels affected by a change, one resource after the other, until all of them are right.
+//! Updates the levels affected by a change, one resource after the other, until all levels are right.
 //!
 //! The levels are right, and all flows have their max-min fair rates, when no resource exceeds its capacity, no flow
-//! exceeds its bound, and no flow passes a saturated resource faster than its level. A resource that violates this
-//! takes over flows from their bottlenecks, the fastest first, until it does not. That changes the levels of those
-//! bottlenecks, and so on; each resource needs only its own totals. Network switches find fair rates in the same way,
-//! by exchanging their levels (Charny, Clark and Jain, ICC 1995).
+//! exceeds its bound, and no flow passes a saturated resource at a higher rate than the resource's level. A resource
+//! that violates these conditions becomes the bottleneck of further flows, the fastest first, until it satisfies the
+//! conditions. This changes the levels of the former bottlenecks, which are then updated in the same way. Each resource
+//! needs only its own totals. Network switches find fair rates in the same way, by exchanging their levels (Charny,
+//! Clark and Jain, ICC 1995).
 
 use std::collections::BinaryHeap;
 
@@ -14,10 +15,11 @@ use crate::queue::{Later, Time};
 
 /// Relative changes of a level below this are rounding errors and are not propagated.
 const SAME_LEVEL: f64 = 1e-14;
-/// Number of steps, in addition to two per flow, after which recomputing all levels is cheaper.
+/// Constant part of the number of steps after which recomputing all levels is cheaper. Two steps per flow are added to
+/// it.
 const STEPS_MIN: usize = 64;
 
-/// Flows that pass a resource faster than its level.
+/// Flows that pass a resource at a higher rate than its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Faster {
     /// A flow at its own bound.
@@ -32,8 +34,8 @@ impl Fluid {
         let one = &mut self.resources[resource];
         if !one.is_touched {
             one.is_touched = true;
-            // Lower levels do not depend on higher ones. An unsaturated resource has no level yet but may become
-            // saturated.
+            // Lower levels come first, because they do not depend on higher levels. An unsaturated resource has no
+            // level yet but may become saturated.
             let level = if one.is_full { one.level } else { 0.0 };
             self.touched.push(Later((Time(level), resource)));
         }
@@ -65,7 +67,7 @@ impl Fluid {
 
     /// Recomputes the level of a resource from its usage.
     fn find_level(&mut self, resource: ResourceId) {
-        // It stays marked until the end, since its own changes are taken into account here.
+        // The resource stays marked until the end: its own changes are handled here and must not mark it again.
         if !self.resources[resource].is_full {
             if self.books(resource) {
                 self.resources[resource].is_touched = false;
@@ -193,7 +195,7 @@ impl Fluid {
         self.schedule(resource);
     }
 
-    /// Marks the resources whose booked capacity a level exceeds.
+    /// Marks the crossed resources that have reserved too little capacity for the level of this resource.
     fn asks_for_room(&mut self, resource: ResourceId) {
         let one = &self.resources[resource];
         let (level, mut limit) = (one.level, f64::INFINITY);

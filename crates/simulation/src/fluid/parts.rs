@@ -8,7 +8,7 @@ use crate::queue::{Later, Time};
 pub type ResourceId = usize;
 /// Index of a flow; reused after the flow has ended.
 pub type FlowId = usize;
-/// Index of a crossing; reused too.
+/// Index of a crossing; reused after the crossing has ended.
 pub(super) type CrossingId = usize;
 
 /// Bottleneck of a flow.
@@ -40,7 +40,7 @@ pub(super) struct Use {
 pub(super) struct Flow {
     pub(super) uses: Vec<Use>,
     pub(super) amount: f64,
-    /// Remaining amount while the bottleneck is unknown.
+    /// Remaining amount of the flow, while its bottleneck is unknown.
     pub(super) left: f64,
     pub(super) bound: f64,
     pub(super) attached: Attached,
@@ -48,7 +48,7 @@ pub(super) struct Flow {
     pub(super) key: f64,
     /// Incremented with every change of the bottleneck, to invalidate older keys.
     pub(super) stamp: u32,
-    /// Set to the ID of the current computation once it has found the rate.
+    /// ID of the last computation that has found the flow's rate.
     pub(super) mark: u32,
 }
 
@@ -68,10 +68,10 @@ pub(super) struct Crossing {
     /// Sum of the flows' weights at `at`.
     pub(super) demand: f64,
     pub(super) count: usize,
-    /// Level of `by` up to which `at` has booked capacity; infinite if `at` is saturated, since every change reaches
-    /// it.
+    /// Level of `by` up to which `at` has reserved capacity. Infinite if `at` is saturated, because `at` then follows
+    /// every change of the level.
     pub(super) booked: f64,
-    /// Index in the list `crosses` of `by`; below, index in the list `crossed` of `at`.
+    /// Index in the list `crosses` of `by`. `in_crossed` is the index in the list `crossed` of `at`.
     pub(super) in_crosses: usize,
     pub(super) in_crossed: usize,
 }
@@ -80,11 +80,11 @@ pub(super) struct Crossing {
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) units_per_s: f64,
-    /// Its flows, each with the index of the resource in the flow's route.
+    /// The flows through the resource, each with the index of the resource in the flow's route.
     pub(super) flows: Vec<(FlowId, usize)>,
-    /// Whether it is saturated and the bottleneck of some flows.
+    /// Whether the resource is saturated and the bottleneck of some flows.
     pub(super) is_full: bool,
-    /// Rate of the flows with this bottleneck; infinite without such flows.
+    /// Rate of the flows with this bottleneck; infinite if there are no such flows.
     pub(super) level: f64,
     /// Volume that each of these flows would have moved since the start of the simulation, at the time `since_s`.
     pub(super) progress: f64,
@@ -92,12 +92,12 @@ pub(super) struct Resource {
     /// Sum of the weights of these flows.
     pub(super) own_demand: f64,
     pub(super) own_count: usize,
-    /// Lower limit of the bounds of these flows.
+    /// Lower limit of the own bounds of these flows.
     pub(super) own_bound: f64,
     /// Crossings of other resources by these flows; the first `crosses_full` are at saturated resources.
     pub(super) crosses: Vec<CrossingId>,
     pub(super) crosses_full: usize,
-    /// Level up to which the unsaturated ones have booked capacity.
+    /// Level up to which all crossed unsaturated resources have reserved capacity.
     pub(super) limit: f64,
     /// Crossings of this resource by flows with another bottleneck.
     pub(super) crossed: Vec<CrossingId>,
@@ -108,16 +108,16 @@ pub(super) struct Resource {
     pub(super) other_use: f64,
     /// Number of changes of `other_use` since it was recomputed.
     pub(super) changes: usize,
-    /// For a saturated resource: flows whose bottleneck is elsewhere have at most this rate.
+    /// For a saturated resource: upper limit of the rates of flows with another bottleneck.
     pub(super) floor: f64,
-    /// For an unsaturated resource: usage at the booked levels.
+    /// For an unsaturated resource: usage if all levels were as high as the reserved capacity allows.
     pub(super) booked_use: f64,
     pub(super) keys: BinaryHeap<Later<Key>>,
     pub(super) moved: f64,
     pub(super) limited_flow_s: f64,
-    /// Whether its level must be recomputed.
+    /// Whether the level of the resource must be recomputed.
     pub(super) is_touched: bool,
-    /// Set to the ID of the current search once it has visited this resource.
+    /// ID of the last search that has visited this resource.
     pub(super) mark: u32,
     pub(super) filling: Filling,
 }
@@ -169,15 +169,15 @@ impl Resource {
         }
     }
 
-    /// Updates the progress to this time, after which the level may change.
+    /// Updates the progress to this time. Must be called before the level changes.
     pub(super) fn advance(&mut self, now_s: f64) {
         self.progress = self.progress_at(now_s);
         self.limited_flow_s += self.own_count as f64 * (now_s - self.since_s);
         self.since_s = now_s;
     }
 
-    /// Returns the level at which the flows with this bottleneck use up the capacity left by others; negative infinity
-    /// if there are no such flows.
+    /// Returns the level at which the flows with this bottleneck use exactly the capacity that other flows leave.
+    /// Negative infinity if there are no flows with this bottleneck.
     pub(super) fn fair_level(&self) -> f64 {
         if self.own_count > 0 {
             ((self.units_per_s - self.other_use) / self.own_demand).max(0.0)

@@ -64,8 +64,8 @@ pub fn job(plan: usize) -> Job {
     Job { plan, node: None, start_s: 0.0, prepare_s: 0.0, cpu_factor: 1.0, data: 0 }
 }
 
-/// Resources of a farm: links shared by many flows, disks with operations, and slow network interfaces of nodes. Some
-/// are equal, so that some levels are equal too.
+/// Resources of a farm: links shared by many flows, disks with limited operations, and slow network interfaces of
+/// nodes. Some resources have the same capacity, so that some levels are equal too.
 #[derive(Debug)]
 pub struct Farm {
     pub units_per_s: Vec<f64>,
@@ -75,7 +75,7 @@ pub struct Farm {
 }
 
 impl Farm {
-    /// The rate of the link is about the total of all interfaces, so that either may be the bottleneck.
+    /// The rate of the link is about the total rate of all interfaces, so that either may be the bottleneck.
     pub fn random(chance: &mut Chance) -> Self {
         let (links, disks, nodes) = (1 + chance.below(2), chance.below(6), 1 + chance.below(40));
         let card = chance.between(1.0, 20.0);
