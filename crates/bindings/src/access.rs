@@ -98,8 +98,8 @@ pub fn links_chosen(access: PythonAccess) -> Vec<Link> {
     links(access.0.throttle.as_deref()).into_iter().map(|link| chosen(&access.0, link)).collect()
 }
 
-/// Returns the request sizes for a link with this round-trip time and bandwidth to a storage element with this default
-/// gap.
+/// Returns the request sizes chosen for a link with this round-trip time and bandwidth. `gap_bytes` is the default gap
+/// of the storage element.
 #[pyfunction]
 pub fn link_chosen(access: PythonAccess, round_trip_s: f64, bytes_per_second: f64, gap_bytes: u64) -> PyResult<Link> {
     let round_trip = Duration::try_from_secs_f64(round_trip_s)

@@ -17,16 +17,16 @@ const BYTES: &str = "u1";
 /// Maximum nesting depth of columns from Python. Columns read from files are always shallower.
 const DEPTH_MAX: usize = 64;
 
-/// The values of a branch in NumPy arrays. Each content is a column itself.
+/// The values of a branch in NumPy arrays. Each content is a nested column.
 #[pyclass(frozen, module = "branchline._core")]
 pub enum Column {
     /// Numbers in native byte order. `dtype` is NumPy's name of the type, or "unknown" if there are no values.
     Flat { dtype: String, values: Py<PyAny> },
     /// Arrays of a fixed length: each has `size` values.
     Regular { size: usize, content: Py<Column> },
-    /// Lists. `offsets` are 64-bit integers, one more than there are lists.
+    /// Lists. `offsets` has the 64-bit index of each list's first element, followed by the total number of elements.
     List { offsets: Py<PyAny>, content: Py<Column> },
-    /// Strings: `letters` has their bytes, and `offsets` are like those of `List`.
+    /// Strings. `letters` has the bytes of all strings, and `offsets` the positions of the strings in it, as in `List`.
     Text { offsets: Py<PyAny>, letters: Py<PyAny> },
     /// Records, optionally of a C++ class.
     Record { names: Vec<String>, contents: Vec<Py<Column>>, count: usize, class_name: Option<String> },

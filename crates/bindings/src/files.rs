@@ -64,7 +64,7 @@ pub struct BytesPerEntry {
     plain: f64,
 }
 
-/// Positions of baskets or pages, as columns of 64-bit integers. Each basket or page has one row.
+/// Positions of baskets or pages, as columns of 64-bit integers with one row per basket or page.
 #[pyclass(frozen, get_all)]
 pub struct Extents {
     branch: Py<Buffer>,
@@ -112,7 +112,7 @@ impl File {
         self.0.metadata_requests().into_iter().map(ranges).collect()
     }
 
-    /// Maximum gap across which the storage itself joins ranges.
+    /// Maximum gap in bytes between two ranges that the storage itself still joins into one read.
     #[getter]
     fn store_gap_bytes(&self) -> u64 {
         self.0.store_gap_bytes()
@@ -274,7 +274,7 @@ impl Tree {
     }
 
     /// Returns the codec of each branch's first basket. None for a branch without baskets, and for a branch whose
-    /// metadata name the codec.
+    /// metadata already name its codec.
     fn codecs_in_baskets(&self, py: Python<'_>, indices: Vec<usize>) -> PyResult<Vec<Option<&'static str>>> {
         let codecs = detached(py, self.0.file().path(), || self.0.codecs_in_baskets(&indices))?;
         Ok(codecs.into_iter().map(|codec| codec.map(compress::Codec::name)).collect())

@@ -19,7 +19,7 @@ pub fn trace_end(py: Python<'_>) -> PyResult<()> {
     py.detach(journal::end).map_err(Into::into)
 }
 
-/// Sets the wagon on whose behalf this thread reads from now on; "" means no wagon.
+/// Sets the wagon to which the trace assigns further reads of this thread; "" means no wagon.
 #[pyfunction]
 pub fn trace_wagon(name: &str) {
     journal::set_wagon(name);

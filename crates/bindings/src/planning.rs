@@ -47,7 +47,8 @@ pub struct RequestFields {
     opening: String,
 }
 
-/// The calls for reading a file, as columns with one row per range. One column has the index of the range's call.
+/// The calls for reading a file, as columns with one row per range. One of the columns has the index of the call that
+/// reads the range.
 #[pyclass(frozen, get_all)]
 pub struct PlannedReads {
     call: Py<Buffer>,

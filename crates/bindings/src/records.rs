@@ -45,7 +45,7 @@ fn file_reading<'py>(class: &Bound<'py, PyAny>, record: &FileRecord) -> PyResult
             _ => fields.set_item(counter.name(), value)?,
         }
     }
-    // The requested bytes, without the gaps that were read because ranges were joined.
+    // Subtract the gaps that were only read because ranges were joined.
     let wanted = snapshot.get(Counter::BytesAsked).saturating_sub(snapshot.get(Counter::GapBytes));
     fields.set_item(Counter::BytesAsked.name(), wanted)?;
     class.call((), Some(&fields))

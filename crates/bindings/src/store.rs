@@ -169,8 +169,8 @@ impl Store {
         stored(py, self.0.path(), || self.0.size_bytes())
     }
 
-    /// Reads ranges, given as (offset, length). The memory of the contents is reused once Python has freed the
-    /// contents.
+    /// Reads ranges, given as (offset, length). Once Python has freed the contents, their memory is reused for later
+    /// reads.
     fn read(&self, py: Python<'_>, ranges: Vec<(u64, u64)>) -> PyResult<RangesRead> {
         let ranges = ranges.into_iter().map(|(offset, length)| ByteRange::new(offset, length)).collect();
         let (contents, effort) = stored(py, self.0.path(), || read_ranges(&*self.0, ranges))?;

@@ -139,7 +139,8 @@ impl WritableFile {
         self.with(py, |file| file.add(&directories, object))
     }
 
-    /// Copies an object of another file under a new name, with these differences. Returns the cycle of the copy.
+    /// Copies an object of another file under a new name, and applies `differences` to the copy. Returns the copy's
+    /// cycle.
     fn copy(
         &self,
         py: Python<'_>,
@@ -231,7 +232,7 @@ impl WritableFile {
         self.with(py, |file| file.fill(table, &values, count))
     }
 
-    /// Removes keys with this path: the key with this cycle, or all of them if `cycle` is None.
+    /// Removes the key with this path and cycle, or all keys with this path if `cycle` is None.
     #[pyo3(signature = (path, cycle=None))]
     fn remove(&self, py: Python<'_>, path: &str, cycle: Option<i16>) -> PyResult<()> {
         self.with(py, |file| file.remove(path, cycle))
@@ -247,7 +248,7 @@ impl WritableFile {
         self.file().as_mut().is_some_and(|file| file.is_published())
     }
 
-    /// Closes the file as it was last published. A file that was never published is removed.
+    /// Closes the file without publishing it again. A file that was never published is removed.
     fn abandon(&self) {
         drop(self.file().take());
     }

@@ -1,5 +1,5 @@
-//! Keeps freed mappings for reuse: the kernel clears every page of a new mapping, which takes longer than many decoders
-//! take to fill the page.
+//! Keeps freed mappings for reuse. The kernel clears every page of a new mapping, and clearing a page takes longer than
+//! filling it does in many decoders.
 
 use std::ptr;
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ pub(crate) struct Mapping {
 
 const NONE: Mapping = Mapping { block: ptr::null_mut(), bytes: 0 };
 
-/// All unused mappings of the process, the oldest first.
+/// All unused mappings of the process, oldest first.
 ///
-/// No method blocks: if another thread holds the lock, no mapping is kept or reused. A process forked while a thread
-/// holds the lock therefore keeps working, only without reuse.
+/// No method waits for the lock: if another thread holds it, no mapping is kept or reused. A process forked while a
+/// thread holds the lock therefore keeps working, but never reuses mappings.
 #[derive(Debug)]
 pub(crate) struct KeptMappings(Mutex<Ring>);
 

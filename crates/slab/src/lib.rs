@@ -1,5 +1,5 @@
-//! Output buffers that are filled by several threads in parallel and reused once their arrays are dropped, and the
-//! allocator for large buffers.
+//! Output buffers, and the allocator for large buffers. Several threads can fill an output buffer in parallel, and its
+//! memory is reused once its arrays are dropped.
 //!
 //! This is a separate crate because Miri runs its tests (`make miri`): it must not depend on any C code.
 //!

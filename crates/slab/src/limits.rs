@@ -9,13 +9,13 @@
 /// Minimum size of a buffer that is kept for reuse: allocating a smaller one rarely touches a new page of memory.
 pub const POOLED_BYTES_MIN: usize = 4 << 10;
 /// Minimum size of a buffer that gets its own mapping. glibc has the same threshold, so memory is returned to the
-/// system just as often; smaller buffers freed by many threads add up to little.
+/// system as often as with glibc. Smaller buffers freed by many threads add up to little memory.
 pub const MAPPED_BYTES_MIN: usize = 128 << 10;
 /// Maximum total size of the mappings kept for reuse: enough for the baskets and columns of a few MB of events. It
 /// comes on top of the user's memory limit, whose smallest useful values are not much larger.
 pub const KEPT_MAPPINGS_BYTES_MAX: usize = 16 << 20;
 /// Maximum size of a mapping kept for reuse: two kept baskets of 15 MB would take most of a small memory limit.
 pub const KEPT_MAPPING_BYTES_MAX: usize = KEPT_MAPPINGS_BYTES_MAX / 4;
-/// Maximum number of mappings kept for reuse: searching this many is faster than requesting a new mapping from the
-/// kernel.
+/// Maximum number of mappings kept for reuse. Searching this number of mappings is faster than requesting a new mapping
+/// from the kernel.
 pub const KEPT_MAPPINGS_COUNT_MAX: usize = 64;

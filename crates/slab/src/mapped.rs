@@ -1,7 +1,7 @@
 //! Allocates large buffers directly from the system. A few MB of freed buffers are kept for reuse by all threads.
 //!
-//! glibc would keep more: after a thread has freed a buffer of 15 MB, glibc may keep up to twice that size per thread,
-//! which the memory limit does not count. Only Rust buffers use this allocator; Python and NumPy keep the default one.
+//! glibc would keep more: after a thread has freed a buffer of 15 MB, glibc may keep up to 30 MB per thread, which do
+//! not count towards the memory limit. Only Rust buffers use this allocator; Python and NumPy keep the default one.
 //!
 //! ```standalone_crate
 //! use branchline_slab::mapped::LargeMapped;
@@ -22,8 +22,8 @@ use crate::limits::MAPPED_BYTES_MIN;
 
 /// Minimum alignment of mappings.
 const ALIGNMENT: usize = 4096;
-/// Number of mapping sizes between two powers of two. With coarse sizes, a freed mapping fits more requests; the unused
-/// end of a mapping is never touched and takes no memory.
+/// Number of mapping sizes between two powers of two. The fewer sizes there are, the more requests fit a freed mapping.
+/// The unused end of a mapping is never touched and takes no memory.
 const SIZE_STEPS: usize = 4;
 
 static KEPT: KeptMappings = KeptMappings::new();
@@ -116,8 +116,8 @@ unsafe impl GlobalAlloc for LargeMapped {
                 if before == after {
                     return block;
                 }
-                // A kept mapping only helps if at most half of it is copied: that costs less than clearing the other
-                // half.
+                // Moving to a kept mapping only helps if at most half of that mapping must be filled by copying:
+                // copying then costs less than the kernel's clearing of new pages for the other half.
                 let kept = if before <= after / 2 { KEPT.take(after) } else { None };
                 if let Some(kept) = kept {
                     // SAFETY: both blocks have `before` bytes and do not overlap: one was kept, the other in use.

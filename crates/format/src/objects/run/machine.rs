@@ -73,8 +73,7 @@ pub(crate) enum UnsureArrays {
     LeftOut,
     /// The arrays are stored, and objects after them may have no headers.
     Stored,
-    /// The arrays of some enumerations are omitted: those of the i-th enumeration if bit i of `omitted` is set. Only
-    /// used to explain why the first assumption failed.
+    /// The arrays of the i-th enumeration are omitted if bit i of `omitted` is set. Used like `LeftOut`.
     Mixed { omitted: u8 },
 }
 
@@ -158,8 +157,7 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Run `work` for `count` objects, or until the end of the entry if `count` is [`REST`]. Returns the number of
-    /// objects.
+    /// Run `work` for `count` objects ([`REST`]: until the end of the entry). Returns the number of objects.
     pub(super) fn each(&mut self, count: usize, mut work: impl FnMut(&mut Self) -> Result<()>) -> Result<usize> {
         if count != REST {
             self.times(count, work)?;
