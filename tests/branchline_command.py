@@ -1,7 +1,8 @@
-"""The command `branchline` as tests call it: in a process of its own, with a folder, a standard input and its outputs.
+"""Run the command `branchline` in a separate process, with a given working directory, standard input and environment.
 
-Most of the CPU time of a short command is spent on imports. So the process is forked from a server that has imported
-what commands use (`tests.forked_commands`). A command with another environment than the server gets a new Python.
+A short command spends most of its CPU time on imports. The process is therefore forked from a server that has already
+imported the modules that commands use (`tests.forked_commands`). If the environment differs from the environment of the
+server, the command runs in a new Python process.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-#: Only ends commands that hang, also on a busy machine.
+#: Timeout of a command. Long enough that only commands that hang reach it, even on a busy machine.
 TIMEOUT_S = 280
-#: Variables that a user's shell does not set: pytest sets the first for each phase of a test, importing ROOT sets the
-#: next two, and importing Polars the last.
+#: Environment variables that only exist in test processes: pytest sets the first in each phase of a test, importing
+#: ROOT sets the next two, and importing Polars sets the last.
 TEST_VARIABLES = ("PYTEST_CURRENT_TEST", "CPPYY_API_PATH", "CPPYY_NO_ROOT_FILTER", "_RJEM_MALLOC_CONF")
 Ended = subprocess.CompletedProcess[str]
 
 
 def command(*words: object) -> list[str]:
-    """The command line for `branchline WORDS`, run by the Python of the tests."""
+    """Return the command line of `branchline WORDS`, with the Python interpreter that runs the tests."""
     return [sys.executable, "-m", "branchline.cli", *map(str, words)]
 
 
 def run_branchline(
     folder: Path, words: Sequence[object], environment: Mapping[str, str] | None = None, typed: str = ""
 ) -> Ended:
-    """Run `branchline` in a folder until it ends. ``typed`` is its standard input."""
+    """Run `branchline` in a folder and wait until it ends. ``typed`` is its standard input."""
     wanted = {**_own_environment(), **(environment or {})}
     if wanted == _ENVIRONMENT:
         return _server().run(folder, [str(one) for one in words], typed)
@@ -54,12 +55,13 @@ def _own_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in TEST_VARIABLES}
 
 
-#: The environment of the server. The first test that runs a command may have changed that of its process.
+#: The environment of the server. Copied at import, because tests may change the environment of this process before the
+#: first command runs.
 _ENVIRONMENT = _own_environment()
 
 
 class _Server:
-    """The process that forks commands."""
+    """The server process, which forks a process for each command."""
 
     def __init__(self) -> None:
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -73,7 +75,7 @@ class _Server:
         atexit.register(self._close)
 
     def _close(self) -> None:
-        # The server ends when its socket has no other end.
+        # The server exits when the other end of its socket is closed.
         self._requests.close()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Runs commands of `branchline` in this process, for tests that look at their output."""
+"""Run commands of `branchline` in the process of the test, and capture their output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from branchline.cli import run
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended. ``output`` is both streams as a terminal shows them."""
+    """Exit code and output of a command. ``output`` has both streams interleaved, as on a terminal."""
 
     exit_code: int
     output: str
@@ -21,7 +21,7 @@ class Outcome:
 
 
 class _Copied(io.StringIO):
-    """Keeps a text, and copies it to another one."""
+    """A text stream that also copies everything to a second stream."""
 
     def __init__(self, other: io.StringIO) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Copied(io.StringIO):
 
 
 def run_command(words: Sequence[str]) -> Outcome:
-    """Runs a command line without the name of the program."""
+    """Run a command line, which is given without the name of the program."""
     output = io.StringIO()
     stdout, stderr = _Copied(output), _Copied(output)
     with redirect_stdout(stdout), redirect_stderr(stderr):

@@ -1,4 +1,4 @@
-"""What all tests may ask for: the folder of the sources, and a small dataset of simulated collisions."""
+"""Fixtures for all tests (the top folder of the sources, a small dataset of simulated collisions), and pytest hooks."""
 
 from __future__ import annotations
 
@@ -14,32 +14,34 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CLUSTERS = REPOSITORY / "tests" / "clusters"
-#: For a test that is marked long or may wait for a batch system, and has no limit of its own. It only ends what hangs,
-#: on a busy machine, too.
+#: Timeout of tests that are marked long or may wait for a batch system, unless they set their own timeout. Only tests
+#: that hang reach it, even on a busy machine.
 LONG_TIMEOUT_S = 600
 TRUSTED_USERS = "BRANCHLINE_TRUSTED_USERS"
 
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so what they start; some send it to that.
+# If a shell starts the tests in the background, they and their child processes ignore SIGINT. Some tests send SIGINT to
+# child processes, so restore the default handler.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What programs remember for their user stays with the tests. `tests.branchline_command`, which is imported after this
-# module and before the tests are configured, takes the environment of commands from that of this process.
+# Commands store state of the user in a temporary folder. This must be set before `tests.branchline_command` is
+# imported, because that module copies the environment of this process for the commands.
 _STATE = tempfile.TemporaryDirectory(prefix="branchline-tests-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """The top folder of the sources."""
+    """Return the top folder of the sources."""
     return REPOSITORY
 
 
 @pytest.fixture(autouse=True)
 def trusted_users_end_with_the_test() -> Generator[None]:
-    """Commands that run in this process pass ``--trust-user`` on to their workers by the environment. Later commands
-    with another environment than the server of `tests.branchline_command` would each start a new Python.
+    """Restore the environment variable of trusted users after each test. A command that runs in this process sets the
+    variable to pass ``--trust-user`` to its workers. With a changed environment, each later command would start a new
+    Python process instead of forking from the server of `tests.branchline_command`.
     """
     before = os.environ.get(TRUSTED_USERS)
     yield
@@ -51,12 +53,12 @@ def trusted_users_end_with_the_test() -> Generator[None]:
 
 @pytest.fixture(scope="session")
 def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder with three small files of simulated collisions, and `collisions.txt`, which lists them."""
+    """Return a folder with three small files of simulated collisions, and `collisions.txt`, which lists these files."""
     from branchline.trains.demo.demo_files import LIST_NAME, make_data
 
     session = tmp_path_factory.getbasetemp()
     folder = (session if worker_id == "master" else session.parent) / "collisions"
-    # One worker makes them: another one would replace files that tests read already.
+    # Only one test worker creates the files. A second worker would replace files that tests are already reading.
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / LIST_NAME).exists():
@@ -65,14 +67,14 @@ def collisions(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Removes at the end what programs remembered for their user."""
+    """Remove the folder with the state of the user at the end of the test run."""
     config.add_cleanup(_STATE.cleanup)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests without the garbage collector, which takes a quarter of that time, and leave all that was
-    imported out of later collections.
+    """Disable the garbage collector while tests are collected, because it would take a quarter of that time.
+    Afterwards, exclude all existing objects from later garbage collections.
     """
     gc.disable()
     try:
@@ -85,16 +87,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Leaves the variable of the test's name out of the environment: worker processes are forked from one that is kept
-    as long as the environment stays as it is.
+    """Remove the environment variable with the test's name. The server from which worker processes are forked is only
+    reused while the environment stays the same.
     """
     os.environ.pop("PYTEST_CURRENT_TEST", None)
     return (yield)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests come first: a worker takes a file at a time, and a long one at the end would run alone.
-    Tests that take or wait long get their limit.
+    """Run files with slow tests first, and set the timeout of long tests. Each test worker takes one file at a time, so
+    a slow file at the end would run while the other workers are idle.
     """
     for item in items:
         takes_long = item.get_closest_marker("long") or CLUSTERS in item.path.parents
@@ -105,9 +107,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints the property `summary` of tests that recorded one, also where they pass.
+    """Print the property `summary` of all tests that recorded one, including tests that passed.
 
-    Captured output of a passing test is not shown, and with several workers it has no terminal to go to.
+    Printing it in the test has no effect: pytest hides the output of passing tests, and several workers have no
+    terminal.
     """
     reports = [report for kind in ("passed", "failed") for report in terminalreporter.stats.get(kind, [])]
     for report in reports:

@@ -1,4 +1,4 @@
-"""Folders with a Debian of their own, for programs that this system does not have: made once, whoever asks first."""
+"""Folders with a Debian system, created on first use, for programs that are not installed on this system."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ MAKE_TIMEOUT_S = 1500
 
 
 def debian_folder(folder: Path, packages: Sequence[str], programs: Sequence[str], purpose: str) -> Path:
-    """The folder with Debian 13 and these packages, which bring ``programs``; made if they are not there.
+    """Return the folder with Debian 13 and these packages. Installs them if one of ``programs`` is missing.
 
-    That takes a minute or some. Processes that ask at the same time wait for the first. Skips where it cannot be made.
+    The installation takes a few minutes. Other processes that need the same folder wait for it. Skips the test if the
+    folder cannot be created.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
@@ -33,8 +34,8 @@ def _make(folder: Path, packages: Sequence[str], purpose: str) -> None:
         pytest.skip(f"only root may make the folder with {purpose}, with unshare and mmdebstrap")
     making = folder.with_suffix(".making")
     shutil.rmtree(making, ignore_errors=True)
-    # In a mount namespace of its own: it mounts this system's /dev/shm there, and what removes the folder of one that
-    # was ended would else remove the shared memory of everybody.
+    # Use a separate mount namespace, because mmdebstrap mounts this system's /dev/shm in the folder. Otherwise removing
+    # the folder of an interrupted installation would remove the shared memory of all processes.
     words = [str(makers[0]), "--mount", str(makers[1]), "--variant=apt", f"--include={','.join(packages)}", "trixie"]
     words += [str(making), *_mirror()]
     done = subprocess.run(words, capture_output=True, text=True, timeout=MAKE_TIMEOUT_S, check=False)
@@ -46,7 +47,7 @@ def _make(folder: Path, packages: Sequence[str], purpose: str) -> None:
 
 
 def _mirror() -> list[str]:
-    """Where this machine gets its packages."""
+    """Return the URL from which this machine installs packages, as a list with one item; empty if unknown."""
     for path in Path("/etc/apt/sources.list.d").glob("*.sources"):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith("URIs:"):

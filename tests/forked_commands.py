@@ -1,8 +1,8 @@
-"""Forks a process for each command of `tests.branchline_command`, after importing what commands use.
+"""Server of `tests.branchline_command`: imports the modules that commands use, and forks a process for each command.
 
-`python -m tests.forked_commands DESCRIPTOR` gets requests over an inherited socket until the other end is closed. A
-request is JSON with the folder and the words of a command, and comes with four descriptors: the standard streams and a
-socket for the answers, which are the number of the process and its exit code as `subprocess` gives it.
+`python -m tests.forked_commands DESCRIPTOR` receives requests over an inherited socket until the other end is closed. A
+request is JSON with the folder and the arguments of a command. Four file descriptors come with it: the three standard
+streams, and a socket for two answers, the process ID and the exit code (negative for a signal, as in `subprocess`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-#: What commands import when they are called; a command that needs more imports it itself.
+#: Modules that commands import lazily. Other modules are imported by the commands that need them.
 MODULES = (
     "branchline.cli.command_list",
     "branchline.cli.tables.forecast_tables",
@@ -37,7 +37,7 @@ MODULES = (
 
 
 def main() -> None:
-    """Serve requests; in a process forked for one, run its command."""
+    """Serve requests. In a process forked for a request, run its command."""
     requests = socket.socket(fileno=int(sys.argv[1]))
     for name in MODULES:
         importlib.import_module(name)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def next_command(requests: socket.socket) -> dict[str, Any] | None:
-    """Return the command of this process; None in the server, after the last request."""
+    """Return the command that this forked process must run. In the server, return None after the last request."""
     while True:
         content, descriptors, _, _ = socket.recv_fds(requests, 2**18, 4)
         if not content:
@@ -70,7 +70,7 @@ def next_command(requests: socket.socket) -> dict[str, Any] | None:
 
 
 def supervise(answers: socket.socket) -> None:
-    """Fork, and return in the child only. The parent reports how the child ends, and ends itself."""
+    """Fork, and return only in the child. The parent waits for the child, reports its exit code and exits."""
     pid = os.fork()
     if pid == 0:
         answers.close()
@@ -83,12 +83,12 @@ def supervise(answers: socket.socket) -> None:
 
 
 def run(command: dict[str, Any]) -> None:
-    """Run `python -m branchline.cli WORDS` in the folder of the command, and end this process.
+    """Run `python -m branchline.cli WORDS` in the folder of the command, and exit this process.
 
     The interpreter is not finalized: freeing everything that the server has imported takes 70 ms of CPU time.
     """
     os.chdir(command["folder"])
-    # The first place is that of the folder where Python starts.
+    # The first item is the folder in which Python is started.
     sys.path[0] = command["folder"]
     sys.argv[1:] = command["words"]
     random.seed()
@@ -96,7 +96,7 @@ def run(command: dict[str, Any]) -> None:
     try:
         runpy.run_module("branchline.cli", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
-        # Frees what the command still holds in its frames, such as connections to databases.
+        # Dropping the exception frees objects in the frames of the command, such as database connections.
         code = ended.code if isinstance(ended.code, int) else 1
         ended.__traceback__ = ended.__context__ = None
         gc.collect()

@@ -1,4 +1,4 @@
-"""Clusters of Dask on this machine, whose scheduler lives in the process of the test."""
+"""Dask clusters on this machine. The scheduler runs in the process of the test."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
-#: For a worker to end, and for it to be gone after it was killed: four fifths and one fifth.
+#: Timeout for closing a worker. Dask waits four fifths of this time for the worker to exit, then kills it, and waits
+#: one fifth for the killed process.
 END_S = 25.0
 
 
 @contextmanager
 def local_cluster(workers: int, **settings: Any) -> Iterator[Any]:
-    """A LocalCluster. What it leaves open at its end is collected here, so that it does not fail another test.
+    """Run a LocalCluster. Connections that it leaves open are garbage-collected here, because their ResourceWarning
+    would fail a later test.
 
-    Its scheduler forgets to close some of the connections that it took. Its workers have time to end: after 4 s Dask
-    kills them, and where they are not gone a second later, as on a busy machine, the end of the cluster is an error.
+    The scheduler does not close all connections that it has accepted. Workers get more time to exit than the default of
+    Dask, which kills them after 4 s and raises an error if they still exist a second later, as on a busy machine.
     """
     from distributed import LocalCluster, Nanny
 
     class PatientNanny(Nanny):
-        """The process that starts and ends a worker."""
+        """The process that starts and stops a worker, with a longer timeout."""
 
         async def close(  # type: ignore[override]
             self, timeout: float = END_S, reason: str = "nanny-close"

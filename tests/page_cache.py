@@ -1,4 +1,4 @@
-"""Files held in the kernel's page cache while a test counts calls: reads of what is dropped take calls more."""
+"""Keep files in the page cache while a test counts read calls, because reading evicted pages takes extra calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def in_page_cache(*files: Path) -> Iterator[None]:
-    """Inside the block all pages of these files are in memory: the kernel drops none that mlock(2) holds."""
+    """Keep all pages of these files in memory inside the block. The kernel does not evict pages that are locked with
+    mlock(2).
+    """
     with ExitStack() as held:
         for one in files:
             address, size_bytes = held.enter_context(_mapped(one))
@@ -27,7 +29,7 @@ def in_page_cache(*files: Path) -> Iterator[None]:
 
 @contextmanager
 def in_page_cache_except(file: Path, dropped: range) -> Iterator[None]:
-    """Inside the block all bytes of a file are in memory but those of a range of whole pages, if the kernel lets go."""
+    """Keep a file in memory inside the block, except for a range of whole pages. The kernel may keep these, too."""
     with _mapped(file) as (address, size_bytes):
         _hold(file, address, dropped.start)
         _hold(file, address + dropped.stop, size_bytes - dropped.stop)
@@ -43,7 +45,7 @@ def _hold(file: Path, address: int, size_bytes: int) -> None:
 
 
 def is_in_page_cache(file: Path) -> bool:
-    """Whether the kernel has all pages of a file in memory, by mincore(2)."""
+    """Return whether all pages of a file are in the page cache, according to mincore(2)."""
     with _mapped(file) as (address, size_bytes):
         pages = (ctypes.c_ubyte * -(-size_bytes // mmap.PAGESIZE))()
         assert _LIBC.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size_bytes), pages) == 0
@@ -52,11 +54,11 @@ def is_in_page_cache(file: Path) -> bool:
 
 @contextmanager
 def _mapped(file: Path) -> Iterator[tuple[int, int]]:
-    """The address and the size of a file in memory."""
+    """Map a file into memory, and yield the address and the size of the mapping."""
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
         content = np.frombuffer(mapped, np.uint8)
         try:
             yield content.ctypes.data, len(content)
         finally:
-            # A map with a view of it cannot be closed.
+            # A mapping cannot be closed while an array refers to it.
             del content

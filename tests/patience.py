@@ -1,6 +1,6 @@
-"""How long tests wait for an event that comes soon: much longer than it takes, also on a busy machine."""
+"""Timeout for events that normally occur within seconds. It is long enough for a busy machine."""
 
 from __future__ import annotations
 
-#: Only ends what hangs. A test has 300 s.
+#: Only an event that never occurs reaches this timeout. The timeout of a whole test is 300 s.
 HANG_S = 240.0

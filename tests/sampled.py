@@ -1,4 +1,4 @@
-"""Which parameters of a test are tried on every change, and which by `make test-long` alone."""
+"""Select the parameters of a test that run on every change. The other parameters only run in `make test-long`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Value = TypeVar("Value")
 
 
 def long_but(values: Iterable[Value], kept: Collection[Value]) -> list[ParameterSet]:
-    """The parameters of a test: the ``kept`` ones are tried on every change, the others are marked `long`.
+    """Return ``values`` as parameters of a test. Values that are not in ``kept`` are marked `long`.
 
-    A value that is a tuple has several parameters.
+    If a value is a tuple, its items are separate arguments.
     """
     given = list(values)
     unknown = [one for one in kept if one not in given]

@@ -1,4 +1,4 @@
-"""The sources that the house rules are about."""
+"""Fixtures for checks of the source files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def sources(repository: Path) -> list[Path]:
-    """Every file that is, or is about to be, part of the repository."""
+    """Return all files of the repository: tracked files, and new files that Git does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=repository,

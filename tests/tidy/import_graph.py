@@ -1,4 +1,4 @@
-"""Which file imports which: graphs of the crates and of the Python package, and the circles in them."""
+"""Import graphs of the crates and of the Python package, and the import cycles in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Graph = dict[Path, set[Path]]
 
 
 def circles(graph: Graph) -> list[list[Path]]:
-    """The sets of files that reach each other, each sorted (Kosaraju's algorithm)."""
+    """Return the strongly connected components with more than one file, each sorted (Kosaraju's algorithm)."""
     order: list[Path] = []
     seen: set[Path] = set()
     for start in graph:
@@ -32,7 +32,7 @@ def circles(graph: Graph) -> list[list[Path]]:
 
 
 def _visit(graph: Graph, start: Path, seen: set[Path], finished: list[Path]) -> None:
-    """Walks the graph depth first, and appends each new file when everything that it reaches was appended."""
+    """Visit new files depth-first, and append them to ``finished`` in postorder."""
     if start in seen:
         return
     seen.add(start)
@@ -49,15 +49,18 @@ def _visit(graph: Graph, start: Path, seen: set[Path], finished: list[Path]) -> 
 
 
 def module_parts(path: Path, root: Path) -> tuple[str, ...]:
-    """A file as a module below the folder of sources: the name of each folder and its own, that of a package alone."""
+    """Return the path of the module in a file: the names of the folders below ``root`` and of the file. For the file of
+    a package, such as `__init__.py`, only the names of the folders.
+    """
     parts = path.relative_to(root).with_suffix("").parts
     return parts[:-1] if parts[-1] in ("__init__", "mod", "lib") else parts
 
 
 def circles_of_children(graph: Graph, root: Path) -> list[str]:
-    """The circles in which files and folders of one folder import each other, at every level below ``root``.
+    """Return the import cycles between the files and subfolders of each folder, at every level below ``root``.
 
-    A package's own file (`__init__`, `mod`, or the file beside a folder of its name) is a part of the folder.
+    The file of a package (`__init__`, `mod`, or the file with the same name as a folder beside it) belongs to the
+    folder.
     """
     imports = {(module_parts(a, root), module_parts(b, root)) for a, others in graph.items() for b in others}
     folders = {module[:depth] for pair in imports for module in pair for depth in range(len(module))}
@@ -80,7 +83,7 @@ def circles_of_children(graph: Graph, root: Path) -> list[str]:
 
 
 def python_graph(package: Path) -> Graph:
-    """The imports between the files of a package, at the top, in functions and for types only."""
+    """Return the imports between the files of a package, including imports in functions and for type checking."""
     files = {_module_name(path, package): path for path in sorted(package.rglob("*.py"))}
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items()}
     forwarded = {name: _forwarded_names(tree) for name, tree in trees.items() if files[name].name == "__init__.py"}
@@ -99,7 +102,7 @@ def _module_name(path: Path, package: Path) -> str:
 
 
 def _python_imports(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
-    """Module and name of each import; no name where a module itself is imported."""
+    """Yield the module and the name of each import. The name is None if a module itself is imported."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
             yield from ((node.module, alias.name) for alias in node.names)
@@ -108,7 +111,9 @@ def _python_imports(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
 
 
 def _forwarded_names(tree: ast.AST) -> dict[str, str]:
-    """The names that an `__init__` only passes on, with the module that each comes from, `lazily` ones included."""
+    """Return the names that an `__init__` re-exports, including lazy re-exports (`lazily`), each with the module that
+    defines it.
+    """
     names = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -124,7 +129,7 @@ def _forwarded_names(tree: ast.AST) -> dict[str, str]:
 def _python_target(
     module: str, item: str | None, files: dict[str, Path], forwarded: dict[str, dict[str, str]]
 ) -> Path | None:
-    """The file that defines what is imported; None for what is not of this package."""
+    """Return the file that defines an imported name; None if the name is not part of this package."""
     visited = set()
     while (module, item) not in visited:
         visited.add((module, item))
@@ -152,19 +157,19 @@ _PATH = re.compile(r"\b(?:crate|super|self)(?:::\w+)+")
 
 @dataclass
 class _Module:
-    """A file of a crate as a module."""
+    """The module in a file of a crate."""
 
     path: Path
     parent: _Module | None
     children: dict[str, _Module] = field(default_factory=dict)
-    # The paths that its `use` declarations name, by the name that they bring; those of `pub use` are passed on.
+    # Paths in `use` declarations, by the name that each declaration introduces. `pub use` re-exports the name.
     passed_on: dict[str, list[str]] = field(default_factory=dict)
     globs: list[list[str]] = field(default_factory=list)
     paths: list[list[str]] = field(default_factory=list)
 
 
 def rust_graph(crate: Path) -> Graph:
-    """The paths between the files of a crate (`use` declarations and paths in code), its tests apart."""
+    """Return the references between the files of a crate (`use` declarations and paths in code), excluding tests."""
     root = _rust_module(crate / "src" / "lib.rs", None)
     modules = list(_all_modules(root))
     graph: Graph = {module.path: set() for module in modules}
@@ -205,7 +210,7 @@ def _rust_module(path: Path, parent: _Module | None) -> _Module:
 
 
 def _without_tests(code: str) -> str:
-    """The code without its inline modules of tests."""
+    """Return the code without its inline test modules."""
     while match := _INLINE_TESTS.search(code):
         depth, end = 1, match.end()
         while depth and end < len(code):
@@ -216,7 +221,7 @@ def _without_tests(code: str) -> str:
 
 
 def _use_paths(tree: str) -> Iterator[tuple[list[str], str]]:
-    """Each path of a `use` tree such as `a::{b, c as d, e::*}`, and the name that it brings."""
+    """Yield each path of a `use` tree such as `a::{b, c as d, e::*}`, with the name that it introduces."""
     head, brace, rest = tree.partition("{")
     if not brace:
         path, _, alias = head.strip().partition(" as ")
@@ -242,7 +247,7 @@ def _split_outside_braces(text: str) -> Iterable[str]:
 
 
 def _rust_target(module: _Module, root: _Module, path: list[str], depth: int = 0) -> _Module | None:
-    """The module whose file defines what a path names; None for what is not of this crate."""
+    """Return the module that defines the item with this path; None if the item is not part of this crate."""
     here: _Module | None = module
     parts = list(path)
     if parts[0] == "crate":

@@ -1,4 +1,4 @@
-"""Error messages in the sources, as templates: each value that a message embeds is a placeholder."""
+"""Collect the error messages in the sources as templates, with a placeholder for each embedded value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-#: Parameters of exceptions that hold texts for the user.
+#: Names of exception parameters with further texts for the user.
 HINTS = ("hint",)
 EXCEPTION = re.compile(r"(?:Error|Exception|Warning)$")
 RUST_ATTRIBUTE = re.compile(r'#\[error\(\s*"((?:[^"\\]|\\.)*)"')
@@ -21,7 +21,9 @@ RUST_CONSTRUCTOR = re.compile(
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a message. ``quoted`` is true for `{name!r}`, a format of numbers, and a call."""
+    """A value in a message. ``quoted`` is true if the value is embedded as `{name!r}`, with a number format, or as a
+    call.
+    """
 
     expression: str
     quoted: bool
@@ -29,7 +31,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Message:
-    """An error message. ``text`` contains `{}` for each value."""
+    """An error message. ``text`` contains `{}` in place of each value."""
 
     path: Path
     line: int
@@ -42,7 +44,9 @@ class Message:
 
 
 def messages_of_python(path: Path) -> Iterator[Message]:
-    """Messages and hints of all exceptions that a module creates, directly or through a variable of the function."""
+    """Yield the messages and hints of all exceptions that a module creates. A text may be a literal or a local
+    variable.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: dict[tuple[int, int], Message] = {}
     for scope in ast.walk(tree):
@@ -59,7 +63,7 @@ def messages_of_python(path: Path) -> Iterator[Message]:
 
 
 def messages_of_rust(path: Path) -> Iterator[Message]:
-    """Messages of `#[error("...")]` attributes, and of functions that create an error from a literal."""
+    """Yield the messages in `#[error("...")]` attributes, and the literals passed to functions that create an error."""
     source = path.read_text(encoding="utf-8").partition("#[cfg(test)]")[0]
     for pattern in (RUST_ATTRIBUTE, RUST_CONSTRUCTOR):
         for match in pattern.finditer(source):
@@ -75,13 +79,13 @@ def _name(function: ast.expr) -> str:
 
 
 def _arguments(call: ast.Call) -> Iterator[tuple[ast.expr, bool]]:
-    # An HTTPException has the status before the text.
+    # The first argument of an HTTPException is the status, and the second is the text.
     yield from ((one, False) for one in call.args[:2] if isinstance(one, ast.Constant | ast.JoinedStr | ast.Name))
     yield from ((one.value, True) for one in call.keywords if one.arg in HINTS)
 
 
 def _assigned(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> dict[str, list[ast.expr]]:
-    """Values of the variables of a function."""
+    """Return all expressions that a function or module assigns to each of its variables."""
     found: dict[str, list[ast.expr]] = {}
     if not isinstance(scope, ast.Module):
         for node in ast.walk(scope):
@@ -91,7 +95,7 @@ def _assigned(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> dic
 
 
 def _strings(node: ast.expr, texts: dict[str, list[ast.expr]]) -> Iterator[ast.Constant | ast.JoinedStr]:
-    """Text literals that an argument may be."""
+    """Yield the string literals that an argument may evaluate to."""
     if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
         yield node
     elif isinstance(node, ast.IfExp):

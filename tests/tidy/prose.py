@@ -1,4 +1,4 @@
-"""Prose in the sources and in the documents: comments, docstrings, texts for users, and Markdown without code."""
+"""Extract the prose of sources and documents: comments, docstrings, texts for users, and Markdown without code."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-#: A literal with fewer words is a name, a format or a query, not prose.
+#: Minimum number of words of a literal that counts as prose. Shorter literals are names, formats or queries.
 SENTENCE_WORDS_MIN = 4
 RUST_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True)
 class Prose:
-    """A comment, a docstring, a text or a line of Markdown, and the line where it begins."""
+    """A comment, a docstring, a text or a line of Markdown, with the number of its first line."""
 
     line: int
     text: str
@@ -26,7 +26,7 @@ class Prose:
 
 @cache
 def prose_of(path: Path) -> list[Prose]:
-    """Prose of a file, by its suffix: .py, .pyi, .rs or .md."""
+    """Return the prose of a file, whose language follows from its suffix: .py, .pyi, .rs or .md."""
     text = path.read_text(encoding="utf-8")
     if path.suffix in (".py", ".pyi"):
         return list(prose_of_python(text))

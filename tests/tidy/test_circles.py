@@ -1,4 +1,4 @@
-"""Files and folders of a crate, or of the package, do not import each other in a circle."""
+"""The crates and the Python package have no import cycles between files or between folders."""
 
 from __future__ import annotations
 

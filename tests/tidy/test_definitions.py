@@ -1,4 +1,4 @@
-"""Each of these facts is defined in one module; everything else imports it."""
+"""Lists of codecs, batch systems and job states, colors, and unit factors are each defined in a single module."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from branchline.jobs.batch.system import BATCH_SYSTEMS
 from branchline.records.sensors.record import FAILED, FINISHED, PARTIAL, RUNNING
 
 PACKAGE = Path("python", "branchline")
-#: The names of a fact, how many of them in one list, set or dict are a second definition of it, and its home. Others
-#: are uproot's objects, and headers of tables.
+#: For each list of names: the names, the number of names in one literal that counts as a second definition, the module
+#: that defines the list, and modules with an exception.
 FACTS = {
     "codecs": ({one.name for one in CODECS}, 3, "base/codecs.py", {"trains/demo/demo_files.py"}),
     "batch systems": (set(BATCH_SYSTEMS), 2, "jobs/batch/system.py", set()),
     "states of jobs": ({RUNNING, FINISHED, PARTIAL, FAILED}, 3, "records/sensors/record.py", set()),
 }
-#: Factors of units, and what else has such a value: seeds, version numbers, numbers of rows.
+#: Unit factors. `NOT_UNITS` has the modules that use such a number for something else, with the reason.
 UNIT_FACTORS = {2**10, 2**20, 2**30, 10**6, 10**9}
 UNITS_HOME = "base/quantities.py"
 NOT_UNITS = {
@@ -33,7 +33,7 @@ _COLOUR = re.compile(r"#[0-9a-fA-F]{6}\b")
 
 
 def constants(node: ast.AST) -> set[object]:
-    """The constants of a list, tuple, set, dict or `Literal`."""
+    """Return the constants in a list, tuple, set, dict or `Literal`."""
     if isinstance(node, ast.Dict):
         parts: list[ast.expr | None] = [*node.keys, *node.values]
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
@@ -85,7 +85,7 @@ def test_colours_are_those_of_the_palette(repository: Path) -> None:
 
 
 def _value(node: ast.expr) -> object:
-    """The value of a number, of a power of numbers or of a shifted number."""
+    """Return the value of a constant, of a power of constants or of a shifted constant; None for other expressions."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
         left, right = _value(node.left), _value(node.right)
         if isinstance(left, int) and isinstance(right, int) and 0 <= right < 64:
@@ -94,7 +94,7 @@ def _value(node: ast.expr) -> object:
 
 
 def unit_factors(text: str) -> Iterator[int]:
-    """The lines with a factor of a unit: in a product or quotient, or as a number of bytes."""
+    """Yield the lines with a unit factor in a product or quotient, or assigned to a name that ends with `_bytes`."""
     for node in ast.walk(ast.parse(text)):
         numbers: list[ast.expr] = []
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div | ast.FloorDiv | ast.Mod):

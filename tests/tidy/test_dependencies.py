@@ -1,4 +1,4 @@
-"""What the package imports, it asks for; what it asks for is locked, at one version everywhere."""
+"""Every imported package is a declared dependency, and all lock files lock a dependency to the same version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def project(repository: Path) -> dict[str, object]:
 
 
 def names(requirements: list[str]) -> set[str]:
-    """The bare names, spelled as they are imported; extras that name extras of our own are left out."""
+    """Return the names of required packages in the form used by imports, excluding Branchline's own extras."""
     found = {re.split(r"[^\w.-]", requirement, maxsplit=1)[0].replace("-", "_").lower() for requirement in requirements}
     return found - {"branchline"}
 
@@ -31,7 +31,7 @@ def locked(path: Path) -> dict[str, str]:
 
 
 def imported_by(node: ast.AST) -> Iterator[str]:
-    """The packages that one statement imports, Python's own and ours apart."""
+    """Yield the packages that a statement imports, excluding the standard library and Branchline."""
     modules = []
     if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module is not None:
         modules = [node.module]
@@ -39,25 +39,28 @@ def imported_by(node: ast.AST) -> Iterator[str]:
         modules = [alias.name for alias in node.names]
     for module in modules:
         package = module.split(".")[0]
-        # `_typeshed` has types of the standard library, for mypy alone.
+        # `_typeshed` has types of the standard library and exists only for mypy.
         if package not in ("branchline", "_typeshed") and package not in sys.stdlib_module_names:
             yield package
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The packages that a file imports anywhere."""
+    """Yield the packages that a file imports, including imports in functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         yield from imported_by(node)
 
 
 def at_the_top(path: Path) -> Iterator[str]:
-    """The packages that a file imports as it is imported itself: not inside a function, nor for types alone."""
+    """Yield the packages that are imported when the file itself is imported, excluding imports in functions and for
+    type checking.
+    """
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from imported_by(node)
 
 
-#: Extras whose packages a folder, or a file of one, imports at its top. All others import them where they use them.
+#: Paths whose modules may import the packages of these extras at module level. All other modules import them in
+#: functions.
 EXTRAS_OF_FOLDERS = {
     "control/sandbox/watch.py": {"trains"},
     "control/trains/supervisor.py": {"trains"},
@@ -81,7 +84,7 @@ EXTRAS_OF_FOLDERS = {
 
 
 def with_extras_of_ours(project: dict, extra: str) -> set[str]:
-    """The packages of an extra, with those of the extras of ours that it names."""
+    """Return the packages of an extra, including the packages of other Branchline extras that it requires."""
     found = names(project["optional-dependencies"][extra])
     for requirement in project["optional-dependencies"][extra]:
         if own := re.match(r"branchline\[([\w,]+)\]", requirement):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-#: The compiled part of the Python package: it has no users in Rust.
+#: Crates without examples. `bindings` is the compiled part of the Python package and is not used from Rust.
 WITHOUT_EXAMPLES = {"bindings"}
 PUBLIC_MODULE = re.compile(r"^pub mod (\w+);", re.MULTILINE)
 EXAMPLE = re.compile(r"^\s*//[/!] ```(no_run|standalone_crate)?$.*?^\s*//[/!] ```$", re.MULTILINE | re.DOTALL)

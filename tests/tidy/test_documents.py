@@ -1,4 +1,4 @@
-"""The documents are true: their links lead somewhere, their files exist, their commands are commands."""
+"""Links, files, commands and Python names in the documents exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from branchline.cli.command_list import SECTIONS
 
 TOP = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-#: Written by `make docs`, whose strict build checks the links to them.
+#: Folder of pages that `make docs` generates. Its strict build checks the links to these pages.
 GENERATED = "generated/"
 
 
@@ -40,7 +40,7 @@ def test_commands_are_targets_of_the_makefile(documents: list[Path], repository:
 
 def test_commands_are_those_of_the_command_line(documents: list[Path]) -> None:
     known = {name.split()[0] for section in SECTIONS.values() for name in section}
-    # A page there makes a command of its own.
+    # The pages under docs/extending add a new command.
     for document in (one for one in documents if "extending" not in one.parts):
         text = document.read_text(encoding="utf-8")
         for words in re.findall(r"(?:^|`)branchline ([a-z][a-z-]*(?: \| [a-z][a-z-]*)*)(?=[ `\n])", text, re.MULTILINE):
@@ -64,7 +64,7 @@ def test_every_package_and_crate_has_a_page(repository: Path) -> None:
 
 
 def test_breakpoints_of_the_architecture_exist(repository: Path) -> None:
-    """`make docs` also traces that the functions in Python are called in this order."""
+    """`make docs` also checks with a trace that the Python functions are called in the order of the table."""
     text = (repository / "ARCHITECTURE.md").read_text(encoding="utf-8")
     steps = re.findall(r"^\| [^|]+ \| `([\w.]+)` \| `([\w./]+)` \|$", text, re.MULTILINE)
     assert len(steps) > 25
@@ -83,13 +83,13 @@ def test_documents_for_newcomers_are_short(repository: Path, name: str, words_ma
 
 
 def test_files_that_developers_are_sent_to_exist(repository: Path, sources: list[Path]) -> None:
-    """Paths of sources in the documents for developers and in the docstrings of packages end that of a file."""
+    """Each source path in developer documents and package docstrings is the end of the path of an existing file."""
     package = repository / "python" / "branchline"
     explained = (repository / "docs" / "explanation" / "packages").glob("*.md")
     pages = [repository / "ARCHITECTURE.md", *explained, *(repository / "docs" / "extending").glob("*.md")]
     known = {f"/{path.relative_to(repository)}" for path in sources}
     for page in [*pages, *package.rglob("__init__.py")]:
-        # What a page under docs/extending makes is not there yet.
+        # A page under docs/extending may name files that its own code blocks create.
         text = page.read_text(encoding="utf-8")
         made = set(re.findall(r":caption: (\S+)", text))
         for name in re.findall(r"`([\w./-]+\.(?:py|rs|toml))`", text):
@@ -123,9 +123,9 @@ def test_the_description_is_the_same_everywhere(repository: Path) -> None:
 
 
 def test_names_of_python_in_the_documents_exist(documents: list[Path]) -> None:
-    """Dotted names such as `branchline.trains.add`, in texts and in code."""
+    """Check dotted names such as `branchline.trains.add`, in prose and in code blocks."""
     named: dict[str, Path] = {}
-    # What a page under docs/extending makes is not there yet.
+    # The pages under docs/extending name functions that their own code blocks create.
     for document in (one for one in documents if "extending" not in one.parts and one.name != "CHANGELOG.md"):
         for name in re.findall(r"(?<![\w/.\-:])branchline(?:\.[A-Za-z_]\w*)+", document.read_text(encoding="utf-8")):
             named.setdefault(name, document)

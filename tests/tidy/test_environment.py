@@ -1,4 +1,4 @@
-"""Environment variables and exit codes have one home."""
+"""Environment variables and exit codes are each defined in a single place."""
 
 from __future__ import annotations
 

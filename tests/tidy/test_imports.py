@@ -1,4 +1,4 @@
-"""Imports follow `dependencies.toml`: which package, crate or folder may import which."""
+"""Packages, crates and folders import only what `dependencies.toml` allows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LISTED = tomllib.loads(Path(__file__).with_name("dependencies.toml").read_text(e
 PACKAGES: dict[str, list[str]] = LISTED["packages"]
 CRATES: dict[str, list[str]] = LISTED["crates"]
 FOLDERS: dict[str, str] = LISTED["folders"]
-#: What would bring threads, input and output, or Python into the crates that know nothing of these.
+#: Crates that `format` must not depend on, because they provide threads, I/O or Python.
 NOT_FOR_FORMAT = {"pyo3", "tokio", "rayon", "crossbeam", "memmap2", "reqwest", "libc"}
 PYTHON_CRATES = {"pyo3", "numpy", "pyo3-arrow"}
 
 
 class Import(NamedTuple):
-    """An import between modules, each as its path below the root of its package or crate."""
+    """An import between two modules. A module is given as its path below the root of its package or crate."""
 
     importer: tuple[str, ...]
     imported: tuple[str, ...]
@@ -34,7 +34,7 @@ class Import(NamedTuple):
 
 @pytest.fixture(scope="module")
 def imports() -> dict[Path, list[Import]]:
-    """All imports by the folder of sources: that of the package, and that of each crate."""
+    """Return all imports, by source folder: the folder of the Python package, and the folder of each crate."""
     graphs: dict[Path, Graph] = {PACKAGE: python_graph(PACKAGE)}
     graphs |= {REPOSITORY / "crates" / name / "src": rust_graph(REPOSITORY / "crates" / name) for name in CRATES}
     return {
@@ -48,7 +48,7 @@ def imports() -> dict[Path, list[Import]]:
 
 
 def is_listed(imported: tuple[str, ...], allowed: list[str]) -> bool:
-    """Whether a module is one of those that are allowed, or lies in one of the folders that are."""
+    """Return whether a module is in the list, or in a folder of the list."""
     return any(imported[: len(parts)] == parts for parts in (tuple(entry.split("/")) for entry in allowed))
 
 
@@ -89,7 +89,8 @@ def test_the_stub_of_the_compiled_module_knows_only_reading_and_writing() -> Non
 
 
 def test_no_module_imports_the_root_of_the_package(python_sources: list[Path]) -> None:
-    # The root imports packages, so importing it closes a circle. The version is in the compiled module.
+    # The root module imports the packages, so a package that imports the root creates an import cycle. Modules can get
+    # the version from the compiled module.
     wrong = [
         f"{path.relative_to(REPOSITORY)}:{line}"
         for path in python_sources
@@ -100,7 +101,7 @@ def test_no_module_imports_the_root_of_the_package(python_sources: list[Path]) -
 
 
 def imports_of_the_root(path: Path) -> Iterator[int]:
-    """The lines that import `branchline` itself, or a name of it that is no module."""
+    """Yield the lines that import `branchline` itself, or a name in it that is not a module."""
     modules = {path.stem for path in PACKAGE.iterdir()}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import) and any(alias.name == "branchline" for alias in node.names):
@@ -110,13 +111,13 @@ def imports_of_the_root(path: Path) -> Iterator[int]:
 
 
 def folders_inside(folder: Path) -> set[str]:
-    """The folders with sources right below a folder."""
+    """Return the names of the direct subfolders that contain sources."""
     return {
         path.name
         for path in folder.iterdir()
         if path.is_dir()
         and any(path.glob("*.py") if folder.is_relative_to(PACKAGE) else path.glob("*.rs"))
-        # Only tests: not a part of the crate.
+        # A folder that contains only tests is not part of the crate.
         and {one.name for one in path.glob("*.rs")} != {"tests.rs"}
     }
 
@@ -156,7 +157,7 @@ def test_folders_import_only_folders_to_their_right(imports: dict[Path, list[Imp
 
 
 def crate_dependencies(manifest: Path) -> set[str]:
-    """The crates that a crate is built from, its tests apart."""
+    """Return the dependencies of a crate, excluding dependencies of its tests."""
     content = tomllib.loads(manifest.read_text(encoding="utf-8"))
     return set(content.get("dependencies", {})) | set(content.get("build-dependencies", {}))
 

@@ -1,4 +1,4 @@
-"""What make's commands find in their environment."""
+"""The environment of the commands in the Makefile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Error messages have one form: the problem in lower case, the value as repr, and a remedy; no full stop."""
+"""Error messages have the same form: the problem in lower case, the value as repr, a remedy, and no full stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ODD = re.compile(
     r"\bimpossible\b|\b(?:is|are|was|were) (?:none|no)\b(?! (?:such|longer|more|later|less|larger|smaller))"
     r"|\bthere (?:is|are|was|were) (?:none|not|no(?! such| longer))\b|\b(?:somebody|nobody|anybody|whoever)\b"
 )
-#: Names of variables with text of a user.
+#: Names of variables that hold text typed by a user.
 TYPED = re.compile(r"(?:self\.)?(?:given|raw|text|typed|word)(?:\[\d+\])?")
 
 
@@ -35,7 +35,9 @@ def start_is_wrong(text: str) -> bool:
 
 
 def bare_values(message: Message) -> list[Value]:
-    """Texts of a user that are not quoted. A cause at the end, after a colon or in parentheses, is not quoted."""
+    """Return values that hold text typed by a user and are not quoted. A cause after a colon or in parentheses may be
+    unquoted.
+    """
     parts = message.text.split("{}")
     return [
         value
@@ -114,7 +116,7 @@ def test_starts_of_messages(text: str, is_wrong: bool) -> None:
 
 
 def test_quoted_messages_are_in_the_sources(repository: Path, messages: list[Message]) -> None:
-    """Messages on the page of errors, in which `...` stands for a value."""
+    """Check the messages on the page about errors, where `...` stands for a value."""
     page = (repository / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
     assert len(quoted) >= 30

@@ -1,4 +1,4 @@
-"""Only `branchline.base.texts` writes to the terminal and to logs: it escapes what others named."""
+"""Only `branchline.base.texts` writes to the terminal and to logs, because it escapes names that others have chosen."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "python" / "branchline"
-#: What writes other things than texts of ours: answers to the process that started this one, through a pipe, a message
-#: of a signal handler, and what the user's own code wrote.
+#: Modules that write something else: answers to the parent process through a pipe, a message of a signal handler, or
+#: output of the user's code.
 OTHERS = {
     "lab/sampling/job_process.py",
     "control/trains/owner_process.py",
@@ -22,8 +22,8 @@ DESCRIPTORS = {"1", "2", "STDERR", "_STANDARD_ERROR"}
 
 
 def printing(source: str) -> Iterator[int]:
-    """The lines that write to the terminal."""
-    # Parsing and walking all sources takes seconds.
+    """Yield the lines that write to the terminal."""
+    # Parse only files that contain one of these words, because parsing all sources takes seconds.
     if not any(word in source for word in ("print(", ".write", "writelines")):
         return
     for node in ast.walk(ast.parse(source)):

@@ -1,4 +1,4 @@
-"""Files for hosts, packagers and contributors agree with the project that they describe."""
+"""Files for code hosts, packagers and contributors agree with the rest of the project."""
 
 from __future__ import annotations
 

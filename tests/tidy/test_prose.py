@@ -1,4 +1,4 @@
-"""The prose is standard English: phrases that have to be read twice are rare."""
+"""Comments, docstrings, messages and documents rarely contain phrases that are not standard English."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.tidy.prose import prose_of, prose_of_markdown, prose_of_python, prose
 PER_10_000_WORDS_MAX = 8
 PER_DOCUMENT_MAX = 2
 
-#: What replaces each: a number or a noun, the thing itself, the name of who does it, or the standard term.
+#: Patterns of phrases to avoid. Instead, write a number, a noun, the name of who does something, or the standard term.
 PHRASES = [
     r"so (?:many|much|few|often|long|large)(?! (?:as|that|to)\b)",
     r"(?<!there )(?:is|are|was|were) (?-i:none)",
@@ -36,7 +36,7 @@ RIDDLE = re.compile(r"(?:^|[.;:] )What (?!is |are |if |to )\w+[^?]*$")
 
 @dataclass(frozen=True)
 class Hit:
-    """A phrase in a file."""
+    """A phrase that was found in a file."""
 
     path: str
     line: int
@@ -48,7 +48,7 @@ class Hit:
 
 
 def areas(repository: Path) -> dict[str, list[Path]]:
-    """The files of each package, of each crate, and of the documents."""
+    """Return the files of each package and crate, and the documents."""
     package = repository / "python" / "branchline"
     found = {"branchline": [*package.glob("*.py"), *package.glob("*.pyi")]}
     for one in sorted(package.glob("*/__init__.py")):
@@ -59,7 +59,7 @@ def areas(repository: Path) -> dict[str, list[Path]]:
 
 
 def documents(repository: Path) -> list[Path]:
-    """Pages that people write: studies and generated pages are written by programs."""
+    """Return the pages written by people. Studies and generated pages are written by programs."""
     pages = sorted((repository / "docs").rglob("*.md"))
     kept = [one for one in pages if not {"studies", "generated", "_build"} & set(one.parts)]
     return [*kept, *(repository / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "CHANGELOG"))]

@@ -1,4 +1,4 @@
-"""The workflow for a public host is valid YAML of the right form, and calls commands that exist."""
+"""The workflow for GitHub is valid YAML with the required keys, and calls only commands that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 @pytest.fixture(scope="module")
 def jobs(repository: Path) -> dict[str, dict]:
     content = yaml.safe_load((repository / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
-    # YAML reads the key `on` as a truth value.
+    # The YAML parser reads the key `on` as the boolean true.
     assert {"name", "jobs", True} <= set(content)
     return content["jobs"]
 

@@ -1,4 +1,4 @@
-"""A release sets every version, dates the changelog and tags; an unprepared tree is refused and left unchanged."""
+"""A release sets all versions, dates the changelog and creates a tag, or refuses an unprepared working tree."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-#: What a release reads and changes.
+#: Files that a release reads or changes.
 FILES = ["Cargo.toml", "Cargo.lock", "CITATION.cff", "CHANGELOG.md", "release/conda/recipe.yaml"]
 
 
 @pytest.fixture
 def tree(repository: Path, tmp_path: Path) -> Path:
-    """A repository of git with the files that a release touches."""
+    """Create a Git repository with the files that a release reads or changes."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(repository / name, tmp_path / name)

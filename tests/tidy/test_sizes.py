@@ -1,5 +1,4 @@
-"""Pieces stay small: a function fits a screen, a file has one subject and says first what it is for, a folder
-has few files."""
+"""Functions, lines, files and folders do not exceed their maximum sizes, and each file starts with a description."""
 
 from __future__ import annotations
 
@@ -18,7 +17,9 @@ RUST_FUNCTION = re.compile(r"^(\s*)(?:pub(?:\([a-z: ]+\))? )?(?:const )?(?:unsaf
 
 
 def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, first line and number of lines of each function that may be too long."""
+    """Yield the name, first line and number of lines of each function in a file that is long enough for a function
+    above the limit.
+    """
     text = path.read_text(encoding="utf-8")
     if text.count("\n") <= FUNCTION_LINES_MAX:
         return
@@ -28,7 +29,9 @@ def python_functions(path: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def rust_functions(path: Path) -> Iterator[tuple[str, int, int]]:
-    """The same in Rust, where rustfmt puts the closing brace below the `fn` that it closes."""
+    """Yield the name, first line and number of lines of each Rust function. rustfmt indents the closing brace like the
+    `fn`.
+    """
     lines = path.read_text(encoding="utf-8").splitlines()
     for start, line in enumerate(lines):
         head = RUST_FUNCTION.match(line)
@@ -36,7 +39,7 @@ def rust_functions(path: Path) -> Iterator[tuple[str, int, int]]:
             continue
         closing = head[1] + "}"
         stop = next((index for index in range(start + 1, len(lines)) if lines[index].rstrip() == closing), start)
-        # A declaration in a trait ends in a semicolon before any brace.
+        # A declaration in a trait has no body and ends with a semicolon.
         ends = (line.startswith(head[1] + ")") and line.endswith(";") for line in lines[start:stop])
         declared = next((True for is_end in ends if is_end), None)
         if declared is None:
@@ -82,7 +85,7 @@ def test_folders_have_few_modules(repository: Path, python_sources: list[Path], 
 
 
 def test_lines_fit_a_screen(repository: Path, python_sources: list[Path], rust_sources: list[Path]) -> None:
-    """rustfmt leaves comments and texts as they are, so that it does not see the lines that are too long there."""
+    """rustfmt does not wrap comments and strings, so it does not report long lines in them."""
     too_long = [
         f"{path.relative_to(repository)}:{number} has {len(line)} characters"
         for path in python_sources + rust_sources

@@ -1,4 +1,4 @@
-"""Only `branchline.base.trust` unpickles: it checks first who could have written what would run as code."""
+"""Only `branchline.base.trust` unpickles: it first checks who could have written the data, which may run code."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "python" / "branchline"
 TRUST = PACKAGE / "base" / "trust.py"
-#: Modules whose loading functions run code from what they load.
+#: Modules with functions that may run code from the data that they load.
 MODULES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "torch", "jsonpickle"}
 FUNCTIONS = {"load", "loads", "Unpickler", "open", "DbfilenameShelf"}
-#: Of any module, since it may have any name.
+#: Names of functions that unpickle. They are found in any module, because modules can be imported under other names.
 READERS = {"read_pickle", "unpack_pickle"}
 
 
 def unpickling(source: str) -> Iterator[int]:
-    """The lines that unpickle."""
-    # Parsing and walking all sources takes seconds.
+    """Yield the lines that unpickle."""
+    # Parse only files that contain one of these words, because parsing all sources takes seconds.
     if not any(word in source for word in (*MODULES, *READERS, "allow_pickle")):
         return
     names: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Unsafe Rust is in few files: Miri runs the tests of three, and fuzz/miri names the others with the reason."""
+"""Few files contain unsafe Rust: Miri runs the tests of three, and fuzz/miri lists the others with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sources may not hold: names that say nothing, places of one machine, leftovers, letters beyond ASCII."""
+"""Sources have meaningful file names, no paths of a particular machine, no leftover debugging code, and only ASCII."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from collections import Counter
 from pathlib import Path
 
-# A drawer with such a name takes anything; a thing that two packages need has a name of its own.
+# Names that would fit any contents. Code that two packages need gets a specific name.
 EMPTY_NAMES = {"util", "utils", "common", "core", "manager", "managers", "helper", "helpers", "misc"}
 
-# Written so that this file does not match itself.
+# These patterns are written so that they do not match this file.
 MACHINE_PATHS = re.compile(r"/(?:home|root|Users|work|opt)/[\w.]+|/tmp/\w")
 REGISTRY_HOSTS = re.compile(r"\b(?:pypi|pythonhosted|anaconda|conda-forge)[.](?:org|io)\b|crates[.]io|--index[-]url")
 LEFTOVERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|\bdbg!|\bbreak" + r"point\(\)")
 
-# What only an f-string replaces: `{name!r}` and `{value.attribute}`.
+# Placeholders that only make sense in an f-string: `{name!r}` and `{value.attribute}`.
 PLACEHOLDER = re.compile(r"\{\w+(?:\.\w+)*![rsa](?::[^{}]*)?\}|\{\w+(?:\.\w+)+(?::[^{}]*)?\}")
 
 LOCKS = {"Cargo.lock"}
@@ -44,7 +44,7 @@ def texts(sources: list[Path]) -> list[Path]:
 
 
 def found(pattern: re.Pattern[str], paths: list[Path], repository: Path) -> list[str]:
-    """Where the pattern stands, as `file:line text`."""
+    """Return all matches of the pattern, as `file:line text`."""
     return [
         f"{path.relative_to(repository)}:{number} {match[0]}"
         for path in paths
@@ -66,7 +66,7 @@ def test_messages_with_values_are_f_strings(repository: Path, python_sources: li
         if path.is_relative_to(repository / "python"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             exempt = {id(part) for one in ast.walk(tree) if isinstance(one, ast.JoinedStr) for part in one.values}
-            # Docstrings have examples.
+            # Docstrings may contain examples with placeholders.
             exempt |= {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}
             missing += [
                 f"{path.relative_to(repository)}:{one.lineno} {one.value}"
